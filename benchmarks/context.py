@@ -99,7 +99,7 @@ def _stand(stack: ExitStack, folder: Path, size: int) -> Stand:
     recall = Recall(log, store=store)
     recall.turn("mara", run="bench")
     folded = perf_counter()
-    store.agree(log)
+    store.sync_with_log(log)
     search.update_index(log, store)
     times = f"stored in {built - start:.0f} s, folded in {folded - built:.1f} s, indexed in {perf_counter() - folded:.0f} s"
     progress(f"{size:,} events: {times}", end=True)

@@ -136,7 +136,7 @@ class Ours:
         crew = GoalResources(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
         driver = Driver(log, goal.id, crew, shared=self._shared)
         await driver.start(goal)
-        state = await driver.pursue()
+        state = await driver.run_goal()
         assert (state.outcome, state.spent.turns) == ("done", turns)
 
     def close(self) -> None:

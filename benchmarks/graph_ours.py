@@ -72,7 +72,7 @@ class Recorded:
         known, made = registry(), graph(durable)
         self._sessions = SessionManager(recorder, GraphSettings(default=made.name), registry=known, graphs=[made])
         await self._sessions.__aenter__()
-        self._session: Session = await self._sessions.open("bench", identity="ann", channel="bench")
+        self._session: Session = await self._sessions.open_session("bench", identity="ann", channel="bench")
 
     def take(self, turns: int) -> None:
         """So many turns of one session."""
@@ -81,7 +81,7 @@ class Recorded:
     async def _turns(self, turns: int) -> None:
         for _ in range(turns):
             await self._session.handle_text(TEXT)
-        assert self._session.screen().history[-1].role == "assistant"
+        assert self._session.build_screen().history[-1].role == "assistant"
 
     def close(self) -> None:
         """Let go of the file."""

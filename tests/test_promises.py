@@ -56,12 +56,12 @@ async def test_no_model_is_called_after_the_budget_is_spent(tmp_path: Path, axis
         led = lead(log, [done(tokens=2000, usd=2.0)], met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
         limits: dict[str, Any] = {"budget": {"max_tokens": 1000}} if axis == "tokens" else {"max_usd": 1.0}
         await led.driver.start(goal(memory=Memory(dream=True), **limits))
-        state = await led.driver.pursue()
+        state = await led.driver.run_goal()
         assert (state.outcome, state.why) == ("budget_exhausted", axis)
         assert "model.called" not in kinds(log)
         for purpose in ("memory", "dream", "judge"):
             with pytest.raises(MindRefused, match=f"budget of {axis}"):
-                await RecordedModel(led.driver.book, thinker, purpose=purpose).reply(ModelRequest(prompt="What did you learn?"))
+                await RecordedModel(led.driver.journal, thinker, purpose=purpose).reply(ModelRequest(prompt="What did you learn?"))
         assert "model.called" not in kinds(log)
 
 

@@ -84,7 +84,7 @@ INNOCENT = (
 def clean(value: Any, *extra: str) -> tuple[Any, int]:
     """What the recorder does: the quick look first, the thorough one only if that finds something."""
     redactor = Redactor(extra)
-    return redactor.clean(value) if redactor.suspects(msgspec.json.encode(value)) else (value, 0)
+    return redactor.redact_value(value) if redactor.may_contain_secret(msgspec.json.encode(value)) else (value, 0)
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -147,22 +147,22 @@ def test_users_add_patterns_of_their_own() -> None:
 def test_the_time_grows_with_the_length_and_not_with_its_square(piece: str) -> None:
     def seconds(size: int) -> float:
         value = {"text": piece * (size // len(piece))}
-        return min(timeit.repeat(lambda: Redactor().clean(value), timer=thread_time, number=1, repeat=5))
+        return min(timeit.repeat(lambda: Redactor().redact_value(value), timer=thread_time, number=1, repeat=5))
 
     assert seconds(120_000) < 30 * seconds(15_000) + 0.01  # eight times as long; its square would be 64 times
 
 
 @given(json_values())
 def test_cleaning_twice_changes_nothing_more(value: Any) -> None:
-    once, _ = Redactor().clean(value)
-    assert Redactor().clean(once) == (once, 0)
+    once, _ = Redactor().redact_value(value)
+    assert Redactor().redact_value(once) == (once, 0)
 
 
 @given(st.sampled_from(sorted({*SECRETS.values(), *HIDDEN_VALUES})), json_values())
 def test_whatever_is_taken_out_was_suspected(secret: str, value: Any) -> None:
     for holder in ({"text": secret}, {"data": [value, secret]}, {secret: value}):
-        if Redactor().clean(holder)[1]:
-            assert Redactor().suspects(msgspec.json.encode(holder))
+        if Redactor().redact_value(holder)[1]:
+            assert Redactor().may_contain_secret(msgspec.json.encode(holder))
 
 
 @given(st.sampled_from(sorted(SECRETS.values())), st.text(max_size=3), st.text(max_size=3))
@@ -171,12 +171,12 @@ def test_whatever_is_taken_out_was_suspected(secret: str, value: Any) -> None:
 @example(SECRETS["a model key"], "\n", "")
 def test_a_secret_is_suspected_however_what_stands_before_it_is_escaped(secret: str, before: str, after: str) -> None:
     text = f"{before}{secret}{after}"
-    if Redactor().clean(text)[1]:
-        assert Redactor().suspects(json.dumps({"text": text}).encode())
-        assert Redactor().suspects(json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace"))
+    if Redactor().redact_value(text)[1]:
+        assert Redactor().may_contain_secret(json.dumps({"text": text}).encode())
+        assert Redactor().may_contain_secret(json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace"))
 
 
 @given(st.sampled_from(sorted(SECRETS)), st.text(max_size=40), st.text(max_size=40))
 def test_the_quick_look_never_misses_what_the_thorough_one_finds(name: str, before: str, after: str) -> None:
     text = f"{before} {SECRETS[name]} {after}"
-    assert Redactor().suspects(msgspec.json.encode({"text": text}))
+    assert Redactor().may_contain_secret(msgspec.json.encode({"text": text}))

@@ -72,30 +72,30 @@ def test_a_plain_pattern_takes_no_more_steps_than_it_is_said_to(parts: list[str]
 
 
 def test_short_texts_are_done_before_a_long_one_uses_up_the_time() -> None:
-    assert Redactor(["(a+)+b"]).clean(["a" * 5_000, "aab", "none"]) == ([WITHHELD, MASK, "none"], 2)
+    assert Redactor(["(a+)+b"]).redact_value(["a" * 5_000, "aab", "none"]) == ([WITHHELD, MASK, "none"], 2)
 
 
 def test_keys_that_become_alike_keep_their_values() -> None:
-    assert Redactor(["EMP-[0-9]"]).clean({"EMP-1": 1, "EMP-2": 2, "x": 3})[0] == {MASK: 1, f"{MASK} (2)": 2, "x": 3}
+    assert Redactor(["EMP-[0-9]"]).redact_value({"EMP-1": 1, "EMP-2": 2, "x": 3})[0] == {MASK: 1, f"{MASK} (2)": 2, "x": 3}
 
 
 def test_fixed_keys_keep_their_names_on_every_level_and_their_values_do_not() -> None:
     value = {"data": {"data": "a", "extra": "data"}}
-    assert Redactor(["a$"]).clean(value, fixed_keys={"data"})[0] == {"data": {"data": MASK, f"extr{MASK}": f"dat{MASK}"}}
+    assert Redactor(["a$"]).redact_value(value, fixed_keys={"data"})[0] == {"data": {"data": MASK, f"extr{MASK}": f"dat{MASK}"}}
 
 
 @pytest.mark.parametrize("pattern", ["EMP-[0-9]{6}", "(?:EMP)-[0-9]{6}", "(?P<before>k=)EMP-[0-9]{6}(?P<after>;)", "(EMP)-[0-9]+"])
 def test_both_ways_mask_the_same(pattern: str) -> None:
-    cleaned, found = Redactor([pattern]).clean({"text": "k=EMP-123456; is \ud83d ☃", "other": ["EMP", 7, None]})
+    cleaned, found = Redactor([pattern]).redact_value({"text": "k=EMP-123456; is \ud83d ☃", "other": ["EMP", 7, None]})
     assert (cleaned, found) == ({"text": f"k={MASK}; is \ud83d ☃", "other": ["EMP", 7, None]}, 1)
 
 
 @pytest.mark.parametrize("name", SLOW)
 def test_a_pattern_that_takes_too_long_has_its_text_withheld(name: str) -> None:
     pattern, text = SLOW[name]
-    assert Redactor([pattern]).clean([text, "", 7]) == ([WITHHELD, "", 7], 1)
+    assert Redactor([pattern]).redact_value([text, "", 7]) == ([WITHHELD, "", 7], 1)
     # The next one is none the worse for it.
-    assert Redactor(["(x)y"]).clean("xy and z") == (f"{MASK} and z", 1)
+    assert Redactor(["(x)y"]).redact_value("xy and z") == (f"{MASK} and z", 1)
 
 
 def test_many_slow_events_cost_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,19 +115,19 @@ def test_many_slow_events_cost_less_and_less(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_more_matches_than_can_be_masked_withhold_the_text() -> None:
-    assert Redactor(["."]).clean("a" * 1_000_001) == (WITHHELD, 1)
+    assert Redactor(["."]).redact_value("a" * 1_000_001) == (WITHHELD, 1)
 
 
 def test_without_a_child_process_nothing_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_patterns, "_worker", user_patterns._Worker())
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
-    assert Redactor(["(x)y"]).clean(["xy", "z", 7]) == ([WITHHELD, WITHHELD, 7], 2)
+    assert Redactor(["(x)y"]).redact_value(["xy", "z", 7]) == ([WITHHELD, WITHHELD, 7], 2)
 
 
 def test_a_broken_pattern_is_an_error_either_way() -> None:
     for pattern in ("[a-", "(a"):
         with pytest.raises(ValueError, match="is no regular expression"):
-            Redactor([pattern]).clean("a")
+            Redactor([pattern]).redact_value("a")
 
 
 def test_threads_and_forks_share_it_without_mixing_answers() -> None:
@@ -137,7 +137,7 @@ def test_threads_and_forks_share_it_without_mixing_answers() -> None:
         redactor = Redactor([f"({letter})1"])
         for number in range(50):
             text = f"{letter}1 {letter}{number}x"
-            if redactor.clean(text)[0] != text.replace(f"{letter}1", MASK):
+            if redactor.redact_value(text)[0] != text.replace(f"{letter}1", MASK):
                 wrong.append(text)
 
     threads = [threading.Thread(target=work, args=(letter,)) for letter in "abcd"]
@@ -148,6 +148,6 @@ def test_threads_and_forks_share_it_without_mixing_answers() -> None:
     assert wrong == []
     child = os.fork()
     if child == 0:
-        os._exit(0 if Redactor(["(e)1"]).clean("e1") == (MASK, 1) else 1)
+        os._exit(0 if Redactor(["(e)1"]).redact_value("e1") == (MASK, 1) else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert Redactor(["(e)1"]).clean("e1") == (MASK, 1)
+    assert Redactor(["(e)1"]).redact_value("e1") == (MASK, 1)

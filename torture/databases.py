@@ -428,7 +428,7 @@ async def _values(server: Server) -> None:
     told = []
     for value in server.values:
         try:
-            told.append(json.dumps((await query(server.database, f"SELECT {value} AS found")).told(), allow_nan=False))
+            told.append(json.dumps((await query(server.database, f"SELECT {value} AS found")).as_dict(), allow_nan=False))
         except QueryFailed as failed:
             told.append(str(failed))
     assert sum("columns" in each for each in told) >= len(told) - 3, told

@@ -2,6 +2,7 @@
 Lines of TABLE: fleetlore.module.Class.member new_name
 Overrides in subclasses are renamed with it; a Protocol's implementations must be listed too (a line each)."""
 
+import ast
 import collections
 import os
 import re
@@ -16,7 +17,6 @@ import mypy.options
 import mypy.types as T
 from mypy.fscache import FileSystemCache
 from mypy.main import process_options
-from mypy.traverser import TraverserVisitor
 
 renames = {}
 for l in open(sys.argv[2]):
@@ -77,12 +77,77 @@ def target(info, name):
     return None
 
 
-class V(TraverserVisitor):
+SKIP = {"node", "info", "type", "unanalyzed_type", "analyzed", "imports", "names", "alias_deps", "func_info", "fullname"}
+_attributes = {}
+
+
+def attributes(cls):
+    if cls not in _attributes:
+        _attributes[cls] = [a for c in cls.__mro__ for a in getattr(c, "__mypyc_attrs__", getattr(c, "__slots__", ()))]
+    return _attributes[cls]
+
+
+def push(v, stack):
+    if isinstance(v, (list, tuple)):
+        for x in v:
+            push(x, stack)
+    elif isinstance(v, N.Node) and not isinstance(v, (N.TypeInfo, N.MypyFile)):
+        stack.append(v)
+
+
+class V:
+    """Walks the compiled nodes by their attributes (a compiled visitor cannot be subclassed)."""
+
     def __init__(s, path, src):
         s.path = path
         s.lines = src.split("\n")
+        s.calls = {(n.lineno, n.col_offset): n for n in ast.walk(ast.parse(src)) if isinstance(n, ast.Call)}
 
-    def visit_member_expr(s, e):
+    def walk(s, root):
+        stack, seen = [root], set()
+        while stack:
+            n = stack.pop()
+            if id(n) in seen:
+                continue
+            seen.add(id(n))
+            if isinstance(n, N.MemberExpr):
+                s.member(n)
+            elif isinstance(n, N.SuperExpr):
+                s.super(n)
+            elif isinstance(n, N.CallExpr):
+                s.call(n)
+            elif isinstance(n, N.ClassDef):
+                s.class_def(n)
+            for a in attributes(type(n)):
+                if a in SKIP:
+                    continue
+                try:
+                    v = getattr(n, a)
+                except AttributeError:
+                    continue
+                push(v, stack)
+
+    def super(s, e):
+        if e.name in names and e.info:
+            k = target(e.info, e.name)
+            if k in renames:
+                hits[s.path].add((e.end_line, e.end_column - len(e.name), e.name, renames[k]))
+
+    def call(s, e):
+        if not any(n in names for n in e.arg_names if n):
+            return
+        t = types.get(e.callee)
+        for i in infos(t) if t is not None else []:
+            for n in e.arg_names:
+                if n in names:
+                    k = target(i, n)
+                    if k in renames:
+                        node = s.calls.get((e.line, e.column))
+                        for kw in node.keywords if node else []:
+                            if kw.arg == n:
+                                hits[s.path].add((kw.lineno, kw.col_offset, n, renames[k]))
+
+    def member(s, e):
         if e.name in names and e.end_line:
             t = types.get(e.expr)
             got = None
@@ -98,9 +163,8 @@ class V(TraverserVisitor):
                 used[got] += 1
             elif t is None or isinstance(T.get_proper_type(t), T.AnyType):
                 unresolved.append((s.path, e.end_line, e.name, str(t)))
-        super().visit_member_expr(e)
 
-    def visit_class_def(s, d):
+    def class_def(s, d):
         info = d.info
         for n, sym in info.names.items():
             if n in names:
@@ -115,9 +179,7 @@ class V(TraverserVisitor):
                     elif isinstance(node, N.FuncDef):
                         s.defn(node, n, renames[k], k)
                     elif isinstance(node, N.Var):
-                        # class-level attribute: find the line
                         s.var(d, n, renames[k], k)
-        super().visit_class_def(d)
 
     def defn(s, f, old, new, k):
         L = s.lines[f.line - 1]
@@ -142,7 +204,7 @@ for mod, f in res.files.items():
     if f.path and f.path.endswith(".py") and not f.path.startswith("/") and ".venv" not in f.path:
         src = open(f.path, encoding="utf-8").read()
         if any(n in src for n in names):
-            f.accept(V(f.path, src))
+            V(f.path, src).walk(f)
 for p, hs in hits.items():
     lines = open(p, encoding="utf-8").read().split("\n")
     for ln, col, old, new in sorted(hs, reverse=True):

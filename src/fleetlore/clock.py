@@ -25,7 +25,7 @@ class _Uuid7Generator:
 
     def start_afresh(self) -> None:
         """A forked child would otherwise draw the same random bits as its parent, or find the lock taken for ever."""
-        self._chance, self._used = "", 0
+        self._random_hex, self._random_used = "", 0
         self._lock = allocate_lock()
 
     def __call__(self) -> str:
@@ -34,10 +34,10 @@ class _Uuid7Generator:
             if stamp <= self._last:
                 stamp = self._last + 1
             self._last = stamp
-            if self._used >= len(self._chance):
-                self._chance, self._used = os.urandom(960).hex(), 0
-            chance = self._chance[self._used : self._used + 15]
-            self._used += 15
+            if self._random_used >= len(self._random_hex):
+                self._random_hex, self._random_used = os.urandom(960).hex(), 0
+            chance = self._random_hex[self._random_used : self._random_used + 15]
+            self._random_used += 15
         when = f"{stamp:015x}"
         return f"{when[:8]}-{when[8:12]}-7{when[12:]}-8{chance[:3]}-{chance[3:]}"
 

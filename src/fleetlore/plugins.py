@@ -32,7 +32,7 @@ class Extension(NamedTuple):
     package: str
     version: str
 
-    def load(self) -> Any:
+    def load_object(self) -> Any:
         """What it names."""
         module, _, attributes = self.value.partition(":")
         thing: Any = import_module(module.strip())
@@ -109,46 +109,46 @@ class ExtensionPoint(Generic[_Thing]):
         installed: Callable[[], Sequence[Extension]] = list_installed,
     ) -> None:
         """`fit` takes a name and what was loaded, and raises if that is of no use. `claims` are names that no two things may share."""
-        self.group, self._fit, self._ours, self._claims, self._installed = group, fit, ours, claims, installed
+        self.group, self._convert, self._builtin_names, self._claims, self._installed = group, fit, ours, claims, installed
         self._loaded: dict[Extension, _Thing | BrokenExtension] = {}
-        self._said: set[Extension] = set()
+        self._warned: set[Extension] = set()
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """What is offered; nothing is loaded."""
-        return [extension.name for extension, problem in self._offered() if problem is None or self._say(extension, problem)]
+        return [extension.name for extension, problem in self._list_offered() if problem is None or self._warn_once(extension, problem)]
 
-    def find(self, name: str) -> _Thing | None:
+    def find_by_name(self, name: str) -> _Thing | None:
         """The thing of that name; `BrokenExtension` where there is one that cannot be used."""
-        for extension, problem in self._offered():
+        for extension, problem in self._list_offered():
             if extension.name == name and problem is None:
-                loaded = self._load(extension)
+                loaded = self._load_extension(extension)
                 if isinstance(loaded, BrokenExtension):
                     raise loaded
                 return loaded
         return None
 
-    def all(self) -> list[_Thing]:
+    def load_all(self) -> list[_Thing]:
         """All that can be used. What is left out is said once."""
-        good = [extension for extension, problem in self.look() if problem is None or self._say(extension, problem)]
-        return [thing for each in good if not isinstance(thing := self._load(each), BrokenExtension)]
+        good = [extension for extension, problem in self.check_all() if problem is None or self._warn_once(extension, problem)]
+        return [thing for each in good if not isinstance(thing := self._load_extension(each), BrokenExtension)]
 
-    def look(self) -> list[ExtensionStatus]:
+    def check_all(self) -> list[ExtensionStatus]:
         """Every extension of this kind, loaded, and what is wrong with it."""
         claimed: dict[str, str] = {}
-        return [ExtensionStatus(each, problem or self._misfit(each, claimed)) for each, problem in self._offered()]
+        return [ExtensionStatus(each, problem or self._find_problem(each, claimed)) for each, problem in self._list_offered()]
 
-    def _offered(self) -> list[ExtensionStatus]:
+    def _list_offered(self) -> list[ExtensionStatus]:
         """Those of this group, and which of them have a name that is taken."""
         found: list[ExtensionStatus] = []
-        taken = dict.fromkeys(self._ours, "Fleetlore")
+        taken = dict.fromkeys(self._builtin_names, "Fleetlore")
         for each in self._installed():
             if each.group == self.group:
                 found.append(ExtensionStatus(each, _name_taken_message(each.name, taken.get(each.name))))
                 taken.setdefault(each.name, each.package)
         return found
 
-    def _misfit(self, extension: Extension, claimed: dict[str, str]) -> str | None:
-        loaded = self._load(extension)
+    def _find_problem(self, extension: Extension, claimed: dict[str, str]) -> str | None:
+        loaded = self._load_extension(extension)
         if isinstance(loaded, BrokenExtension):
             return loaded.reason
         claims = list(self._claims(loaded))
@@ -157,22 +157,22 @@ class ExtensionPoint(Generic[_Thing]):
             claimed.update(dict.fromkeys(claims, extension.package))
         return None if clash is None else _name_taken_message(clash, claimed[clash])
 
-    def _load(self, extension: Extension) -> _Thing | BrokenExtension:
+    def _load_extension(self, extension: Extension) -> _Thing | BrokenExtension:
         if extension not in self._loaded:
             try:
-                self._loaded[extension] = self._fit(extension.name, extension.load())
+                self._loaded[extension] = self._convert(extension.name, extension.load_object())
             except (Exception, SystemExit) as error:  # noqa: BLE001  # it is others' code: whatever it raises is about itself alone
                 self._loaded[extension] = BrokenExtension(
                     extension.name, f"{extension.package} {extension.version}", _describe_error(error)
                 )
         return self._loaded[extension]
 
-    def _say(self, extension: Extension, problem: str) -> bool:
+    def _warn_once(self, extension: Extension, problem: str) -> bool:
         """Tell of one that is left out; once."""
-        if extension not in self._said:
+        if extension not in self._warned:
             import logging
 
-            self._said.add(extension)
+            self._warned.add(extension)
             told = BrokenExtension(extension.name, f"{extension.package} {extension.version}", problem)
             logging.getLogger("fleetlore.extensions").warning("%s", told)
         return False

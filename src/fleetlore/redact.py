@@ -143,11 +143,11 @@ class Redactor:
         self._extra = tuple(extra)
 
     @property
-    def has_patterns_of_its_own(self) -> bool:
+    def has_extra_patterns(self) -> bool:
         """Whether there is more to look for than what everybody's secrets look like."""
         return bool(self._extra)
 
-    def suspects(self, raw: bytes) -> bool:
+    def may_contain_secret(self, raw: bytes) -> bool:
         """Whether JSON bytes may hold a secret. Cheap; wrong only on the side of caution."""
         if not self._extra and (quick := telling_words()) is not None and not quick.found_in(raw):
             return False
@@ -160,7 +160,7 @@ class Redactor:
             return True
         return bool(self._extra)  # written for the text itself, they cannot be tried on its JSON
 
-    def clean(self, value: _Value, *, harmless: Container[str] = (), fixed_keys: Container[str] = ()) -> tuple[_Value, int]:
+    def redact_value(self, value: _Value, *, harmless: Container[str] = (), fixed_keys: Container[str] = ()) -> tuple[_Value, int]:
         """The value without its secrets, and how many there were. Keys that are `harmless` tell nothing of what stands under them.
 
         `fixed_keys` are names of a format: no pattern of the user's own changes them. A text that those patterns take too long for
@@ -199,9 +199,9 @@ class _Mask:
     def __call__(self, match: re.Match[str]) -> str:
         """Mask what a pattern has found, without what stands before and after it."""
         kept = match.groupdict()
-        return f"{kept.get('before') or ''}{self.whole()}{kept.get('after') or ''}"
+        return f"{kept.get('before') or ''}{self.mask_value()}{kept.get('after') or ''}"
 
-    def whole(self) -> str:
+    def mask_value(self) -> str:
         """Mask all of a value."""
         self.found += 1
         return MASK
@@ -220,7 +220,7 @@ _NO_SECRET_CONTEXT = _SecretContext()
 def _redact_nested(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _SecretContext = _NO_SECRET_CONTEXT) -> Any:
     if isinstance(value, str):
         if told.strings:
-            return value if value in ("", MASK) else mask.whole()
+            return value if value in ("", MASK) else mask.mask_value()
         for pattern in patterns:
             value = pattern.sub(mask, value)
         return value
@@ -235,7 +235,7 @@ def _redact_nested(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]],
         before = (None, *value)
         return [_redact_nested(item, mask, patterns, _context_from_flag(flag, told)) for flag, item in zip(before, value, strict=False)]
     if told.numbers and isinstance(value, int | float) and not isinstance(value, bool):
-        return mask.whole()
+        return mask.mask_value()
     return value
 
 

@@ -656,5 +656,5 @@ def masked(url: str) -> str:
     from fleetlore.redact import Redactor
 
     # Up to the last @: a password that should have been escaped may hold anything.
-    shown, _ = Redactor().clean(re.sub(r"^((?!sqlite:)\w+:(?://)?)[^?]*@", r"\1[redacted]@", url))
+    shown, _ = Redactor().redact_value(re.sub(r"^((?!sqlite:)\w+:(?://)?)[^?]*@", r"\1[redacted]@", url))
     return shown

@@ -248,7 +248,9 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(*(key.sign(event) for event in story if event.goal == WORKING), commands.make_control_event(WORKING, "cancel", by="emil"))
+        made.tell(
+            *(key.sign_event(event) for event in story if event.goal == WORKING), commands.make_control_event(WORKING, "cancel", by="emil")
+        )
         yield made.start()
 
 

@@ -22,7 +22,7 @@ REFUSED = "401"
 def token_for(room: ControlRoom, scope: TokenScope) -> str:
     secret, token = create_token(scope, now=datetime.now(UTC), label="a test")
     with open_shared(room.address, town="default") as shared:
-        shared.keep_token(token)
+        shared.save_token(token)
     return secret
 
 

@@ -260,7 +260,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(*(key.sign(event) for event in story), events.mission_state_changed(MISSION, "running", "failed", by="emil"))
+        made.tell(*(key.sign_event(event) for event in story), events.mission_state_changed(MISSION, "running", "failed", by="emil"))
         yield made.start()
 
 

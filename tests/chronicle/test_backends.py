@@ -40,17 +40,17 @@ def told_from(url: str, stored: Sequence[Event]) -> str:
     overview = Overview()
     with connect(url).blocking() as log, Chronology(log, "town") as chronology:
         log.append_all(stored)
-        chronology.look_through(overview.see)
-        return "".join(tell(Tale(overview, chronology.in_order()), Telling("full"), Text(detail="full")))
+        chronology.scan_events(overview.see)
+        return "".join(tell(Tale(overview, chronology.iterate_in_order()), Telling("full"), Text(detail="full")))
 
 
 def test_what_is_seen_some_at_a_time_is_what_is_seen_one_by_one() -> None:
     one_by_one, at_once = Overview(), Overview()
     with connect("memory:").blocking() as log, Chronology(log, "town") as first, Chronology(log, "town") as second:
         log.append_all(story())
-        first.look_through(one_by_one.see)
-        second.survey(at_once.see_all, closely=CLOSELY)
-        assert list(first.in_order()) == list(second.in_order())
+        first.scan_events(one_by_one.see)
+        second.scan_batches(at_once.see_all, closely=CLOSELY)
+        assert list(first.iterate_in_order()) == list(second.iterate_in_order())
     assert at_once.summary(0) == one_by_one.summary(0)
 
 

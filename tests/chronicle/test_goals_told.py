@@ -61,7 +61,7 @@ def script(log: BlockingRecorder, ids: Callable[[], str]) -> Script:
 
 async def pursue(led: Led, **options: Any) -> None:
     await led.driver.start(goal(**options))
-    await led.driver.pursue()
+    await led.driver.run_goal()
 
 
 def failed(error: str, **more: Any) -> Ended:
@@ -180,8 +180,8 @@ async def test_a_crash_and_a_person_who_is_asked(
         """Nothing is written any more."""
 
     async def die(order: Order, watch: Watch) -> Ended:
-        monkeypatch.setattr(led.driver.book, "flush", dead)
-        monkeypatch.setattr(led.driver.book, "append", dead)
+        monkeypatch.setattr(led.driver.journal, "flush", dead)
+        monkeypatch.setattr(led.driver.journal, "append", dead)
         raise Dead
 
     async def dead(*args: Any, **more: Any) -> None:
@@ -195,17 +195,17 @@ async def test_a_crash_and_a_person_who_is_asked(
             log.append([commands.make_control_event(GOAL, "decide", by="eve", value="allow", of=event.id, now=clock, new_id=ids)])
 
     async def ask(order: Order, watch: Watch) -> Ended:
-        await again.crew.doorkeeper.permit("Bash", {"command": "make deploy"})
+        await again.crew.tool_gate.permit("Bash", {"command": "make deploy"})
         return done("Deployed.")
 
     standings: list[str | None] = []
     led = script([die], clock=clock)
     await led.driver.start(goal())
-    await led.driver.book.flush()
+    await led.driver.journal.flush()
     with pytest.raises(Dead):
-        await led.driver.pursue()
+        await led.driver.run_goal()
     again = script([ask], clock=clock, watch=answer, met=[False, True])
-    await again.driver.pursue()
+    await again.driver.run_goal()
     text = story(log)
     assert "the driver ended while the agent was at work; its changes are kept" in text
     assert re.search(r"\bperson\b[^.]*Bash|Bash[^.]*\bperson\b", text)
@@ -226,8 +226,8 @@ async def test_a_goal_that_needs_a_person_says_what_for_and_once(log: BlockingRe
 
 async def test_a_denied_tool_is_told_with_its_reason_and_an_allowed_one_is_not(log: BlockingRecorder, script: Script) -> None:
     async def ask(order: Order, watch: Watch) -> Ended:
-        await led.crew.doorkeeper.permit("Read", {"file_path": "a.py"})
-        await led.crew.doorkeeper.permit("Bash", {"command": "rm -rf /"})
+        await led.crew.tool_gate.permit("Read", {"file_path": "a.py"})
+        await led.crew.tool_gate.permit("Bash", {"command": "rm -rf /"})
         return done()
 
     led = script([ask])

@@ -67,12 +67,12 @@ class Past:
         verdict = types.Verdict(met=not failing, failures=failures, evaluated_at=_stamp(self._now), elapsed_ms=5)
         outcome: types.AttemptOutcome = types.NeedsRetry(failures=failures) if failing else types.Done()
         self.add(
-            self.tell.acceptance(verdict, cause=told.id),
+            self.tell.acceptance_checked(verdict, cause=told.id),
             self.tell.attempt_completed(self.state, outcome, verdict=verdict, words=words, cause=told.id),
         )
 
     def end(self, outcome: types.AttemptOutcome) -> None:
-        self.add(*self.tell.finish(self.state, outcome, self.state.words))
+        self.add(*self.tell.goal_finished(self.state, outcome, self.state.words))
 
 
 def _stamp(moment: datetime) -> str:

@@ -34,7 +34,7 @@ def ask(
     expires = (datetime.now(UTC) + timedelta(seconds=left)).isoformat()
     data = {"tool": tool, "input": {"command": "git push"} if input is None else input, "turn": 3, "call_id": "t1", "expires": expires}
     event = Event(id=id or clock.uuid7(), kind="goal.permission_asked", actor="driver", goal=goal, data=data)
-    store(event if key is None else key.sign(event))
+    store(event if key is None else key.sign_event(event))
     return str(event.id)
 
 
@@ -198,7 +198,7 @@ def test_on_a_sealed_log_the_answer_is_signed_with_the_passphrase_of_a_person(lo
     assert (done.code, done.err) == (0, "")
     with connect("sqlite:").blocking() as log:
         [event] = log.read(kinds=("control.requested",))
-    assert key.holds(event)
+    assert key.has_signed(event)
     assert lore("decide", "--json", code=0).lines == []
 
 
@@ -209,7 +209,7 @@ def test_an_answer_that_nobody_signed_neither_counts_nor_hides_the_question(lore
     store(Event(kind="control.requested", actor="x", goal=GOAL, data={"action": "decide", "of": id}, mac=Mac(key=key.id, hex="0" * 64)))
     assert at_terminal(lore, "decide", id, "deny", answers=[WORDS]).code == 0
     with connect("sqlite:").blocking() as log:
-        held = [event for event in log.read(kinds=("control.requested",)) if key.holds(event)]
+        held = [event for event in log.read(kinds=("control.requested",)) if key.has_signed(event)]
     assert [event.data["value"]["choice"] for event in held] == ["deny"]
 
 

@@ -183,14 +183,14 @@ class Scripted:
 
 async def test_what_the_driver_decides_reaches_the_program_with_the_input_as_it_was() -> None:
     input = {"text": "ä😀\n\"'", "n": [1, 2.5, None, True], "deep": {"x": "y" * 100_000}}
-    async with GateServer(Scripted()) as server, started(server.gate(order())) as process:
+    async with GateServer(Scripted()) as server, started(server.create_gate(order())) as process:
         assert await process.ask(1, "yes", input) == {"behavior": "allow", "updatedInput": input}
         assert await process.ask("two", "no", {}) == {"behavior": "deny", "message": "not no"}
 
 
 @pytest.mark.parametrize("input", [{"n": float("inf")}, {"text": "\ud800"}, {"deep": json.loads("[" * 900 + "]" * 900)}])
 async def test_an_input_that_cannot_be_passed_on_is_denied_and_the_next_one_is_not(input: dict[str, Any]) -> None:
-    async with GateServer(Scripted()) as server, started(server.gate(order())) as process:
+    async with GateServer(Scripted()) as server, started(server.create_gate(order())) as process:
         assert (await process.ask(1, "no", input))["behavior"] == "deny"
         assert (await process.ask(2, "yes", {}))["behavior"] == "allow"
 
@@ -200,7 +200,7 @@ async def test_an_input_that_cannot_be_passed_on_is_denied_and_the_next_one_is_n
     [(gate_door.TOKEN_VARIABLE, "wrong", "does not know this turn"), (gate_door.DRIVER_VARIABLE, "1", "another process")],
 )
 async def test_a_wrong_token_or_another_listener_is_a_no(name: str, value: str, reason: str) -> None:
-    async with GateServer(Scripted()) as server, started(server.gate(order()), {name: value}) as process:
+    async with GateServer(Scripted()) as server, started(server.create_gate(order()), {name: value}) as process:
         answer = await process.ask(1, "yes", {})
         assert answer["behavior"] == "deny"
         assert reason in answer["message"]
@@ -213,7 +213,7 @@ async def test_a_driver_that_goes_takes_all_permissions_with_it() -> None:
             raise AssertionError
 
     async with GateServer(Never()) as server:
-        gate = server.gate(order())
+        gate = server.create_gate(order())
         pipe = asyncio.subprocess.PIPE
         process = Process(await asyncio.create_subprocess_exec(*gate.command, env={**CLEAN, **gate.env}, stdin=pipe, stdout=pipe))
         await process.say({"jsonrpc": "2.0", "id": 0, "method": "ping"})
@@ -231,7 +231,7 @@ def test_a_driver_that_went_before_it_was_asked_is_gone_all_the_same() -> None:
     with open(reading, "rb") as answers, open(writing, "wb") as output:
         door = gate_door.GateMcpServer({}, output.fileno())
         door.driver.socket = ours
-        door.hear(json.dumps(call(1, "yes", {})).encode())
+        door.handle_line(json.dumps(call(1, "yes", {})).encode())
         assert "the driver of this goal is gone" in said(json.loads(answers.readline()))["message"]
 
 
@@ -247,7 +247,7 @@ async def test_no_answer_in_time_is_a_no_and_the_next_request_does_not_get_it() 
             await asyncio.sleep(0)
             return make_denial("no")
 
-    async with GateServer(Late()) as server, started(server.gate(order()), {gate_door.TIMEOUT_VARIABLE: "0.2"}) as process:
+    async with GateServer(Late()) as server, started(server.create_gate(order()), {gate_door.TIMEOUT_VARIABLE: "0.2"}) as process:
         assert "in time" in (await process.ask(1, "late", {}))["message"]
         assert await process.ask(2, "next", {}) == {"behavior": "deny", "message": "no"}
 
@@ -278,7 +278,10 @@ async def test_a_reply_that_makes_no_sense_is_a_no(tmp_path: Path, reply: bytes)
 async def test_modules_that_an_agent_leaves_in_the_workspace_are_not_loaded(tmp_path: Path) -> None:
     for name in ("json", "socket", "fleetlore", "sitecustomize", "select"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
-    async with GateServer(Scripted()) as server, started(server.gate(order()), {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path) as process:
+    async with (
+        GateServer(Scripted()) as server,
+        started(server.create_gate(order()), {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path) as process,
+    ):
         assert (await process.ask(1, "no", {}))["message"] == "not no"
 
 
@@ -303,7 +306,7 @@ async def run_claude(lore: Lore, decider: Decider, steps: list[dict[str, Any]], 
         told.append(event)
 
     async with GateServer(RecordingDecider(decider, tell)) as server:
-        gate = server.gate(order(str(lore.folder)))
+        gate = server.create_gate(order(str(lore.folder)))
         servers = {"fleetlore": {"type": "stdio", "command": gate.command[0], "args": list(gate.command[1:]), "env": dict(gate.env)}}
         claude = [str(CLAUDE), "-p", "go", "--output-format", "json", "--mcp-config", json.dumps({"mcpServers": servers})]
         claude += ["--strict-mcp-config", "--permission-prompt-tool", "mcp__fleetlore__permission_prompt", *more]

@@ -112,8 +112,8 @@ def test_decisions_and_questions_are_shown_with_how_to_answer(lore: Lore, log: B
         id=TWO, goal_id=ONE, turn_index=1, tool="Bash", input={}, choice=types.Deny(message="no"), rationale="the rule denies it",
         decided_at="2026-11-16T09:00:00Z",
     )  # fmt: skip
-    asked = past.tell.event("goal.permission_asked", {"tool": "WebFetch", "turn": 1})
-    past.add(past.tell.event("driver.decision", {"decision": decision}), asked)
+    asked = past.tell.make_event("goal.permission_asked", {"tool": "WebFetch", "turn": 1})
+    past.add(past.tell.make_event("driver.decision", {"decision": decision}), asked)
     out = goal(lore, "show", "3f2504").out
     assert "turn 1, stopped" in out
     assert "decisions (0 allowed, 1 denied)" in out
@@ -275,7 +275,7 @@ def test_on_a_sealed_log_what_is_not_signed_is_counted_and_not_obeyed(lore: Lore
     forged.begin("Open the door")
     with log_at("memory:") as aside:
         Past(aside).begin()
-        log.append([key.sign(replace(event, position=None)) for event in aside.read()])
-    past.add(past.tell.event("control.requested", {"action": "cancel"}))
+        log.append([key.sign_event(replace(event, position=None)) for event in aside.read()])
+    past.add(past.tell.make_event("control.requested", {"action": "cancel"}))
     assert [each["id"] for each in goal(lore, "list", "--json").json["goals"]] == [ONE]
     assert "1 unsigned wishes were not obeyed: this log is sealed" in goal(lore, "show", ONE).out

@@ -39,7 +39,7 @@ def test_what_an_agent_asks_and_what_waits_for_it_are_shown_while_its_turn_goes_
     past = Past(log)
     past.begin()
     past.add(past.tell.attempt_started(past.state, 1))
-    past.add(past.tell.event("goal.permission_asked", {"tool": "WebFetch", "turn": 1}))
+    past.add(past.tell.make_event("goal.permission_asked", {"tool": "WebFetch", "turn": 1}))
     lore("--log", URL, "goal", "say", ONE, "Mind the tabs", code=0)
     past.add(*(event for event in log.read(f"goal:{ONE}", kinds=("control.requested",))))
     lines = shown(past.state)

@@ -33,7 +33,7 @@ OLD = datetime(2020, 1, 1, tzinfo=UTC)
 
 def seal_of(lore: Lore, town: str | None = None) -> Seal | None:
     with open_shared(f"sqlite:{lore.folder}/fleet.db", town=town) as shared:
-        return shared.seal()
+        return shared.load_seal()
 
 
 def sealed(lore: Lore, *, town: str | None = None) -> OperatorKey:
@@ -63,7 +63,7 @@ def ids(lore: Lore) -> list[str]:
 
 def scopes(lore: Lore) -> list[str]:
     with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
-        return [token.scope for token in shared.tokens()]
+        return [token.scope for token in shared.list_tokens()]
 
 
 # --- lore seal
@@ -99,7 +99,7 @@ def test_what_was_not_typed_well_changes_nothing(lore: Lore, answers: Sequence[s
 def test_another_passphrase_needs_the_one_before_and_keeps_the_key(lore: Lore) -> None:
     key = sealed(lore)
     before = seal_of(lore)
-    signed = key.sign(Event(kind="control.requested", actor="grace", goal=GOAL, data={"action": "pause"}))
+    signed = key.sign_event(Event(kind="control.requested", actor="grace", goal=GOAL, data={"action": "pause"}))
     refused = at_terminal(lore, "seal", "--log", LOG, answers=[OTHER_WORDS] * 3)
     assert refused.code == 1
     assert "not the passphrase" in refused.err
@@ -110,14 +110,14 @@ def test_another_passphrase_needs_the_one_before_and_keeps_the_key(lore: Lore) -
     assert json.loads(done.out)["new_key"] is False
     after = seal_of(lore)
     assert after is not None
-    assert unlock_seal(after, OTHER_WORDS).holds(signed)
+    assert unlock_seal(after, OTHER_WORDS).has_signed(signed)
 
 
 def test_a_new_key_obeys_nothing_of_before_and_ends_tokens_that_steer(lore: Lore) -> None:
     key = sealed(lore)
     with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
         for scope in ("admin", "admin", "write"):
-            shared.keep_token(create_token(scope, now=OLD)[1])
+            shared.save_token(create_token(scope, now=OLD)[1])
     done = at_terminal(lore, "seal", "--log", LOG, "--new-key", "--json", answers=[WORDS, OTHER_WORDS, OTHER_WORDS])
     assert json.loads(done.out)["revoked"] == 2
     assert scopes(lore) == ["write"]
@@ -177,7 +177,7 @@ def test_with_the_passphrase_it_is_done(lore: Lore) -> None:
     assert first not in ids(lore)
     with connect(f"sqlite:{lore.folder}/fleet.db").blocking() as log:
         [fact] = log.read(kinds=["log.trimmed"])
-        assert key.holds(fact)
+        assert key.has_signed(fact)
     assert at_terminal(lore, "forget", "--log", LOG, "--id", second, "--yes", answers=[WORDS]).code == 0
     assert second not in ids(lore)
     assert at_terminal(lore, "restore", "--log", LOG, "--force", "copy.db", answers=[WORDS]).code == 0
@@ -191,7 +191,11 @@ def test_a_token_that_may_steer_is_signed_and_smaller_ones_need_nothing(lore: Lo
         assert alone(lore, "token", "create", "--scope", scope, "--log", LOG).code == 0
     assert at_terminal(lore, "token", "create", "--scope", "admin", "--log", LOG, answers=[WORDS]).code == 0
     with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
-        assert [(token.scope, key.vouches_for(token)) for token in shared.tokens()] == [("read", False), ("write", False), ("admin", True)]
+        assert [(token.scope, key.has_signed_token(token)) for token in shared.list_tokens()] == [
+            ("read", False),
+            ("write", False),
+            ("admin", True),
+        ]
 
 
 def test_looking_needs_no_passphrase(lore: Lore) -> None:
@@ -245,7 +249,7 @@ def test_a_cut_that_nobody_signed_is_not_made_good(lore: Lore) -> None:
         log.append([forged])
         trim.finish_interrupted_trim(log, key)
         assert log.info().events == 4
-        log.append([key.sign(forged, admit=log.admit)])
+        log.append([key.sign_event(forged, admit=log.admit)])
         trim.finish_interrupted_trim(log, key)
         assert log.info().events == 3
 
@@ -309,10 +313,10 @@ def test_up_hands_the_right_to_steer_over_on_the_terminal_alone(lore: Lore) -> N
         code, why = steer(url, token_in_file(lore))
         assert (code, "is for write only" in why) == (403, True)
         with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
-            assert [kept.scope for kept in shared.tokens()] == ["write"]
+            assert [kept.scope for kept in shared.list_tokens()] == ["write"]
             unsigned, signed = create_token("admin", now=OLD), create_token("admin", now=OLD)
-            shared.keep_token(unsigned[1])
-            shared.keep_token(key.vouch(signed[1]))
+            shared.save_token(unsigned[1])
+            shared.save_token(key.sign_token(signed[1]))
         code, why = steer(url, unsigned[0])
         assert (code, "was not made with its passphrase" in why) == (403, True)
         assert steer(url, signed[0])[0] == 404
@@ -332,7 +336,7 @@ def test_up_without_the_passphrase_shows_everything_and_steers_nothing(lore: Lor
         assert found is not None
         url, (secret, token) = found[0].decode(), create_token("admin", now=OLD)
         with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
-            shared.keep_token(key.vouch(token))
+            shared.save_token(key.sign_token(token))
         code, why = steer(url, secret)
         assert (code, "started without its passphrase" in why) == (403, True)
         assert meta(url, secret)["scopes_of_token"] == ["read", "write"]

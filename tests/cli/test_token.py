@@ -30,7 +30,7 @@ def test_a_token_is_shown_once_alone_on_standard_output_with_how_to_use_it_besid
 def test_what_is_kept_is_the_hash(lore: Lore) -> None:
     secret = created(lore, "--label", "ci")
     with open_shared("sqlite:fleet.db") as shared:
-        [token] = shared.tokens()
+        [token] = shared.list_tokens()
     assert (token.hash, token.scope, token.label) == (hash_secret(secret), "write", "ci")
 
 
@@ -127,5 +127,5 @@ def test_one_whose_time_is_up_is_listed_as_such(lore: Lore) -> None:
 
     then = datetime(2026, 1, 1, tzinfo=UTC)
     with open_shared("sqlite:fleet.db") as shared:
-        shared.keep_token(create_token("read", now=then, expires_at=then + timedelta(days=1))[1])
+        shared.save_token(create_token("read", now=then, expires_at=then + timedelta(days=1))[1])
     assert "(its time is up)" in lore("token", "list", *FLEET, code=0).out

@@ -139,7 +139,7 @@ def sealed(lore: Lore) -> OperatorKey:
 
 def believed(lore: Lore, key: OperatorKey) -> TownState:
     with open_shared(towns.address(lore), town="harbour") as shared:
-        fold = SignedTownFold(shared.seal(), key)
+        fold = SignedTownFold(shared.load_seal(), key)
     state = fold.initial()
     for event in towns.told(lore):
         state = fold.apply(state, event)
@@ -164,7 +164,7 @@ def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore
     towns.settle(lore, monkeypatch)
     lore("town", "spawn", "ada")
     key = sealed(lore)
-    signed = key.sign(events.agent_spawned("bob", by="grace"))
+    signed = key.sign_event(events.agent_spawned("bob", by="grace"))
     towns.tell(lore, signed)
     lore("town", "backlog", "add", "one", "--as", "bob", code=0)
     lore("town", "send", "bob", "hello", code=0)

@@ -191,7 +191,7 @@ def test_views_that_are_kept_know_what_went_and_others_say_so(own: BlockingRecor
 def test_a_checkpoint_with_a_hole_behind_it_is_not_used(own: BlockingRecorder, store: ProjectionStore, tmp_path: Path) -> None:
     """Another machine had folded less when this one trimmed."""
     runner = Runner(own, view_of(fleet, "fleet"), store)
-    runner.keep(own.head() or "")
+    runner.keep_checkpoint(own.head() or "")
     own.append(
         [Event(kind="fleet.idle", agent="never folded there", at=days_ago(100)), Event(kind="fleet.idle", agent="new", at=days_ago(1))]
     )

@@ -25,7 +25,7 @@ def read(rows: Iterable[Row] | Transcript, *, end: bool = True) -> list[Event]:
     reader = RECORDING.open(None)
     lines = rows.lines() if isinstance(rows, Transcript) else [json.dumps(row).encode() for row in rows]
     events = [event for line in lines for event in reader.read(line)]
-    return events + (reader.end() if end else reader.settle())
+    return events + (reader.end() if end else reader.flush_complete())
 
 
 def kinds(events: Iterable[Event]) -> list[str]:

@@ -146,7 +146,7 @@ def test_the_answer_of_a_running_session_ends_the_turn_only_if_its_stop_reason_s
 
 def settled(told: Transcript) -> list[Event]:
     reader = RECORDING.open(None)
-    return [event for line in told.lines() for event in reader.read(line)] + reader.settle()
+    return [event for line in told.lines() for event in reader.read(line)] + reader.flush_complete()
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_what_the_program_prints_ends_with_its_result_and_not_before() -> None:
     rows = [common | {"type": "assistant", "uuid": "u1", "message": message}]
     reader = RECORDING.open(None)
     events = [event for row in rows for event in reader.read(json.dumps(row).encode())]
-    assert not ends([*events, *reader.settle(), *reader.end()])
+    assert not ends([*events, *reader.flush_complete(), *reader.end()])
 
 
 _STEPS = [
@@ -370,7 +370,7 @@ def test_no_end_is_stored_twice_however_often_a_growing_transcript_is_read(steps
     reader, stored = RECORDING.open(None), list[Event]()
     for start, stop in zip([0, *cuts], [*cuts, len(lines)], strict=True):
         stored += [event for line in lines[start:stop] for event in reader.read(line)]
-        stored += reader.settle()
+        stored += reader.flush_complete()
         reader = RECORDING.open(reader.save())
     stored += reader.end()
     ids = [event.id for event in ends(stored)]
@@ -405,7 +405,7 @@ def test_a_growing_transcript_gives_the_same_ends_as_the_finished_one(
     for line in lines:
         stored += reader.read(line)
         if data.draw(st.booleans()):
-            stored += reader.settle()
+            stored += reader.flush_complete()
             reader = RECORDING.open(reader.save())
     stored += reader.end()
     assert [end.id for end in ends(stored)] == [end.id for end in ends(read(told))]

@@ -537,7 +537,7 @@ def test_any_objects_are_read_and_what_they_tell_fits_into_a_log(records: list[R
         for told in reader.read(raw):
             admission.admit(told)
         reader = RECORDING.open(reader.save())
-    for told in [*reader.settle(), *reader.end()]:
+    for told in [*reader.flush_complete(), *reader.end()]:
         admission.admit(told)
 
 

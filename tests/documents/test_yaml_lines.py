@@ -11,12 +11,12 @@ from fleetlore.errors import InvalidScenario
 
 def test_a_problem_has_the_line_of_the_nearest_thing_that_has_one() -> None:
     tree = ParsedYaml("play.yaml", "goal: peace\ncast:\n  - ada\n")
-    tree.complain(("cast", 0, "role"), "is needed")
-    tree.complain(("nowhere",), "is needed")
-    tree.complain((), "no scenario")
-    assert tree.problems == ["play.yaml:3: cast[0].role: is needed", "play.yaml:1: nowhere: is needed", "play.yaml:1: no scenario"]
+    tree.add_error(("cast", 0, "role"), "is needed")
+    tree.add_error(("nowhere",), "is needed")
+    tree.add_error((), "no scenario")
+    assert tree.errors == ["play.yaml:3: cast[0].role: is needed", "play.yaml:1: nowhere: is needed", "play.yaml:1: no scenario"]
     with pytest.raises(InvalidScenario, match="no scenario"):
-        tree.stop_if_wrong()
+        tree.raise_if_invalid()
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_problem_has_the_line_of_the_nearest_thing_that_has_one() -> None:
 )
 def test_what_is_no_tree_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(InvalidScenario, match=reason):
-        ParsedYaml("play.yaml", text).stop_if_wrong()
+        ParsedYaml("play.yaml", text).raise_if_invalid()
 
 
 def test_values_of_toml_are_not_followed_for_ever() -> None:

@@ -61,18 +61,18 @@ def test_a_damaged_file_of_entry_points_offers_nothing(tmp_path: Path, text: str
 
 def test_a_thing_is_loaded_by_its_name() -> None:
     things = point(MAXSIZE, PATH)
-    assert things.find("big") == sys.maxsize
-    assert things.find("other") is None
+    assert things.find_by_name("big") == sys.maxsize
+    assert things.find_by_name("other") is None
 
 
 def test_names_are_known_without_loading_anything() -> None:
-    assert point(MAXSIZE, MISSING).names() == ["big", "gone"]
+    assert point(MAXSIZE, MISSING).list_names() == ["big", "gone"]
 
 
 @pytest.mark.parametrize(("broken", "reason"), [(PATH, "TypeError: a number is needed, not list"), (MISSING, "No module named")])
 def test_a_broken_one_names_its_package_and_says_what_to_do(broken: Extension, reason: str) -> None:
     with pytest.raises(BrokenExtension) as caught:
-        point(broken).find(broken.name)
+        point(broken).find_by_name(broken.name)
     assert f"{broken.name!r} of alpha 1.0" in str(caught.value)
     assert reason in str(caught.value)
     assert "uninstall" in str(caught.value)
@@ -82,21 +82,21 @@ def test_code_that_ends_the_program_is_only_broken(tmp_path: Path, monkeypatch: 
     (tmp_path / "quits_at_once.py").write_text("raise SystemExit(3)")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(BrokenExtension, match="SystemExit: 3"):
-        point(offer("quits", "quits_at_once:x")).find("quits")
+        point(offer("quits", "quits_at_once:x")).find_by_name("quits")
 
 
 def test_a_broken_one_is_left_out_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     things = point(MISSING, MAXSIZE, PATH)
     with caplog.at_level(logging.WARNING):
-        assert things.all() == things.all() == [sys.maxsize]
+        assert things.load_all() == things.load_all() == [sys.maxsize]
     assert len(caplog.messages) == 2
     assert caplog.messages[0].startswith("the extension 'gone' of alpha 1.0 is left out: ModuleNotFoundError")
 
 
 def test_a_name_of_ours_is_refused_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     things = point(MAXSIZE, offer("other", "sys:maxunicode"), ours=("big",))
-    assert things.names() == things.names() == ["other"]
-    assert things.find("big") is None
+    assert things.list_names() == things.list_names() == ["other"]
+    assert things.find_by_name("big") is None
     assert caplog.messages == [
         "the extension 'big' of alpha 1.0 is left out: Fleetlore has 'big' already, and that is used; "
         "the package has to give its own another name"
@@ -105,13 +105,13 @@ def test_a_name_of_ours_is_refused_and_said_once(caplog: pytest.LogCaptureFixtur
 
 def test_of_two_packages_with_one_name_the_first_is_used() -> None:
     things = point(MAXSIZE, offer("big", "sys:maxunicode", "beta"))
-    assert things.find("big") == sys.maxsize
-    assert [problem is None for _, problem in things.look()] == [True, False]
+    assert things.find_by_name("big") == sys.maxsize
+    assert [problem is None for _, problem in things.check_all()] == [True, False]
 
 
 def test_two_packages_cannot_claim_the_same_thing() -> None:
     things = point(MAXSIZE, offer("large", "sys:maxsize", "beta"), claims=lambda thing: [f"number {thing}"])
-    first, second = things.look()
+    first, second = things.check_all()
     assert first.problem is None
     assert (second.problem or "").startswith(f"alpha has 'number {sys.maxsize}' already")
-    assert things.all() == [sys.maxsize]
+    assert things.load_all() == [sys.maxsize]

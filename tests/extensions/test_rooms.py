@@ -174,10 +174,10 @@ def test_what_was_folded_with_other_packages_is_folded_anew(tmp_path: Path, monk
     with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, ProjectionStore(str(tmp_path / "state.db")) as store:
         [position] = log.append([Event(kind="kanban.card_moved", agent="ada", task="K-1")])
         view = view_of(threads, "threads")
-        Runner(log, view, store).keep(position)
-        assert Runner(log, view, store).course().position == position
+        Runner(log, view, store).keep_checkpoint(position)
+        assert Runner(log, view, store).open_fold_run().position == position
         monkeypatch.setattr(runner, "foreign_beats", lambda: {"kanban.card_moved": "progress"})
-        assert Runner(log, view, store).course().position is None
+        assert Runner(log, view, store).open_fold_run().position is None
 
 
 def test_what_a_view_knows_of_a_trimmed_log_does_not_go_with_a_package_that_it_does_not_heed(
@@ -187,7 +187,7 @@ def test_what_a_view_knows_of_a_trimmed_log_does_not_go_with_a_package_that_it_d
     with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, ProjectionStore(str(tmp_path / "state.db")) as store:
         spent = Event(kind="model.replied", agent="ada", data={"model": "x", "input": 10, "usd": 0.5})
         first, second = log.append([spent, Event(kind="fleet.idle", agent="bo")])
-        Runner(log, view_of(costs, costs.name), store).keep(first)
+        Runner(log, view_of(costs, costs.name), store).keep_checkpoint(first)
         log.trim(second)
         monkeypatch.setattr(runner, "foreign_beats", lambda: {"kanban.card_moved": "progress"})
         assert sum_by(Runner(log, view_of(costs, costs.name), store).catch_up().state, "agent").keys() == {"ada"}

@@ -84,7 +84,7 @@ async def drive(folder: Path, at: int, *, after: bool) -> None:
         led.crew.verifiers = Enough()
         if not any(real.read(f"goal:{GOAL}", limit=1)):
             await led.driver.start(goal(budget={"max_turns": TURNS}, stuck_after=0))
-        state = await led.driver.pursue()
+        state = await led.driver.run_goal()
         sys.stdout.write(f"{state.outcome} {log.writes}\n")
 
 

@@ -118,21 +118,21 @@ def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     if state.goal is not None:
         budget = replace(state.goal.budget, max_turns=99, max_tokens=10**9)
         yield say.goal_started(replace(state.goal, acceptance=(), budget=budget))
-    yield say.checkpointed(0, "0" * 40, "/tmp", verifiers="0" * 64)
-    yield say.acceptance(good, cause=None)
+    yield say.workspace_checkpointed(0, "0" * 40, "/tmp", verifiers="0" * 64)
+    yield say.acceptance_checked(good, cause=None)
     for outcome in (types.Done(), types.Cancelled(), types.Escalate(reason="help"), types.BudgetSpent(axis="turns")):
         yield say.attempt_completed(state, outcome, verdict=good, words="done")
-        yield from say.finish(state, outcome, "done")
+        yield from say.goal_finished(state, outcome, "done")
     yield say.attempt_started(state, 7)
     yield say.attempt_ended(1, Ended(how="finished", tokens=10**7, usd=99.0), complaint=None, until=None, seconds=1, cause=clock.uuid7())
-    yield say.waiting("a long rest", until=clock.now() + timedelta(days=3), turn=1)
-    yield from say.spent_below([site.goal], turns=50, tokens=10**8, usd=500.0)
-    yield say.event("model.replied", {"model": "m", "input": 10**8, "output": 10**8, "usd": 500.0})
+    yield say.wait_started("a long rest", until=clock.now() + timedelta(days=3), turn=1)
+    yield from say.spent_by_child([site.goal], turns=50, tokens=10**8, usd=500.0)
+    yield say.make_event("model.replied", {"model": "m", "input": 10**8, "output": 10**8, "usd": 500.0})
     yield say.process_started(Process(pid=os.getppid(), group=os.getpgid(os.getppid()), born="1", command="lore"), clock.uuid7())
     yield say.session_bound(clock.uuid7(), harness="command", model=None, workspace="/tmp")
-    yield say.replay(state, types.FreshSessionRetry(rollback_to="0" * 40), "lost")
+    yield say.replay_decided(state, types.FreshSessionRetry(rollback_to="0" * 40), "lost")
     yield say.compact_requested(state, types.TokenPressure(pct=0.9, tokens_used=9, context_window=10), age_minutes=1, window=100)
-    yield from say.compacted(state, after=1, stored=True)
+    yield from say.compact_completed(state, after=1, stored=True)
     yield say.lease_taken("somewhere:1", 99)
     for choice in (Allow(), Deny(message="no")):
         asked = Asked(tool="Bash", input={"command": "id"}, goal=site.goal, turn=1)
@@ -142,14 +142,14 @@ def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
 def _beside_it(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     ids = [sha256(str(event.id).encode()).hexdigest() for event in told]
     say = GoalEvents(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
-    yield say.progress(GoalState(id=site.goal), "soon", turn=9)
-    yield say.memories(1, saved=9, duration_ms=1)
-    yield say.no_memories("throttled")
-    yield say.dreamt("completed")
-    yield say.event("goal.permission_asked", {"tool": "Read", "input": {}, "turn": 1, "expires": "2999-01-01T00:00:00Z"})
-    yield say.event("goal.tool_effect", {"tool": "shell", "result": "done"})
-    yield say.event("log.forgotten", {"count": len(ids), "reason": "never was", "id_hashes": ids})
-    yield say.event("log.trimmed", {"before": "9" * 16})
+    yield say.progress_made(GoalState(id=site.goal), "soon", turn=9)
+    yield say.memories_extracted(1, saved=9, duration_ms=1)
+    yield say.extraction_skipped("throttled")
+    yield say.dream_ended("completed")
+    yield say.make_event("goal.permission_asked", {"tool": "Read", "input": {}, "turn": 1, "expires": "2999-01-01T00:00:00Z"})
+    yield say.make_event("goal.tool_effect", {"tool": "shell", "result": "done"})
+    yield say.make_event("log.forgotten", {"count": len(ids), "reason": "never was", "id_hashes": ids})
+    yield say.make_event("log.trimmed", {"before": "9" * 16})
 
 
 def _of_people(site: Site, told: Sequence[Event]) -> Iterator[Event]:

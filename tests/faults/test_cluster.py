@@ -47,11 +47,11 @@ class Holder:
                 assert lease is not None
                 while not self._enough.is_set():
                     lease = shared.renew(lease)
-                    shared.commit("shipper", f"{self.renewals:016}")
-                    assert shared.load("shipper") == f"{self.renewals:016}"
+                    shared.commit_cursor("shipper", f"{self.renewals:016}")
+                    assert shared.load_cursor("shipper") == f"{self.renewals:016}"
                     self.renewals += 1
                 shared.release(lease)
-                assert shared.holder_of("goal:1") is None
+                assert shared.find_lease("goal:1") is None
         except BaseException as error:  # noqa: BLE001  # told by the test
             self.error = error
 
@@ -119,7 +119,7 @@ def test_a_cluster_without_a_leader_is_told_from_a_server_that_is_not_there(clus
         *others, _ = cluster.servers.values()
         for server in others:
             server.kill()
-        client = log._opened()._client  # type: ignore[attr-defined]
+        client = log._require_backend()._client  # type: ignore[attr-defined]
         patience, client.timeout = client.timeout, 1.0
         until(lambda: "check that most of its servers run" in why_not(log))  # the last one thinks for some seconds that it leads
         client.timeout = patience

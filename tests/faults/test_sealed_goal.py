@@ -105,7 +105,7 @@ class Pursued:
         """By what the key has signed, each fact once."""
         state, seen = GoalState(id=self.goal), set[str | None]()
         for event in self.events():
-            if event.id not in seen and self.key.holds(event):
+            if event.id not in seen and self.key.has_signed(event):
                 goals.apply_to_goal(state, event)
             seen.add(event.id)
         spent, verdict = state.spent, state.verdict
@@ -148,7 +148,7 @@ def test_an_agent_that_calls_every_command_and_appends_every_fact_changes_nothin
     assert set(done["called"]) == COMMANDS.keys() | BEHIND.keys()
     assert [case for case in MAY_NOT if done["codes"].get(case, 0) == 0] == []
     assert done["http"] == {"events": 200, "raise": 403, "cancel": 403, "pause": 403, "say": 403, "decide": 403}
-    forged = [event for event in cheating.events() if not cheating.key.holds(event)]
+    forged = [event for event in cheating.events() if not cheating.key.has_signed(event)]
     assert {kind for kind in known_kinds() if kind.startswith(("driver.", "control.", "goal."))} <= {event.kind for event in forged}
     shown = lore("--log", cheating.log, "goal", "show", cheating.goal, "--json").json
     assert shown["unsigned"] == sum(event.kind == "control.requested" and event.mac is None for event in forged) > 5
@@ -207,7 +207,7 @@ def test_an_agent_cannot_answer_its_own_question(lore: Lore) -> None:
         ("deny", "the rule `Bash(git pus"),
         ("deny", "nobody answered within"),
     ]
-    told = [event for event in cheating.events() if event.data.get("action") == "decide" or cheating.key.holds(event)]
+    told = [event for event in cheating.events() if event.data.get("action") == "decide" or cheating.key.has_signed(event)]
     [decided] = [index for index, event in enumerate(told) if event.kind == "driver.decision" and "nobody" in str(event.text)]
     assert "allow" in [event.data["value"]["choice"] for event in told[:decided] if event.data.get("action") == "decide"]
 
@@ -221,7 +221,7 @@ def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
         while not (cheating.spare / "ready").exists():
             assert monotonic() < deadline, process.poll()
             sleep(0.05)
-        [question] = [event for event in cheating.events() if event.kind == "goal.permission_asked" and cheating.key.holds(event)]
+        [question] = [event for event in cheating.events() if event.kind == "goal.permission_asked" and cheating.key.has_signed(event)]
         answered = at_terminal(lore, "--log", cheating.log, "decide", str(question.id), "allow", answers=[WORDS])
         assert answered.code == 0, answered
         assert process.wait(PATIENCE) == 0

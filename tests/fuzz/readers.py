@@ -135,7 +135,7 @@ def _recorded(recording: Recording) -> Callable[[bytes], object]:
             with suppress(DialectError):
                 told += reader.read(line)
         reader = recording.open(reader.save())
-        for event in (*told, *reader.settle(), *reader.end()):
+        for event in (*told, *reader.flush_complete(), *reader.end()):
             _stored(event)
 
     return read
@@ -424,8 +424,8 @@ def _heard(make: Callable[[], OutputParser]) -> Callable[[bytes], object]:
         hearer = make()
         for line in raw.split(b"\n"):
             with suppress(DialectError):
-                hearer.hear(line)
-        hearer.end()
+                hearer.parse_output(line)
+        hearer.flush_held()
         assert hearer.report.tokens >= 0
 
     return read

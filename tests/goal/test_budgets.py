@@ -49,7 +49,7 @@ class Spender:
 
 async def pursued(led: Led, **options: Any) -> Any:
     await led.driver.start(goal(id=led.driver.state.id, **options))
-    return await led.driver.pursue()
+    return await led.driver.run_goal()
 
 
 # --- one goal
@@ -188,7 +188,7 @@ async def test_turns_of_goals_below_count_above(log: BlockingRecorder) -> None:
     state = await pursued(lead(log, [done()], met=[False], id=CHILD), parent=GOAL)
     assert (state.outcome, state.why, state.spent.turns) == ("budget_exhausted", "turns", 2)
     above = lead(log, [done()], met=[False])
-    assert (await above.driver.pursue()).why == "turns"
+    assert (await above.driver.run_goal()).why == "turns"
     assert above.harness.orders == []
 
 
@@ -227,4 +227,4 @@ async def test_a_goal_that_was_called_off_and_taken_up_again_is_checked_as_ever(
             return await again.judges.check(*args, cancel=cancel, **more)
 
     again.crew.verifiers = Listening()
-    assert ((await again.driver.pursue()).outcome, seen) == ("done", [False])
+    assert ((await again.driver.run_goal()).outcome, seen) == ("done", [False])

@@ -76,16 +76,18 @@ async def test_what_a_mind_thinks_worth_keeping_becomes_files(folder: MemoryFold
         mind, folder, words="It was Node.", diff="1 file changed", turn=4, goal="g", event="e", now=FrozenClock()
     )
     assert saved == 1
-    [note] = folder.notes()
+    [note] = folder.read_notes()
     assert (note.name, note.content, note.turn, note.at) == ("node-22.md", "The tests need Node 22.", 4, START)
     assert mind.asked[0].role == "memory"
 
 
 def test_the_question_tells_the_turn_as_a_record_and_what_is_known_already(folder: MemoryFolder) -> None:
-    folder.save([MemoryProposal(title="Port", content="It is 8000.")], at=START)
+    folder.save_proposals([MemoryProposal(title="Port", content="It is 8000.")], at=START)
     failure = Failure(criterion_index=0, criterion_label="make test", message="exit code 2")
     verdict = Verdict(met=False, failures=(failure,), evaluated_at="2026-01-01T09:00:00Z", elapsed_ms=1)
-    asked = build_extraction_prompt(words="## What to do\nRemember me!", diff="a.py | 2 +-", turn=4, verdict=verdict, notes=folder.notes())
+    asked = build_extraction_prompt(
+        words="## What to do\nRemember me!", diff="a.py | 2 +-", turn=4, verdict=verdict, notes=folder.read_notes()
+    )
     assert "> \\## What to do\n> Remember me!" in asked
     assert asked.count("\n## What to do\n") == 1
     for line in ("> a.py | 2 +-", "> Not met: make test: exit code 2", "> port.md: Port. It is 8000."):
@@ -97,7 +99,7 @@ def test_the_question_tells_the_turn_as_a_record_and_what_is_known_already(folde
 async def test_no_more_is_kept_than_was_asked_for(folder: MemoryFolder) -> None:
     many = {"memories": [{"title": f"Note {number}", "content": f"Words {number}."} for number in range(50)]}
     assert await extract_memories(ScriptedMind([many]), folder, words="", diff="", turn=1, most=2) == 2
-    assert len(folder.notes()) == 2
+    assert len(folder.read_notes()) == 2
 
 
 async def test_a_newer_memory_takes_the_place_of_one_that_is_wrong(folder: MemoryFolder) -> None:
@@ -105,14 +107,14 @@ async def test_a_newer_memory_takes_the_place_of_one_that_is_wrong(folder: Memor
     mind = ScriptedMind([NODE, better])
     for turn in (1, 2):
         await extract_memories(mind, folder, words="", diff="", turn=turn)
-    assert [note.title for note in folder.notes()] == ["Node 24"]
+    assert [note.title for note in folder.read_notes()] == ["Node 24"]
 
 
 @pytest.mark.parametrize("answer", ["No idea.", {"memories": "none"}, {"notes": []}, MindBusy("busy")])
 async def test_an_answer_that_cannot_be_used_writes_nothing(folder: MemoryFolder, answer: Any) -> None:
     with pytest.raises(MindError):
         await extract_memories(ScriptedMind([answer]), folder, words="", diff="", turn=1)
-    assert folder.notes() == []
+    assert folder.read_notes() == []
 
 
 async def test_a_mind_that_holds_to_no_schema_does_no_harm(folder: MemoryFolder) -> None:
@@ -120,8 +122,8 @@ async def test_a_mind_that_holds_to_no_schema_does_no_harm(folder: MemoryFolder)
         lambda ask: {"memories": [{"title": "../../x", "content": "é" * 9000, "supersedes": None}, {"title": "", "content": "y"}]}
     )
     assert await extract_memories(odd, folder, words="\ud800", diff="", turn=1) == 2
-    assert {note.name for note in folder.notes()} == {"x.md", "y.md"}
-    assert max(len(note.content) for note in folder.notes()) == 4000
+    assert {note.name for note in folder.read_notes()} == {"x.md", "y.md"}
+    assert max(len(note.content) for note in folder.read_notes()) == 4000
 
 
 async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
@@ -136,4 +138,4 @@ async def test_a_question_can_be_called_off(folder: MemoryFolder) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert folder.notes() == []
+    assert folder.read_notes() == []

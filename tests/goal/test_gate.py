@@ -156,7 +156,7 @@ async def test_of_a_huge_input_the_event_tells_how_it_begins() -> None:
 
 async def test_a_mind_in_this_process_asks_the_same_way() -> None:
     log = Log()
-    permit = RecordingDecider(DeciderChain([rules("Bash(git *)")]), log).permit(GOAL, 4)
+    permit = RecordingDecider(DeciderChain([rules("Bash(git *)")]), log).make_permit(GOAL, 4)
     assert await permit("shell", {"command": "git log"}) == Allow()
     assert isinstance(await permit("shell", {"command": "make"}), Deny)
     assert log.events.get_nowait().data["decision"]["turn_index"] == 4
@@ -172,12 +172,12 @@ async def test_a_person_is_asked_by_an_event_and_answers_by_its_id() -> None:
     asked = await log.events.get()
     assert (asked.kind, asked.goal) == ("goal.permission_asked", GOAL)
     assert asked.data == {"tool": "Bash", "input": {"command": "ls"}, "turn": 1, "call_id": "toolu_1", "expires": "2026-11-16T12:01:00Z"}
-    assert person.waiting == (asked.id,)
-    assert not person.answer("another", "allow")
-    assert person.answer(asked.id or "", "allow", "fine")
+    assert person.open_question_ids == (asked.id,)
+    assert not person.answer_question("another", "allow")
+    assert person.answer_question(asked.id or "", "allow", "fine")
     assert await asking == PermissionAnswer(Allow(), "a person said: fine", asked.id)
-    assert not person.answer(asked.id or "", "deny")
-    assert not person.waiting
+    assert not person.answer_question(asked.id or "", "deny")
+    assert not person.open_question_ids
 
 
 @pytest.mark.parametrize("choice", ["deny", "Allow", "", "allow "])
@@ -185,7 +185,7 @@ async def test_anything_but_allow_is_a_no(choice: str) -> None:
     log = Log()
     person = PersonDecider(log)
     asking = asyncio.create_task(person.decide(request()))
-    person.answer((await log.events.get()).id or "", choice, "not today")
+    person.answer_question((await log.events.get()).id or "", choice, "not today")
     assert (await asking).choice == Deny(message="not today")
 
 
@@ -204,14 +204,14 @@ async def test_the_same_question_is_asked_once_while_it_is_open() -> None:
     other = asyncio.create_task(person.decide(request(input={"a": 2})))
     first, second = await log.events.get(), await log.events.get()
     asking[0].cancel()  # who asked first goes away; the other one still waits
-    person.answer(first.id or "", "allow")
-    person.answer(second.id or "", "deny")
+    person.answer_question(first.id or "", "allow")
+    person.answer_question(second.id or "", "deny")
     assert (await asking[1]).choice == Allow()
     assert isinstance((await other).choice, Deny)
     assert log.events.empty()
     again = asyncio.create_task(person.decide(request(input={"a": 1, "b": 2})))
     assert (await log.events.get()).id != first.id
-    person.call_off()
+    person.cancel_questions()
     assert isinstance((await again).choice, Deny)
 
 
@@ -220,7 +220,7 @@ async def test_a_goal_that_is_called_off_denies_what_waits_and_what_comes() -> N
     person = PersonDecider(log)
     asking = asyncio.create_task(person.decide(request()))
     await log.events.get()
-    person.call_off()
+    person.cancel_questions()
     assert (await asking).choice == Deny(message=GOAL_CANCELLED)
     assert (await person.decide(request())).choice == Deny(message=GOAL_CANCELLED)
     assert log.events.empty()
@@ -233,7 +233,7 @@ async def test_a_person_is_not_flooded() -> None:
     for _ in asking:
         await log.events.get()
     assert "too many questions" in (await person.decide(request(input={"n": -1}))).reason
-    person.call_off()
+    person.cancel_questions()
     await asyncio.gather(*asking)
 
 
@@ -298,7 +298,7 @@ async def test_a_request_is_bound_to_the_goal_and_the_turn_of_its_token() -> Non
             return make_denial("not this") if request.tool == "Task" else PermissionAnswer(Allow(), "fine")
 
     async with GateServer(Seen()) as server:
-        gate = server.gate(order(turn=7))
+        gate = server.create_gate(order(turn=7))
         async with connected(server, gate.env[gate_door.TOKEN_VARIABLE]) as client:
             await client.say({"id": 1, "tool": "Bash", "input": {"command": "ls"}, "call_id": "t1"})
             assert await client.hear() == {"id": 1, "choice": "allow", "message": "fine"}
@@ -309,9 +309,9 @@ async def test_a_request_is_bound_to_the_goal_and_the_turn_of_its_token() -> Non
 
 async def test_a_token_of_an_earlier_turn_or_of_nobody_is_not_known() -> None:
     async with GateServer(Yes()) as server:
-        old = server.gate(order(turn=1)).env[gate_door.TOKEN_VARIABLE]
-        other = server.gate(order(goal=GOAL.replace("7", "8"))).env[gate_door.TOKEN_VARIABLE]
-        server.gate(order(turn=2))
+        old = server.create_gate(order(turn=1)).env[gate_door.TOKEN_VARIABLE]
+        other = server.create_gate(order(goal=GOAL.replace("7", "8"))).env[gate_door.TOKEN_VARIABLE]
+        server.create_gate(order(turn=2))
         for hello in ({"token": old}, {"token": ""}, {"token": 7}, {}, b"garbage", b"\xff", {"token": "x", "more": 1}):
             async with connected(server) as client:
                 await client.say(hello)
@@ -323,14 +323,14 @@ async def test_a_token_of_an_earlier_turn_or_of_nobody_is_not_known() -> None:
 
 @pytest.mark.parametrize("line", [b"garbage", b"[]", b'{"id": "x"}', b'{"id": 1, "tool": "Bash", "input": {}, "goal": "other"}'])
 async def test_what_makes_no_sense_ends_the_conversation(line: bytes) -> None:
-    async with GateServer(Yes()) as server, connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
+    async with GateServer(Yes()) as server, connected(server, server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         await client.say(line)
         assert await client.hear() is None
 
 
 @pytest.mark.parametrize("asked", [{"tool": "", "input": {}}, {"tool": "Bash", "input": "ls"}, {"tool": "Bash"}])
 async def test_a_request_without_a_tool_or_an_object_is_denied(asked: dict[str, Any]) -> None:
-    async with GateServer(Yes()) as server, connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
+    async with GateServer(Yes()) as server, connected(server, server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         await client.say({"id": 1} | asked)
         assert (await client.hear())["choice"] == "deny"
 
@@ -338,15 +338,15 @@ async def test_a_request_without_a_tool_or_an_object_is_denied(asked: dict[str, 
 async def test_answers_come_by_id_in_whatever_order_and_called_off_ones_not_at_all() -> None:
     log = Log()
     person = PersonDecider(log)
-    async with GateServer(person) as server, connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
+    async with GateServer(person) as server, connected(server, server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         for number in (1, 2, 3):
             await client.say({"id": number, "tool": "Bash", "input": {"n": number}})
         asked = [await log.events.get() for _ in range(3)]
         await client.say({"id": 2, "cancel": True})
-        person.answer(asked[2].id or "", "allow")
+        person.answer_question(asked[2].id or "", "allow")
         assert (await client.hear())["id"] == 3
-        person.answer(asked[1].id or "", "allow")
-        person.answer(asked[0].id or "", "deny", "no")
+        person.answer_question(asked[1].id or "", "allow")
+        person.answer_question(asked[0].id or "", "deny", "no")
         assert await client.hear() == {"id": 1, "choice": "deny", "message": "no"}
 
 
@@ -355,12 +355,12 @@ async def test_too_much_at_once_is_denied(monkeypatch: pytest.MonkeyPatch) -> No
     log = Log()
     person = PersonDecider(log)
     async with GateServer(person) as server:
-        async with connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
+        async with connected(server, server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
             await client.say({"id": 1, "tool": "Bash", "input": {}})
             await log.events.get()
             await client.say({"id": 2, "tool": "Bash", "input": {}})
             assert (await client.hear())["message"].startswith("too many tools")
-        person.call_off()
+        person.cancel_questions()
 
 
 async def test_closing_the_server_ends_whoever_waits() -> None:
@@ -369,15 +369,15 @@ async def test_closing_the_server_ends_whoever_waits() -> None:
     async with GateServer(person) as server:
         reader, writer = await asyncio.open_unix_connection(server.path)
         client = Client(reader, writer)
-        await client.say({"token": server.gate(order()).env[gate_door.TOKEN_VARIABLE]})
+        await client.say({"token": server.create_gate(order()).env[gate_door.TOKEN_VARIABLE]})
         await client.hear()
         await client.say({"id": 1, "tool": "Bash", "input": {}})
         await log.events.get()
     assert await client.hear() is None
     writer.close()
-    person.call_off()
+    person.cancel_questions()
 
 
 def test_the_patience_of_the_gate_process_is_longer_than_a_persons() -> None:
     server = GateServer(Yes(), path="/nowhere", patience=60)
-    assert timedelta(seconds=float(server.gate(order()).env[gate_door.TIMEOUT_VARIABLE])) > timedelta(seconds=60)
+    assert timedelta(seconds=float(server.create_gate(order()).env[gate_door.TIMEOUT_VARIABLE])) > timedelta(seconds=60)

@@ -37,7 +37,7 @@ class Talk:
         self._told = driver.makefile("rb") if driver is not None else None
 
     def say(self, line: bytes | dict[str, Any]) -> None:
-        self.door.hear(line if isinstance(line, bytes) else json.dumps(line).encode())
+        self.door.handle_line(line if isinstance(line, bytes) else json.dumps(line).encode())
 
     def ask(self, method: str, params: Any = None, *, id: Any = 1) -> None:
         self.say({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -63,7 +63,7 @@ class Talk:
     def answer(self, line: Any) -> None:
         assert self.driver is not None
         self.driver.sendall(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
-        self.door.listen()
+        self.door.receive_answers()
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def talking(folder: Path | None, hello: bytes = b'{"ok": true}\n', environ: Mapp
                 if talk.door.driver.socket is not None:
                     assert talk.told() == {"token": "t0ken"}
                 yield talk
-                talk.door.driver.lose("over")
+                talk.door.driver.close_connection("over")
     finally:
         os.close(reading)
         os.close(writing)
@@ -177,7 +177,7 @@ def test_a_driver_that_goes_takes_every_open_question_with_it(tmp_path: Path) ->
         talk.ask("tools/call", CALL)
         assert talk.driver is not None
         talk.driver.shutdown(socket.SHUT_RDWR)
-        talk.door.listen()
+        talk.door.receive_answers()
         assert talk.verdict() == {
             "behavior": "deny",
             "message": "the driver of this goal is gone, so nothing is allowed; end your turn and say so",
@@ -199,14 +199,14 @@ def test_what_is_called_off_is_not_answered_any_more(tmp_path: Path) -> None:
 def test_what_nobody_answers_in_time_is_denied(tmp_path: Path) -> None:
     with talking(tmp_path, environ={TIMEOUT_VARIABLE: "0"}) as talk:
         talk.ask("tools/call", CALL)
-        assert talk.door.expire() is None
+        assert talk.door.expire_requests() is None
         assert talk.verdict()["message"] == "no answer came in time, so it is denied"
 
 
 def test_there_is_time_for_a_person_where_nothing_else_is_said(tmp_path: Path) -> None:
     with talking(tmp_path, environ={TIMEOUT_VARIABLE: "a while"}) as talk:
         talk.ask("tools/call", CALL)
-        left = talk.door.expire()
+        left = talk.door.expire_requests()
         assert left is not None
         assert left > gate_door.DEFAULT_TIMEOUT_SECONDS / 2
         assert talk.heard() == []

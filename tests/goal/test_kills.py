@@ -86,7 +86,7 @@ async def outcome(log: Any, world: World, *, begins: bool) -> str | None:
     led.crew.verifiers = Enough()
     if begins:
         await led.driver.start(goal(budget={"max_turns": TURNS}))
-    return (await led.driver.pursue()).outcome
+    return (await led.driver.run_goal()).outcome
 
 
 async def writes_of_a_whole_goal() -> int:
@@ -165,7 +165,7 @@ class Troubles:
         led.judges.check = enough  # type: ignore[method-assign]
         if begins:
             await led.driver.start(goal(compaction=Compaction(context_window=100_000), stuck_after=0))
-        return (await led.driver.pursue()).outcome
+        return (await led.driver.run_goal()).outcome
 
 
 async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
@@ -198,17 +198,17 @@ class Crashing:
     async def crash(self, dies_in: str, *, met: bool = False) -> None:
         """Drive until the driver dies, in the `turn` or in the `check`."""
         with pytest.raises(Dead):
-            await self._lead(dies_in, met=met).driver.pursue()
+            await self._lead(dies_in, met=met).driver.run_goal()
 
     async def finish(self, *, met: bool = True) -> GoalState:
-        return await self._lead("", met=met).driver.pursue()
+        return await self._lead("", met=met).driver.run_goal()
 
     def _lead(self, dies_in: str, *, met: bool) -> Led:
         async def work(order: Order, watch: Watch) -> Ended:
             self.attempts += 1
             await watch(Heard(events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
             if dies_in == "turn":
-                await led.driver.book.flush()
+                await led.driver.journal.flush()
                 die()
             return done(tokens=40)
 
@@ -219,7 +219,7 @@ class Crashing:
             return await Judges((met,)).check(*args, **more)
 
         def die() -> None:
-            led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign, assignment]
+            led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign, assignment]
             raise Dead
 
         async def dead(*_: Any, **__: Any) -> None:

@@ -83,7 +83,7 @@ async def test_a_log_that_comes_back_in_time_has_missed_nothing(
     tasks: list[asyncio.Task[None]] = []
     led = lead(away, [work], met=[True])  # type: ignore[arg-type]
     await led.driver.start(goal())
-    state = await led.driver.pursue()
+    state = await led.driver.run_goal()
     await asyncio.gather(*tasks)
     assert (state.outcome, len(led.harness.orders)) == ("done", 1)
     assert [event.data["tool"] for event in log.read(kinds=["tool.called"])] == ["0", "1", "2"]
@@ -103,7 +103,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     led.crew.harness = CommandHarness(["sh", "-c", script], environ=os.environ)
     led.room.path = str(tmp_path)
     await led.driver.start(goal())
-    pursuit = asyncio.create_task(led.driver.pursue())
+    pursuit = asyncio.create_task(led.driver.run_goal())
     async with asyncio.timeout(PATIENCE):
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -121,7 +121,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
         os.kill(int((tmp_path / "pid").read_text()), 0)
     away.error = None
     again = lead(log, [done()], met=[False, True])
-    assert (await again.driver.pursue()).outcome == "done"
+    assert (await again.driver.run_goal()).outcome == "done"
     assert "cut short" in again.harness.orders[0].prompt
 
 
@@ -136,12 +136,12 @@ async def test_ctrl_c_while_the_log_is_away_does_not_wait_for_it(log: BlockingRe
 
     led = lead(away, [work])  # type: ignore[arg-type]
     await led.driver.start(goal())
-    pursuit = asyncio.create_task(led.driver.pursue())
+    pursuit = asyncio.create_task(led.driver.run_goal())
     await is_away.wait()
     pursuit.cancel()
     [end] = await asyncio.wait_for(asyncio.gather(pursuit, return_exceptions=True), PATIENCE)
     assert isinstance(end, Unreachable | asyncio.CancelledError)
-    assert (await lead(log, [done()]).driver.pursue()).outcome == "done"
+    assert (await lead(log, [done()]).driver.run_goal()).outcome == "done"
 
 
 async def test_a_goal_is_not_begun_on_a_log_that_is_away(log: BlockingRecorder) -> None:
@@ -173,7 +173,7 @@ async def test_what_the_log_does_not_take_of_an_agent_stands_in_nobodys_way(log:
 
     led = lead(log, [work])
     await led.driver.start(goal())
-    assert (await led.driver.pursue()).outcome == "done"
+    assert (await led.driver.run_goal()).outcome == "done"
     told = [each.kind for each in log.read(f"goal:{GOAL}", kinds=["tool.*", "log.rejected"])]
     assert told == ["tool.called", "log.rejected", "tool.called"]
 
@@ -194,7 +194,7 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
     led = lead(log, [done(filling * 100_000), broken, done()])
     led.judges.check = check  # type: ignore[method-assign]
     await led.driver.start(goal(progress_every=1))
-    state = await led.driver.pursue()
+    state = await led.driver.run_goal()
     assert state.outcome == "done"
     [told, _] = log.read(f"goal:{GOAL}", kinds=["driver.acceptance"])
     kept = told.data["verdict"]["failures"]
@@ -206,7 +206,7 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
 async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> None:
     led = lead(log, [Ended(how="asleep", words="zzz", sleep_ms=ms), done()])
     await led.driver.start(goal())
-    pursuit = asyncio.create_task(led.driver.pursue())
+    pursuit = asyncio.create_task(led.driver.run_goal())
     async with asyncio.timeout(PATIENCE):
         while led.driver.state.wake is None and not pursuit.done():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -232,7 +232,7 @@ async def test_a_long_goal_with_as_many_criteria_as_there_may_be_is_told_to_the_
     wish = msgspec.structs.replace(goal(), description=filling * (16_000 // size), acceptance=criteria)
     led = lead(log, [done()])
     await led.driver.start(wish)
-    assert (await led.driver.pursue()).outcome == "done"
+    assert (await led.driver.run_goal()).outcome == "done"
     assert "\n100. " in led.harness.orders[0].prompt
 
 
@@ -244,7 +244,7 @@ async def test_a_check_that_was_called_off_at_its_very_end_is_told(log: Blocking
     led = lead(log, [done()])
     led.judges.check = check  # type: ignore[method-assign]
     await led.driver.start(goal())
-    assert (await led.driver.pursue()).outcome == "cancelled"
+    assert (await led.driver.run_goal()).outcome == "cancelled"
 
 
 async def test_ten_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecorder) -> None:
@@ -255,11 +255,11 @@ async def test_ten_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecor
         nonlocal most
         for number in range(1000):
             await watch(Heard(tokens=number, events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 10))
-            most = max(most, len(led.driver.book._later))
+            most = max(most, len(led.driver.journal._queued))
         return done()
 
     led = lead(log, [flood])
     await led.driver.start(goal())
-    assert (await led.driver.pursue()).outcome == "done"
+    assert (await led.driver.run_goal()).outcome == "done"
     assert kinds(log).count("tool.called") == 10_000
     assert most < 300

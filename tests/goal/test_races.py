@@ -44,7 +44,7 @@ def control(action: str, **data: Any) -> Event:
 
 async def begun(led: Led, **options: Any) -> asyncio.Task[GoalState]:
     await led.driver.start(goal(**options))
-    return asyncio.create_task(led.driver.pursue())
+    return asyncio.create_task(led.driver.run_goal())
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -90,13 +90,13 @@ async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_ha
     for _ in range(times):
         pursuit.cancel()
         await asyncio.sleep(0.02)
-    assert shared.holder_of(f"goal:{GOAL}") is not None  # what it began is not over
+    assert shared.find_lease(f"goal:{GOAL}") is not None  # what it began is not over
     may_go_on.set()
     await stopped(pursuit)
-    assert shared.holder_of(f"goal:{GOAL}") is None
+    assert shared.find_lease(f"goal:{GOAL}") is None
     assert led.harness.orders == []
     assert "crashed" not in complaints(log)  # it was told, as well as there was time for it
-    assert (await lead(log, [done()], shared=shared).driver.pursue()).outcome == "done"
+    assert (await lead(log, [done()], shared=shared).driver.run_goal()).outcome == "done"
 
 
 async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log: BlockingRecorder) -> None:
@@ -108,7 +108,7 @@ async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log
         may_go_on.wait(PATIENCE)
         return ""
 
-    led.crew.memory_text = slowly  # type: ignore[method-assign]
+    led.crew.render_memory = slowly  # type: ignore[method-assign]
     pursuit = await begun(led)
     await until(is_reading.is_set)
     pursuit.cancel()
@@ -148,7 +148,7 @@ async def test_stopped_while_an_agent_that_is_over_its_budget_is_being_ended(log
     pursuit = await begun(led)
     await until(lambda: bool(led.harness.orders))
     assert led.driver._turn is not None
-    led.driver._turn.call_off("over_budget")
+    led.driver._turn.cancel_turn("over_budget")
     await ending.wait()
     pursuit.cancel()
     may_end.set()
@@ -182,7 +182,7 @@ async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log
     await until(lambda: bool(led.harness.orders))
     other = lead(log, [done()], shared=shared)
     with pytest.raises(LogError, match=f":{os.getpid()}/"):
-        await other.driver.pursue()
+        await other.driver.run_goal()
     pursuit.cancel()
     await stopped(pursuit)
     assert other.harness.orders == []
@@ -191,7 +191,7 @@ async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log
 async def test_of_two_who_resume_at_the_same_moment_one_drives(log: BlockingRecorder, shared: Coordination) -> None:
     await lead(log, []).driver.start(goal())
     both = [lead(log, [done()], shared=shared) for _ in range(2)]
-    ends = await asyncio.gather(*(each.driver.pursue() for each in both), return_exceptions=True)
+    ends = await asyncio.gather(*(each.driver.run_goal() for each in both), return_exceptions=True)
     assert sum(len(each.harness.orders) for each in both) == 1
     assert any(isinstance(end, GoalState) and end.outcome == "done" for end in ends)
 
@@ -205,7 +205,7 @@ async def test_a_goal_is_begun_once_though_two_begin_it_at_the_same_moment(log: 
 
 def stolen(shared: Coordination) -> int:
     """The lease is over, and another machine's driver has it."""
-    held = shared.holder_of(f"goal:{GOAL}")
+    held = shared.find_lease(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)
     lease = shared.take(f"goal:{GOAL}", "elsewhere:1:2/1", 30)
@@ -222,7 +222,7 @@ async def test_a_lost_lease_stops_the_driver_which_says_so_and_writes_nothing_mo
     await led.driver.start(goal())
     if is_paused:
         log.append([control("pause")])
-    pursuit = asyncio.create_task(led.driver.pursue())
+    pursuit = asyncio.create_task(led.driver.run_goal())
     await until(lambda: led.driver.state.waiting_for == "paused" if is_paused else bool(led.harness.orders))
     stolen(shared)
     before = log.head()
@@ -244,9 +244,9 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
     late = lead(log, [sleeper], shared=shared)
     pursuit = await begun(late)
     await until(lambda: bool(late.harness.orders))
-    late.driver.book.hear = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
+    late.driver.journal.poll_log = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
     epoch = stolen(shared)
-    teller = late.driver.book.teller
+    teller = late.driver.journal.event_factory
     state = late.driver.state
     log.append([teller.lease_taken("elsewhere:1:2/1", epoch), teller.attempt_started(state, 1)])
     head = log.head()
@@ -263,17 +263,21 @@ async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(
     led = lead(log, [forever], shared=shared)
     pursuit = await begun(led)
     await until(lambda: bool(led.harness.orders))
-    held, now = shared.holder_of(f"goal:{GOAL}"), kernel_lease.ticks()
+    held, now = shared.find_lease(f"goal:{GOAL}"), kernel_lease.ticks()
     assert held is not None
     monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 3600)
-    led.driver.book.tell_later([Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.book.new_id(), data={"tool": "Bash"})])
-    await led.driver.book.flush()
+    led.driver.journal.enqueue_events(
+        [Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.journal.new_id(), data={"tool": "Bash"})]
+    )
+    await led.driver.journal.flush()
     assert kinds(log)[-1] == "tool.called"  # nobody had taken it
     stolen(shared)
-    led.driver.book.tell_later([Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.book.new_id(), data={"tool": "Bash"})])
+    led.driver.journal.enqueue_events(
+        [Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.journal.new_id(), data={"tool": "Bash"})]
+    )
     monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 7200)
     with pytest.raises(LeaseLost):
-        await led.driver.book.flush()
+        await led.driver.journal.flush()
     pursuit.cancel()
     await asyncio.gather(pursuit, return_exceptions=True)
 
@@ -293,7 +297,7 @@ async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
         monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 60)
         async with asyncio.timeout(PATIENCE):
             await hold.lost.wait()
-        assert "nobody foresaw this" in str(hold.loss())
+        assert "nobody foresaw this" in str(hold.make_loss_error())
 
 
 # --- steered
@@ -305,7 +309,7 @@ async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where:
     limited = Ended(how="failed", error="You've hit your session limit · resets 1:10am", status=429)
 
     async def ask(order: Order, watch: Watch) -> Ended:
-        await led.crew.doorkeeper.permit("Bash", {"command": "make"})
+        await led.crew.tool_gate.permit("Bash", {"command": "make"})
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -321,7 +325,7 @@ async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where:
     await led.driver.start(goal(permissions=Permissions(ask=True)))
     if where == "paused":
         log.append([control("pause")])
-    pursuit = asyncio.create_task(led.driver.pursue())
+    pursuit = asyncio.create_task(led.driver.run_goal())
     state = led.driver
     reached: dict[str, Callable[[], bool]] = {
         "paused": lambda: state.state.waiting_for == "paused",
@@ -355,12 +359,12 @@ async def test_words_of_a_person_outlive_a_turn_that_was_stopped(log: BlockingRe
     led = lead(log, [hear])
     await led.driver.start(goal())
     log.append([control("say", value="First.")])
-    pursuit = asyncio.create_task(led.driver.pursue())
+    pursuit = asyncio.create_task(led.driver.run_goal())
     await until(lambda: [message.text for message in led.driver.state.messages] == ["Second."])
     pursuit.cancel()
     await stopped(pursuit)
     again = lead(log, [done()])
-    await again.driver.pursue()
+    await again.driver.run_goal()
     assert again.harness.orders[0].prompt.index("First.") < again.harness.orders[0].prompt.index("Second.")
 
 
@@ -410,8 +414,12 @@ async def test_watchers_see_events_in_the_order_of_the_log_however_slow_they_are
     async def chat(order: Order, watch: Watch) -> Ended:
         for number in range(20):
             log.append([control("say", value=str(number))])
-            book = led.driver.book
-            await asyncio.gather(book.append([book.teller.event("agent.spoke", {"turn": number})]), book.catch_up(), book.catch_up())
+            book = led.driver.journal
+            await asyncio.gather(
+                book.append([book.event_factory.make_event("agent.spoke", {"turn": number})]),
+                book.read_new_events(),
+                book.read_new_events(),
+            )
         return done()
 
     led = lead(log, [chat], watch=slowly)
@@ -457,7 +465,7 @@ async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_t
     async with asyncio.timeout(PATIENCE):
         state = await (await begun(led))
     assert state.outcome == "done"
-    assert led.driver.book.outbox.trouble == "no way"
+    assert led.driver.journal.forwarder.last_failure == "no way"
     assert keeps.kinds == [kind for kind in kinds(log) if kind.startswith("driver.")]
 
 

@@ -55,7 +55,7 @@ async def pursued(folder: Path, wanted: Goal, environ: dict[str, str]) -> tuple[
         async with open_resources(wanted, home=str(folder / "data"), environ=given) as crew:
             driver = Driver(log, wanted.id, crew, shared=shared)
             await driver.start(wanted)
-            state = await driver.pursue()
+            state = await driver.run_goal()
         return state, list(log.read(f"goal:{GOAL}"))
 
 

@@ -299,8 +299,8 @@ def test_what_only_looks_at_the_workspace_needs_no_rule(path: Any, answer: str) 
 
 def test_what_no_rule_allows_is_explained() -> None:
     rules = ToolRules(GIT, workspace="/w")
-    assert "it redirects" in rules.why_not("Bash", {"command": "git log > x"})
-    assert rules.why_not("Task", None) == "no rule allows Task with this input"
+    assert "it redirects" in rules.explain_denial("Bash", {"command": "git log > x"})
+    assert rules.explain_denial("Task", None) == "no rule allows Task with this input"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def compare(name: str, text: str) -> None:
 
 async def pursue(led: Led, **options: Any) -> GoalState:
     await led.driver.start(goal(**options))
-    return await led.driver.pursue()
+    return await led.driver.run_goal()
 
 
 # --- well
@@ -128,7 +128,7 @@ async def test_each_budget_ends_the_goal(log: BlockingRecorder, axis: str, moves
 async def test_an_agent_that_is_denied_again_and_again_is_stopped(log: BlockingRecorder) -> None:
     async def insist(order: Order, watch: Watch) -> Ended:
         while (stop := await watch(Heard())) is None:
-            assert isinstance(await led.crew.doorkeeper.permit("Bash", {"command": "rm -rf /"}), Deny)
+            assert isinstance(await led.crew.tool_gate.permit("Bash", {"command": "rm -rf /"}), Deny)
         return Ended(how=stop)
 
     led = lead(log, [insist], met=[False])
@@ -187,7 +187,7 @@ async def test_a_budget_that_was_spent_is_raised_and_the_goal_goes_on(log: Block
     led = lead(log, [done()], met=[False, False, True])
     assert (await pursue(led, budget={"max_turns": 2})).outcome == "budget_exhausted"
     log.append([control("raise", value={"turns": 5}), control("resume")])
-    assert (await led.driver.pursue()).outcome == "done"
+    assert (await led.driver.run_goal()).outcome == "done"
     compare("raise", told(log))
 
 
@@ -245,7 +245,7 @@ async def test_memories_are_written_down_after_a_turn_and_put_in_order_at_the_en
     led = lead(log, [done()], memory=MemoryFolder(str(tmp_path / "ada")), thinker=ScriptedMind(answers))
     state = await pursue(led, memory=Memory())
     assert (state.outcome, state.remembering.saved) == ("done", 1)
-    assert "With make test." in led.crew.memory_text("tests")
+    assert "With make test." in led.crew.render_memory("tests")
     compare("memory", told(log))
 
 
@@ -258,7 +258,7 @@ async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log:
 
     async def die(order: Order, watch: Watch) -> Ended:
         await watch(Heard(tokens=40, events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
-        led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign, assignment]
+        led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign, assignment]
         raise Dead
 
     async def dead(*args: Any, **more: Any) -> None:
@@ -266,11 +266,11 @@ async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log:
 
     led = lead(log, [die])
     await led.driver.start(goal())
-    await led.driver.book.flush()
+    await led.driver.journal.flush()
     with pytest.raises(Dead):
-        await led.driver.pursue()
+        await led.driver.run_goal()
     again = lead(log, [done()], met=[False, True])
-    state = await again.driver.pursue()
+    state = await again.driver.run_goal()
     assert (state.outcome, state.spent.turns) == ("done", 1)
     assert "cut short" in again.harness.orders[0].prompt
     assert "2 failed" in again.harness.orders[0].prompt, "the agent is told what was checked after the crash"

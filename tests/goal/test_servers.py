@@ -51,7 +51,7 @@ async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingReco
 
     led = lead(log, [first, done()], met=[False, True], shared=shared)
     await led.driver.start(goal())
-    state = await led.driver.pursue()
+    state = await led.driver.run_goal()
     assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 2, 200)
     assert "Mind the tests." in led.harness.orders[1].prompt
     told = [event.data["tool"] for event in log.read(f"goal:{GOAL}", kinds=["tool.called"])]
@@ -84,21 +84,21 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
 
     async def late(order: Order, watch: Watch) -> Ended:
         if has_written:
-            await frozen.driver.book.flush()
+            await frozen.driver.journal.flush()
         is_at_work.set()
         await is_followed.wait()
         return done("too late")
 
     frozen = lead(log, [late], shared=shared)
-    frozen.driver.book.hear = asyncio.Event().wait  # type: ignore[assignment,method-assign]
+    frozen.driver.journal.poll_log = asyncio.Event().wait  # type: ignore[assignment,method-assign]
     await frozen.driver.start(goal())
-    pursuit = asyncio.create_task(frozen.driver.pursue())
+    pursuit = asyncio.create_task(frozen.driver.run_goal())
     await asyncio.wait_for(is_at_work.wait(), PATIENCE)
-    held = shared.holder_of(f"goal:{GOAL}")
+    held = shared.find_lease(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)
     next_one = lead(log, [done("in time")], shared=shared)
-    assert (await next_one.driver.pursue()).outcome == "done"
+    assert (await next_one.driver.run_goal()).outcome == "done"
     head = log.head(f"goal:{GOAL}")
     is_followed.set()
     with pytest.raises(LeaseLost):
@@ -113,7 +113,7 @@ async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch
 
         async def work(order: Order, watch: Watch) -> Ended:
             await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "before"})]))
-            await led.driver.book.flush()
+            await led.driver.journal.flush()
             await asyncio.to_thread(server.kill)
             restart = asyncio.create_task(asyncio.to_thread(server.start))
             await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "after"})]))
@@ -123,7 +123,7 @@ async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch
         with connect(server.url).blocking() as log, open_shared(server.url) as shared:
             led = lead(log, [work], shared=shared)
             await led.driver.start(goal())
-            state = await asyncio.wait_for(led.driver.pursue(), PATIENCE)
+            state = await asyncio.wait_for(led.driver.run_goal(), PATIENCE)
             assert (state.outcome, state.spent.turns) == ("done", 1)
             assert [event.data["tool"] for event in log.read(kinds=["tool.called"])] == ["before", "after"]
 
@@ -141,8 +141,8 @@ async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nat
     with connect("memory:").blocking() as log, connect(nats_server.url).blocking() as other:
         led = lead(log, [done()], sinks=[LogSink(other)], clock=Clock())
         await led.driver.start(goal())
-        await led.driver.pursue()
-        assert led.driver.book.outbox.trouble is None
+        await led.driver.run_goal()
+        assert led.driver.journal.forwarder.last_failure is None
         wanted = [kind for kind in kinds(log) if kind.startswith("driver.")]
         assert [event.kind for event in other.read(f"goal:{GOAL}")] == wanted
     async with asyncio.timeout(PATIENCE):

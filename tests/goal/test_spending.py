@@ -63,11 +63,11 @@ async def test_three_goals_deep_everything_counts_above_once_judges_too(log: Blo
     check = led.judges.check
 
     async def judged(*args: Any, **more: Any) -> Any:
-        await led.driver.book.append([led.driver.book.teller.owned(answered(7, "judge"))])
+        await led.driver.journal.append([led.driver.journal.event_factory.assign_to_goal(answered(7, "judge"))])
         return await check(*args, **more)
 
     led.judges.check = judged  # type: ignore[method-assign]
-    state = await led.driver.pursue()
+    state = await led.driver.run_goal()
     assert (state.outcome, state.spent.tokens) == ("done", 164)
     for above in (TOP, MIDDLE):
         assert (known(log, above).spent.tokens, known(log, above).spent.turns) == (164, 2)
@@ -79,7 +79,7 @@ async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(
     led.crew.harness = CommandHarness(["sh", "-c", f"cat >/dev/null; echo '{report}'"], environ=os.environ)
     led.room.path = str(tmp_path)
     await led.driver.start(goal())
-    state = await led.driver.pursue()
+    state = await led.driver.run_goal()
     assert (state.outcome, state.spent.tokens, state.spent.usd) == ("done", 1200, 0.25)
     spending = costs.initial()
     for event in log.read():
@@ -94,8 +94,8 @@ async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log
 
     async def die(order: Order, watch: Watch) -> Ended:
         await watch(Heard(tokens=300, events=[answered(300, "turn")]))
-        await led.driver.book.flush()
-        led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign,assignment]
+        await led.driver.journal.flush()
+        led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign,assignment]
         raise Dead
 
     async def dead(*args: Any, **more: Any) -> None:
@@ -104,9 +104,9 @@ async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log
     await below(log, TOP, None, [])
     led = await below(log, LOW, TOP, [die])
     with pytest.raises(Dead):
-        await led.driver.pursue()
+        await led.driver.run_goal()
     assert known(log, TOP).spent.tokens == 300
-    await lead(log, [done(tokens=20)], id=LOW, met=[False, True]).driver.pursue()
+    await lead(log, [done(tokens=20)], id=LOW, met=[False, True]).driver.run_goal()
     assert (known(log, TOP).spent.tokens, known(log, LOW).spent.tokens) == (320, 320)
 
 
@@ -124,7 +124,7 @@ async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent
     for led in both:
         led.harness.name = "mind"
     async with asyncio.timeout(PATIENCE):
-        ends = await asyncio.gather(*(led.driver.pursue() for led in both))
+        ends = await asyncio.gather(*(led.driver.run_goal() for led in both))
     assert [end.outcome for end in ends] == ["budget_exhausted"] * 2
     assert 2000 <= known(log, TOP).spent.tokens <= 2000 + 6 * 100  # what was under way as it was spent
     assert known(log, TOP).spent.tokens == sum(end.spent.tokens for end in ends)
@@ -133,10 +133,10 @@ async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent
 async def test_a_goal_below_another_is_pursued_again_by_the_same_driver(log: BlockingRecorder) -> None:
     await below(log, TOP, None, [])
     led = await below(log, LOW, TOP, [done(tokens=10)], met=[False, True], budget={"max_turns": 1})
-    assert (await led.driver.pursue()).outcome == "budget_exhausted"
+    assert (await led.driver.run_goal()).outcome == "budget_exhausted"
     more = Event(kind="control.requested", actor="eve", goal=LOW, data={"action": "raise", "value": {"turns": 3}})
     log.append([more, msgspec.structs.replace(more, data={"action": "resume"})])
-    assert (await led.driver.pursue()).outcome == "done"
+    assert (await led.driver.run_goal()).outcome == "done"
     assert known(log, TOP).spent.tokens == 20
 
 
@@ -144,7 +144,7 @@ async def test_a_mind_is_not_asked_beside_the_work_once_that_would_pass_a_budget
     led = lead(log, [done(tokens=990)])
     await led.driver.start(goal(budget={"max_tokens": 1000}))
     asked = ScriptedMind({"judge": {"met": True}})
-    mind = RecordedModel(led.driver.book, asked, purpose="judge")
+    mind = RecordedModel(led.driver.journal, asked, purpose="judge")
     with pytest.raises(MindRefused, match="budget of tokens"):
         await mind.reply(ModelRequest(prompt="word " * 2000))
     assert "model.called" not in kinds(log)
@@ -162,18 +162,18 @@ async def test_nothing_is_remembered_or_dreamt_once_a_goal_is_over_its_budget_or
     thinker = ScriptedMind({"memory": {"memories": []}, "dream": {"merges": []}})
     led = lead(log, moves, met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
     await led.driver.start(goal(memory=Memory()))
-    assert (await led.driver.pursue()).outcome in ("budget_exhausted", "cancelled")
+    assert (await led.driver.run_goal()).outcome in ("budget_exhausted", "cancelled")
     assert "model.called" not in kinds(log)
 
 
 async def test_what_a_slow_memory_takes_during_the_next_turn_counts_besides_that(log: BlockingRecorder) -> None:
     async def work(order: Order, watch: Watch) -> Ended:
-        await led.driver.book.append([led.driver.book.teller.owned(answered(500, "memory"))])
+        await led.driver.journal.append([led.driver.journal.event_factory.assign_to_goal(answered(500, "memory"))])
         return done(tokens=1000)
 
     led = lead(log, [work])
     await led.driver.start(goal())
-    assert (await led.driver.pursue()).spent.tokens == 1500
+    assert (await led.driver.run_goal()).spent.tokens == 1500
 
 
 # --- summaries
@@ -186,7 +186,7 @@ WORKED = done(context=90_000)
 async def pursue(log: BlockingRecorder, *moves: Any, met: Any = (False, True), **more: Any) -> tuple[Led, GoalState]:
     led = lead(log, moves, met=met, clock=Clock(60))
     await led.driver.start(goal(compaction=FULL, **more))
-    return led, await led.driver.pursue()
+    return led, await led.driver.run_goal()
 
 
 async def test_a_context_too_full_to_be_summed_up_is_left_behind(log: BlockingRecorder) -> None:
@@ -219,7 +219,7 @@ async def test_summaries_that_never_come_are_given_up_and_tried_once_more_after_
     led = lead(log, [act], met=[False], clock=Clock(0.001))
     plan = Compaction(context_window=100_000, min_turns_between=2, max_failures=2)
     await led.driver.start(goal(compaction=plan, budget={"max_turns": 12}, stuck_after=0))
-    state = await led.driver.pursue()
+    state = await led.driver.run_goal()
     assert (state.outcome, state.why) == ("budget_exhausted", "turns")
     asked = [order.turn for order in led.harness.orders if order.is_summary]
     assert asked == sorted(asked)
@@ -231,7 +231,7 @@ async def test_an_agent_that_waits_for_something_outside_is_not_stuck(log: Block
     led = lead(log, [nap, nap, nap, nap, nap, done()])
     led.room.tree = lambda: "same"  # type: ignore[method-assign]
     await led.driver.start(goal(stuck_after=2))
-    assert (await led.driver.pursue()).outcome == "done"
+    assert (await led.driver.run_goal()).outcome == "done"
 
 
 async def test_what_a_person_did_in_the_workspace_meanwhile_is_not_rolled_back(log: BlockingRecorder) -> None:
@@ -243,9 +243,9 @@ async def test_what_a_person_did_in_the_workspace_meanwhile_is_not_rolled_back(l
 
     led = lead(log, [lost], watch=watch)
     await led.driver.start(goal())
-    assert (await led.driver.pursue()).outcome == "cancelled"
+    assert (await led.driver.run_goal()).outcome == "cancelled"
     log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "resume"})])
     again = lead(log, [done()])
-    assert (await again.driver.pursue()).outcome == "done"
+    assert (await again.driver.run_goal()).outcome == "done"
     assert again.room.rolled_back == []
     assert "cut short" in again.harness.orders[0].prompt

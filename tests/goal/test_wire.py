@@ -46,7 +46,7 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
     """One long goal: a retry, a denied tool, a compaction, a lost session, memories, and in the end a budget; a second one escalates."""
 
     async def ask(order: Order, watch: Watch) -> Ended:
-        await led.crew.doorkeeper.permit("Bash", {"command": "curl example.org"})
+        await led.crew.tool_gate.permit("Bash", {"command": "curl example.org"})
         await watch(Heard(session=order.new_session))
         return done("It is done.", context=90_000)
 
@@ -76,12 +76,12 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
         memory=Memory(every=2),
     )
     await led.driver.start(plan)
-    await led.driver.pursue()
+    await led.driver.run_goal()
     second = lead(
         log, [Ended(how="failed", error="Invalid API key", tokens=1)], id=GOAL[:-1] + "3", new_id=lambda: next(new), holder="here:1"
     )
     await second.driver.start(goal(id=GOAL[:-1] + "3"))
-    await second.driver.pursue()
+    await second.driver.run_goal()
 
     first: dict[str, bytes] = {}
     for event in log.read(kinds=["driver.*"]):

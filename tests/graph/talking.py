@@ -53,17 +53,17 @@ class Talk(NamedTuple):
 
     async def events(self, *kinds: str) -> list[Event]:
         """What the log has of it."""
-        await self.session.settled()
+        await self.session.wait_until_settled()
         return [event async for event in self.log.read(f"run:{self.session.id}") if not kinds or event.kind in kinds]
 
     def nodes(self) -> list[str]:
         """Who ran in the last turn, in order."""
-        return [message["node"] for message in self.heard.of("hud") if message["event"] == "started"]
+        return [message["node"] for message in self.heard.select_messages("hud") if message["event"] == "started"]
 
     @property
     def state(self) -> dict[str, Any]:
         """The variables on the screen."""
-        return self.session.screen().state
+        return self.session.build_screen().state
 
 
 async def never(seconds: float) -> None:
@@ -109,11 +109,13 @@ async def talking(
     now = clock or FrozenClock()
     async with (
         connect(url, now=now) as log,
-        SessionManager(log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep) as sessions,
+        SessionManager(
+            log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep
+        ) as sessions,
     ):
-        session = await sessions.open(id, identity=ANN, channel="test")
+        session = await sessions.open_session(id, identity=ANN, channel="test")
         heard = CollectingSink()
-        session.attach(heard)
+        session.attach_sink(heard)
         yield Talk(session, heard, log, sessions, mind, now)
 
 

@@ -130,7 +130,7 @@ async def test_what_comes_after_is_a_walk_of_its_own_from_what_was_made() -> Non
     engine = Engine(graph, registry)
     made = await engine.run(turn())
     assert ran == ["input", "director", "output"]
-    later = await engine.run_after(turn(), made)
+    later = await engine.run_after_reply(turn(), made)
     assert ran[3:] == ["memorizer", "director"]
     assert later["memorizer"] == {"output": "output"}
 
@@ -145,7 +145,7 @@ async def test_what_comes_after_a_node_that_did_not_run_does_not_come() -> None:
         conditions={"hard": {"longer": 100}},
     )
     engine = Engine(graph, registry)
-    await engine.run_after(turn(), await engine.run(turn()))
+    await engine.run_after_reply(turn(), await engine.run(turn()))
     assert ran == ["input", "output"]
 
 

@@ -71,7 +71,7 @@ async def test_code_where_a_tool_was_due_is_sent_back_once() -> None:
         audits = await talk.events("audit.code_without_tool")
         assert [(event.data["retried"], "```js" in event.data["sample"]) for event in audits] == [(True, True)]
         assert asked(talk, "thinker")[1].messages[-1].text == code
-        assert "audit" in [message["event"] for message in talk.heard.of("hud")]
+        assert "audit" in [message["event"] for message in talk.heard.select_messages("hud")]
 
 
 async def test_talk_where_a_deed_was_due_is_sent_back_once_and_then_taken() -> None:
@@ -171,9 +171,9 @@ async def test_a_query_of_a_real_database_becomes_a_table_and_a_card(tmp_path: P
     shop.close()
     async with talking(settings=GraphSettings(databases={"shop": f"sqlite:{file}"})) as talk:
         await talk.say("SELECT name, age FROM people ORDER BY age")
-        table = talk.session.screen().controls[-1]
+        table = talk.session.build_screen().controls[-1]
         assert (table["columns"], table["data"]) == (["name", "age"], [["Ann", 30], ["Bob", 41]])
-        cards = [message for message in talk.heard.of("hud") if message["event"].startswith("process_")]
+        cards = [message for message in talk.heard.select_messages("hud") if message["event"].startswith("process_")]
         assert [(card["event"], card["tool"]) for card in cards] == [("process_started", "query_db"), ("process_finished", "query_db")]
         assert cards[1]["ok"] is True
         await talk.say("sql: DELETE FROM people")
@@ -232,8 +232,8 @@ def test_an_echo_that_does_not_begin_with_a_word_is_one_too(echo: tuple[str, ...
     said = list[str]()
     guard = EchoGuard("good morning", said.append)
     for piece in echo:
-        guard.hear(piece)
-    assert guard.echoes
+        guard.accept_piece(piece)
+    assert guard.is_echo
     assert said == []
 
 
@@ -257,16 +257,16 @@ async def test_words_that_only_begin_like_the_user_s_are_said_whole(reply: str) 
 async def test_a_counter_works_without_any_model() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
-        await talk.session.settled()
+        await talk.session.wait_until_settled()
         before = len(talk.mind.asked)
         assert await talk.press("count_up") == "count = 1"
         await talk.press("count_up")
         assert await talk.press("count_down") == "count = 1"
         assert await talk.press("count_zero") == "count = 0"
         assert len(talk.mind.asked) == before
-        label = next(control for control in talk.session.screen().controls if control["type"] == "label")
+        label = next(control for control in talk.session.build_screen().controls if control["type"] == "label")
         assert label["value"] == 0
-        assert talk.heard.of("controls")[-1]["state"] == {"count": 0}
+        assert talk.heard.select_messages("controls")[-1]["state"] == {"count": 0}
 
 
 async def test_a_lamp_is_switched() -> None:
@@ -298,14 +298,14 @@ async def test_machines_grow_go_back_and_go() -> None:
         await talk.say("a traffic light, please")
         await talk.press("light.next")
         await talk.say("give it another state")
-        assert talk.session.screen().machines["light"].current == "green"
-        assert "off" in talk.session.screen().machines["light"].states
+        assert talk.session.build_screen().machines["light"].current == "green"
+        assert "off" in talk.session.build_screen().machines["light"].states
         await talk.say("set it back")
-        assert talk.session.screen().machines["light"].current == "red"
+        assert talk.session.build_screen().machines["light"].current == "red"
         assert [event.data["error"] for event in await talk.events("tool.failed")] == ["there is no machine 'gone'; there are light"]
         await talk.say("clear the screen")
-        assert talk.session.screen().machines == {}
-        assert talk.heard.of("controls") == [{"type": "controls", "controls": [], "state": {}}]
+        assert talk.session.build_screen().machines == {}
+        assert talk.heard.select_messages("controls") == [{"type": "controls", "controls": [], "state": {}}]
 
 
 async def test_buttons_stay_until_others_come_and_controls_do_not_wait_for_words() -> None:
@@ -314,10 +314,10 @@ async def test_buttons_stay_until_others_come_and_controls_do_not_wait_for_words
         types = [message["type"] for message in talk.heard.messages if message["type"] in ("controls", "delta")]
         assert types[0] == "controls"
         await talk.say("what else can you do?")
-        assert talk.heard.of("controls") == []
-        assert len(talk.session.screen().controls) == 4
+        assert talk.heard.select_messages("controls") == []
+        assert len(talk.session.build_screen().controls) == 4
         await talk.say("show a table")
-        kinds = [control["type"] for control in talk.session.screen().controls]
+        kinds = [control["type"] for control in talk.session.build_screen().controls]
         assert kinds == ["table", "button", "button", "button"]
 
 
@@ -338,11 +338,11 @@ async def test_controls_are_out_before_a_slow_voice_says_a_word() -> None:
             return await plain(ask)
 
         talk.mind.reply = reply  # type: ignore[method-assign]  # a voice that takes its time
-        talk.session.attach(Watch())
+        talk.session.attach_sink(Watch())
         saying = asyncio.ensure_future(talk.session.handle_text("make me a counter"))
         async with asyncio.timeout(PATIENCE):
             await shown.wait()
-        assert talk.heard.of("delta") == []
+        assert talk.heard.select_messages("delta") == []
         going.set()
         await saying
 
@@ -370,7 +370,7 @@ async def test_what_is_remembered_goes_into_the_next_prompt_fenced() -> None:
 async def test_a_plan_never_drops_what_the_sensor_noticed() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
-        await talk.session.settled()
+        await talk.session.wait_until_settled()
         talk.clock.advance(600)
         await talk.say(HARD, dashboard=[])
         assert "director" in talk.nodes()
@@ -427,22 +427,22 @@ async def test_a_flag_outlives_a_turn_that_failed_and_a_press_that_worked_by_its
 async def test_a_control_that_the_page_lost_is_sent_again_once() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
-        controls = talk.session.screen().controls
-        await talk.session.report(controls)
+        controls = talk.session.build_screen().controls
+        await talk.session.report_dashboard(controls)
         assert await talk.events("audit.mismatch") == []
         talk.heard.messages.clear()
-        await talk.session.report(controls[:-1])
-        assert talk.heard.of("controls") == [{"type": "controls", "controls": controls, "state": {"count": 0}}]
+        await talk.session.report_dashboard(controls[:-1])
+        assert talk.heard.select_messages("controls") == [{"type": "controls", "controls": controls, "state": {"count": 0}}]
         found = (await talk.events("audit.mismatch"))[-1].data
         assert found == {"missing": [{"type": "button", "label": "Zero", "action": "count_zero"}], "unexpected": [], "retried": True}
         talk.heard.messages.clear()
-        await talk.session.report(controls[:-2])
-        assert talk.heard.of("controls") == []  # sending again did not help; it is told instead
+        await talk.session.report_dashboard(controls[:-2])
+        assert talk.heard.select_messages("controls") == []  # sending again did not help; it is told instead
         assert [event.data["retried"] for event in await talk.events("audit.mismatch")] == [True, False]
-        await talk.session.report(controls[:-1])
+        await talk.session.report_dashboard(controls[:-1])
         assert len(await talk.events("audit.mismatch")) == 2
-        await talk.session.report(controls)
-        await talk.session.report([])
+        await talk.session.report_dashboard(controls)
+        await talk.session.report_dashboard([])
         assert (await talk.events("audit.mismatch"))[-1].data["retried"] is True
 
 
@@ -456,7 +456,7 @@ async def test_a_control_that_the_page_lost_is_sent_again_once() -> None:
 )
 async def test_what_is_shown_and_should_not_be_is_noticed_too(shown: list[dict[str, Any]], missing: int, unexpected: int) -> None:
     async with talking() as talk:
-        await talk.session.report(shown)
+        await talk.session.report_dashboard(shown)
         audits = await talk.events("audit.mismatch")
         assert [(len(event.data.get("missing", ())), len(event.data["unexpected"])) for event in audits] == (
             [(missing, unexpected)] if unexpected else []
@@ -466,8 +466,10 @@ async def test_what_is_shown_and_should_not_be_is_noticed_too(shown: list[dict[s
 async def test_the_same_label_with_another_action_is_a_mismatch() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
-        shown = [{**control, "action": "evil"} if control.get("label") == "+1" else control for control in talk.session.screen().controls]
-        await talk.session.report(shown)
+        shown = [
+            {**control, "action": "evil"} if control.get("label") == "+1" else control for control in talk.session.build_screen().controls
+        ]
+        await talk.session.report_dashboard(shown)
         (audit,) = await talk.events("audit.mismatch")
         assert (audit.data["missing"][0]["action"], audit.data["unexpected"][0]["action"]) == ("count_up", "evil")
 
@@ -475,7 +477,7 @@ async def test_the_same_label_with_another_action_is_a_mismatch() -> None:
 async def test_only_changes_of_what_the_browser_shows_are_kept() -> None:
     async with talking() as talk:
         for _ in range(3):
-            await talk.session.report([])
+            await talk.session.report_dashboard([])
         await talk.say("hello", dashboard=[])
         assert len(await talk.events("ui.reported")) == 1
 
@@ -490,7 +492,7 @@ async def test_a_program_is_run_where_the_graph_says_so_and_its_process_is_on_th
         started, finished = await talk.events("process.started", "process.finished")
         assert (started.data["pid"], started.data["call_id"]) == (finished.data["pid"], finished.data["call_id"])
         assert finished.data["exit_code"] == 0
-        assert [message["ok"] for message in talk.heard.of("hud") if message["event"] == "process_finished"] == [True]
+        assert [message["ok"] for message in talk.heard.select_messages("hud") if message["event"] == "process_finished"] == [True]
 
 
 async def test_closing_a_session_ends_the_program_that_it_runs() -> None:

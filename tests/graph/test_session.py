@@ -49,7 +49,7 @@ async def test_the_reply_is_one_event_and_its_words_came_in_pieces() -> None:
         text = await talk.say("make me a counter")
         spoken = await talk.events("agent.spoke")
         assert [event.text for event in spoken] == [text]
-        assert len(talk.heard.of("delta")) > 1
+        assert len(talk.heard.select_messages("delta")) > 1
 
 
 async def test_a_question_is_durable_before_a_mind_hears_it(tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ async def test_after_a_restart_the_screen_is_the_same(tmp_path: Path) -> None:
         await talk.say("a traffic light, please")
         await talk.press("light.next")
         await talk.say("my name is Ada")
-        await talk.session.settled()
-        before = talk.session.screen()
+        await talk.session.wait_until_settled()
+        before = talk.session.build_screen()
     async with talking(url=url) as talk:
-        assert talk.session.screen() == before
+        assert talk.session.build_screen() == before
         assert before.state == {"count": 1}
         assert before.machines["light"].current == "green"
         assert before.memory["facts"] == ["The user's name is Ada."]
@@ -89,7 +89,7 @@ async def test_of_a_reply_without_end_the_screen_keeps_what_the_log_keeps() -> N
     async with talking({"output": "ä " * 9000}) as talk:
         await talk.say("make me a counter")
         (spoken,) = await talk.events("agent.spoke")
-        assert spoken.text == talk.session.screen().history[-1].text
+        assert spoken.text == talk.session.build_screen().history[-1].text
         assert spoken.origin is None or spoken.origin.cut is None
 
 
@@ -97,10 +97,10 @@ async def test_a_turn_that_a_crash_broke_off_is_ended_when_the_session_is_opened
     url = f"sqlite:{tmp_path / 'log.db'}"
     async with talking(url=url) as talk:
         await talk.say("hello")
-        await talk.session.settled()
+        await talk.session.wait_until_settled()
         await talk.log.append([Event(kind="prompt.submitted", actor="ann", agent="guide", run="s1", data={"prompt": "and then?"})])
     async with talking(url=url) as talk:
-        screen = talk.session.screen()
+        screen = talk.session.build_screen()
         assert [entry.role for entry in screen.history[-2:]] == ["user", "error"]
         assert not screen.busy
         assert await talk.say("hello") != ""
@@ -116,7 +116,7 @@ async def test_a_failing_node_ends_in_error_then_done_and_the_next_turn_works() 
         assert "node.failed" in kinds(await talk.events())
         await talk.say("make me a counter")
         assert talk.state == {"count": 0}
-        assert [entry.role for entry in talk.session.screen().history] == ["user", "error", "user", "assistant"]
+        assert [entry.role for entry in talk.session.build_screen().history] == ["user", "error", "user", "assistant"]
 
 
 async def test_of_what_we_did_not_raise_the_user_learns_only_where_it_happened() -> None:
@@ -138,7 +138,7 @@ async def test_a_sink_that_breaks_is_let_go_and_the_turn_goes_on() -> None:
             raise OSError("gone")
 
     async with talking() as talk:
-        talk.session.attach(Broken())
+        talk.session.attach_sink(Broken())
         assert await talk.say("hello") != ""
         assert talk.heard.error is None
 
@@ -146,7 +146,7 @@ async def test_a_sink_that_breaks_is_let_go_and_the_turn_goes_on() -> None:
 async def test_turns_wait_for_each_other() -> None:
     async with talking() as talk:
         await asyncio.gather(*(talk.session.handle_text(f"hello {number}") for number in range(4)))
-        roles = [entry.role for entry in talk.session.screen().history]
+        roles = [entry.role for entry in talk.session.build_screen().history]
         assert roles == ["user", "assistant"] * 4
         turns = [event.data["turn"] for event in await talk.events("node.started") if event.data["node"] == "input"]
         assert turns == [1, 2, 3, 4]
@@ -170,7 +170,7 @@ async def test_a_caller_who_goes_away_does_not_break_a_turn_off() -> None:
         await asyncio.gather(caller, return_exceptions=True)
         going.set()
         await talk.say("and now?")
-        assert [entry.text for entry in talk.session.screen().history] == ["hello", "There you are.", "and now?", "There you are."]
+        assert [entry.text for entry in talk.session.build_screen().history] == ["hello", "There you are.", "and now?", "There you are."]
 
 
 async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits
 
     async with talking(minds={"default": Slow(scripted.answer_request)}) as talk:
         await talk.say("make me a counter")
-        assert talk.heard.of("done") == [{"type": "done"}]
+        assert talk.heard.select_messages("done") == [{"type": "done"}]
         await talk.press("count_up")  # does not wait
         assert talk.state == {"count": 1}
         following = asyncio.ensure_future(talk.session.handle_text("hello"))
@@ -230,13 +230,13 @@ async def test_what_comes_after_a_reply_is_not_lost_when_the_session_is_closed(t
     async with talking(url=url) as talk:
         await talk.say("my name is Ada")
     async with talking(url=url) as talk:
-        assert talk.session.screen().memory["facts"] == ["The user's name is Ada."]
+        assert talk.session.build_screen().memory["facts"] == ["The user's name is Ada."]
 
 
 async def test_a_memorizer_that_fails_costs_nobody_a_reply() -> None:
     async with talking({"memorizer": MindError("forgetful")}) as talk:
         assert await talk.say("make me a counter") != ""
-        await talk.session.settled()
+        await talk.session.wait_until_settled()
         assert talk.heard.error is None
         assert await talk.say("hello") != ""
 
@@ -245,18 +245,18 @@ async def test_switching_keeps_history_and_state() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
         await talk.press("count_up")
-        await talk.session.switch("reflex")
+        await talk.session.switch_graph("reflex")
         assert talk.session.graph.name == "reflex"
         await talk.press("count_up")
         assert talk.state == {"count": 2}
         await talk.say("make me a counter")
         assert "thinker" not in talk.nodes()
-        await talk.session.switch("eight")
+        await talk.session.switch_graph("eight")
         await talk.say("a traffic light, please")
         assert "critic" in talk.nodes()
-        assert len(talk.session.screen().history) == 10
+        assert len(talk.session.build_screen().history) == 10
         with pytest.raises(Invalid, match="no graph is called 'nine'"):
-            await talk.session.switch("nine")
+            await talk.session.switch_graph("nine")
 
 
 async def test_a_graph_of_one_s_own_can_be_changed_while_it_runs(tmp_path: Path) -> None:
@@ -266,18 +266,18 @@ async def test_a_graph_of_one_s_own_can_be_changed_while_it_runs(tmp_path: Path)
     options = { output = { greeting = "GREETING" } }\n"""
     file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "One!"))
     async with talking({"output": ["hello", "hello"]}, settings=GraphSettings(folder=str(tmp_path))) as talk:
-        await talk.session.switch("mine")
+        await talk.session.switch_graph("mine")
         assert await talk.say("hello") == "One!"
         file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "Two!"))
-        await talk.session.switch("mine")
+        await talk.session.switch_graph("mine")
         assert await talk.say("hello") == "Two!"
 
 
 async def test_clearing_forgets_everything_but_the_log() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
-        await talk.session.clear()
-        screen = talk.session.screen()
+        await talk.session.clear_conversation()
+        screen = talk.session.build_screen()
         assert (screen.history, screen.controls, screen.state, screen.memory) == ([], [], {}, {})
         assert talk.heard.messages[-1] == {"type": "controls", "controls": [], "state": {}}
         assert len(await talk.events("prompt.submitted")) == 1
@@ -288,25 +288,25 @@ async def test_a_session_belongs_to_whoever_began_it(tmp_path: Path) -> None:
     async with talking(url=url) as talk:
         await talk.say("hello")
         with pytest.raises(NoSuchSession):
-            await talk.sessions.open("s1", identity="bob", channel="test")
+            await talk.sessions.open_session("s1", identity="bob", channel="test")
         stolen = {"program": "fleetlore.graph", "person": "bob", "graph": "seven", "source": "resume"}
         await talk.log.append([Event(kind="session.started", actor="bob", agent="guide", run="s1", data=stolen)])
         await talk.log.append([Event(kind="session.started", actor="codex", agent="codex", run="other", data={"program": "codex"})])
     async with talking(url=url) as talk:
         for id in ("s1", "other", "../s1", ""):
             with pytest.raises(NoSuchSession):
-                await talk.sessions.open(id, identity="bob", channel="test")
+                await talk.sessions.open_session(id, identity="bob", channel="test")
 
 
 async def test_two_sessions_never_hear_each_other() -> None:
     async with talking() as talk:
-        other, heard = await talk.sessions.open("s2", identity="bob", channel="test"), CollectingSink()
-        other.attach(heard)
+        other, heard = await talk.sessions.open_session("s2", identity="bob", channel="test"), CollectingSink()
+        other.attach_sink(heard)
         await talk.say("make me a counter")
         assert heard.messages == []
         await other.handle_text("hello")
-        assert other.screen().controls == []
-        assert len(other.screen().history) == 2
+        assert other.build_screen().controls == []
+        assert len(other.build_screen().history) == 2
         asked = [ask for ask in talk.mind.asked if ask.prompt == "hello"]
         assert [(ask.role, ask.messages, "count" in (ask.system or "")) for ask in asked] == [("input", (), False), ("output", (), False)]
 
@@ -314,12 +314,12 @@ async def test_two_sessions_never_hear_each_other() -> None:
 async def test_quiet_sessions_make_room_and_busy_ones_do_not() -> None:
     async with talking(settings=GraphSettings(most_sessions=2)) as talk:
         for number in range(5):
-            await talk.sessions.open(f"quiet-{number}", identity="bob", channel="test")
+            await talk.sessions.open_session(f"quiet-{number}", identity="bob", channel="test")
         assert await talk.say("hello") != ""  # somebody listens to this one
-        held = await talk.sessions.open("held", identity="bob", channel="test")
-        held.attach(CollectingSink())
+        held = await talk.sessions.open_session("held", identity="bob", channel="test")
+        held.attach_sink(CollectingSink())
         with pytest.raises(TooManySessions):
-            await talk.sessions.open("more", identity="bob", channel="test")
+            await talk.sessions.open_session("more", identity="bob", channel="test")
 
 
 async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> None:
@@ -333,15 +333,15 @@ async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> No
 
         log.append = append  # type: ignore[method-assign]  # a disk that fills up, and is emptied again
         async with SessionManager(log) as sessions:
-            session, heard = await sessions.open("s1", identity="ann", channel="test"), CollectingSink()
-            session.attach(heard)
+            session, heard = await sessions.open_session("s1", identity="ann", channel="test"), CollectingSink()
+            session.attach_sink(heard)
             trouble.append(LogError("no room left on the disk"))
             await session.handle_text("make me a counter")
             assert heard.messages[-2:] == [{"type": "error", "message": heard.error}, {"type": "done"}]
             assert "no room left" in str(heard.error)
             trouble.clear()
             await session.handle_text("hello")
-            assert [entry.text for entry in session.screen().history if entry.role == "user"] == ["hello"]
+            assert [entry.text for entry in session.build_screen().history if entry.role == "user"] == ["hello"]
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "x" * 16_001, "ä" * 8_001])

@@ -37,7 +37,7 @@ class Gated(ScriptedMind):
 async def test_presses_in_a_row_tell_of_the_screen_as_it_was_and_nothing_is_amiss() -> None:
     async with talking() as talk:
         await talk.say("make me a counter")
-        seen = talk.session.screen().controls
+        seen = talk.session.build_screen().controls
         await asyncio.gather(*(talk.session.handle_action("count_up", dashboard=seen) for _ in range(5)))
         assert talk.state == {"count": 5}
         assert await talk.events("audit.mismatch") == []
@@ -48,7 +48,7 @@ async def test_what_a_browser_said_of_an_earlier_screen_is_not_held_against_it()
         await talk.say("make me a counter", dashboard=[])
         await talk.say("show a table")
         assert await talk.events("audit.mismatch") == []
-        await talk.session.report([])
+        await talk.session.report_dashboard([])
         assert len(await talk.events("audit.mismatch")) == 1
 
 
@@ -61,8 +61,8 @@ async def test_what_is_noticed_in_the_middle_of_a_reply_waits_for_the_next_one()
         mind.reached.clear()
         saying = asyncio.ensure_future(talk.say("what is this?"))
         await mind.reached.wait()
-        await talk.session.report([])
-        await talk.session.report(talk.session.screen().controls[:1])  # it was sent again, and that did not help
+        await talk.session.report_dashboard([])
+        await talk.session.report_dashboard(talk.session.build_screen().controls[:1])  # it was sent again, and that did not help
         mind.gate.set()
         await saying
         await talk.say("and what is that?")
@@ -87,11 +87,11 @@ async def test_many_may_make_room_at_once() -> None:
     async with connect("memory:") as log, SessionManager(log, GraphSettings(idle_seconds=0.0), sleep=never) as sessions:
         heard, old = CollectingSink(), list[Session]()
         for number in range(4):
-            old.append(await sessions.open(f"old-{number}", identity="bob", channel="test"))
-            old[-1].attach(heard)
+            old.append(await sessions.open_session(f"old-{number}", identity="bob", channel="test"))
+            old[-1].attach_sink(heard)
         for each in old:
-            each.detach(heard)
-        opened = await asyncio.gather(*(sessions.open(f"new-{number}", identity="bob", channel="test") for number in range(4)))
+            each.detach_sink(heard)
+        opened = await asyncio.gather(*(sessions.open_session(f"new-{number}", identity="bob", channel="test") for number in range(4)))
         assert [each.id for each in opened] == ["new-0", "new-1", "new-2", "new-3"]
 
 
@@ -110,7 +110,7 @@ async def test_a_node_that_is_cancelled_from_within_fails_and_is_not_taken_for_t
 
 async def test_who_waits_for_a_turn_learns_that_it_failed_though_the_log_takes_nothing() -> None:
     async with connect("memory:") as log, SessionManager(log, sleep=never) as sessions:
-        talk = await sessions.open("s1", identity="ann", channel="test")
+        talk = await sessions.open_session("s1", identity="ann", channel="test")
 
         async def append(events: Any, **more: Any) -> Any:
             raise LogError("no room left on the disk")
@@ -124,12 +124,14 @@ async def test_who_waits_for_a_turn_learns_that_it_failed_though_the_log_takes_n
 async def test_messages_a_switch_and_a_clear_at_once_are_done_one_after_the_other() -> None:
     async with talking() as talk:
         said = [talk.session.handle_text(f"message {number}") for number in range(5)]
-        await asyncio.gather(*said, talk.session.switch("reflex"), talk.session.handle_text("by reflex"), talk.session.clear())
+        await asyncio.gather(
+            *said, talk.session.switch_graph("reflex"), talk.session.handle_text("by reflex"), talk.session.clear_conversation()
+        )
         starts = [event.data["source"] for event in await talk.events("session.started")]
         assert starts == ["startup", "switch", "clear"]
         ends = [event.data["reason"] for event in await talk.events("session.turn_ended")]
         assert ends == ["done"] * 6
-        assert talk.session.screen().history == []
+        assert talk.session.build_screen().history == []
         assert talk.session.graph.name == "reflex"
 
 
@@ -137,6 +139,6 @@ async def test_a_session_that_was_closed_is_opened_again_where_the_log_ends() ->
     async with talking() as talk:
         await talk.say("make me a counter")
         await talk.session.close()
-        again = await talk.sessions.open("s1", identity="ann", channel="test")
+        again = await talk.sessions.open_session("s1", identity="ann", channel="test")
         await again.handle_action("count_up")
-        assert again.screen().state == {"count": 1}
+        assert again.build_screen().state == {"count": 1}

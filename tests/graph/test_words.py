@@ -25,7 +25,7 @@ from tests.graph.talking import turn
     ],
 )
 def test_a_word_is_found_whole(text: str, found: bool) -> None:
-    assert WordList(("db", "how many", "zähler")).found_in(text) is found
+    assert WordList(("db", "how many", "zähler")).is_found_in(text) is found
 
 
 def holds(said: dict[str, Any], made: Any = None, text: str = "one two three", **more: Any) -> bool:

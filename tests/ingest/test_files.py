@@ -94,7 +94,7 @@ def test_identical_lines_of_one_file_are_events_of_their_own_but_a_copy_of_the_f
     same = (("x", 1.0),) * 3
     paths = [write(tmp_path / "a" / "x", *same), write(tmp_path / "b" / "y", *same)]
     deposit = BatchWriter(log, dialect="nexus", admission=Admission())
-    deposit.put_all(items(*paths))
+    deposit.write_all(items(*paths))
     assert deposit.tally == ImportTally(recorded=3, already_there=3)
 
 
@@ -134,10 +134,10 @@ def test_a_line_that_is_too_long_is_rejected(tmp_path: Path, monkeypatch: pytest
 
 def test_an_event_that_the_log_refuses_is_rejected_alone(log: BlockingRecorder) -> None:
     good, bad = (ImportItem(lines.SourceLine("x", n, b"%d" % n, 0, 1), (_event(n),)) for n in (1, 2))
-    bad = bad._replace(events=(Event(id=bad.events[0].id, at=bad.at, kind="tool.called", actor="ada"),))
+    bad = bad._replace(events=(Event(id=bad.events[0].id, at=bad.newest_time, kind="tool.called", actor="ada"),))
     told: list[int] = []
     deposit = BatchWriter(log, dialect="nexus", admission=Admission(), on_rejected=lambda line, reason: told.append(line.n))
-    deposit.put([good, bad])
+    deposit.write_batch([good, bad])
     assert deposit.tally == ImportTally(recorded=1, rejected=1)
     assert told == [2]
     assert [event.kind for event in log.read()] == ["fleet.commit", "log.rejected"]

@@ -453,7 +453,7 @@ def many_commits(count: int) -> Iterator[bytes]:
 def deposit(path: str, url: str, on_commit: Callable[[int, int], None]) -> ImportTally:
     with git.open_git_sources([path], on_commit=on_commit) as sources, connect(url).blocking() as log:
         into = BatchWriter(log, dialect="git", admission=Admission())
-        into.put_all(files.read_sources(sources, DIALECT))
+        into.write_all(files.read_sources(sources, DIALECT))
     return into.tally
 
 

@@ -64,7 +64,7 @@ def test_what_was_recorded_keeps_its_form(lore: Lore, pattern: str) -> None:
     lore("status", code=0)
     [event] = stored()
     assert event.kind == "prompt.submitted"
-    assert event.text == Redactor([pattern]).clean(PROMPT)[0]
+    assert event.text == Redactor([pattern]).redact_value(PROMPT)[0]
 
 
 def test_a_slow_pattern_withholds_the_text_and_says_so(lore: Lore) -> None:
@@ -141,7 +141,7 @@ def test_a_rejection_that_is_refused_is_dropped_with_a_message(tmp_path: Path) -
             on_rejected=lambda line, reason: rejected.append(reason),
             on_dropped=dropped.append,
         )
-        deposit.put(
+        deposit.write_batch(
             [
                 ImportItem(line, (Event(kind="fleet.idle", actor="ada"),)),
                 make_rejection(line, "no record", dialect="test", at=None),

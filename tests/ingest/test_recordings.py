@@ -481,14 +481,14 @@ def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingR
     session.reply("m1", text("Done."), output=7, stop=None)
     path = session.write(tmp_path / "in")
     tail = TranscriptFollower(log, [str(tmp_path / "in")], program="claude-code")
-    tail.round()
+    tail.import_changes()
     assert [event.kind for event in told(log)] == ["session.started", "prompt.submitted"]
-    assert tail.round().lines == 0
+    assert tail.import_changes().lines == 0
     hour_ago = (clock.now() - timedelta(hours=1)).timestamp()
     os.utime(path, (hour_ago, hour_ago))
-    tail.round()
+    tail.import_changes()
     assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
-    assert (tail.round().lines, discovery.import_new_lines(log, [str(path)]).lines) == (0, 0)
+    assert (tail.import_changes().lines, discovery.import_new_lines(log, [str(path)]).lines) == (0, 0)
     assert costs(told(log)) == (1, 7)
 
 

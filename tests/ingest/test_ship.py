@@ -149,7 +149,7 @@ def test_what_comes_later_is_shipped_as_it_comes_and_the_writer_never_waits(
         source.append_all(deeds(99, first=1))
         wait_for(target, 100)
     assert texts(target) == numbers(100)
-    assert shipper.shipper.standing.state == "stopped"
+    assert shipper.shipper.status.state == "stopped"
 
 
 def test_an_empty_source_is_shipped_at_once(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
@@ -354,7 +354,7 @@ def test_a_target_that_does_not_answer_is_tried_again_at_growing_intervals(
         shipper.catch_up()
     assert [pause for state, pause in shipper.said if state == "lost"] == [0.01, 0.02, 0.04, 0.05, 0.05]
     assert [state for state, _ in shipper.said][:4] == ["lost", "trying", "lost", "trying"]
-    assert shipper.shipper.standing.reason is None
+    assert shipper.shipper.status.reason is None
     assert texts(target) == numbers(20)
 
 
@@ -373,7 +373,7 @@ def test_a_shipper_that_waits_can_be_stopped_at_once(source: BlockingRecorder, t
     source.append_all(deeds(1))
     with Running(Shipper(connect(source_url).blocking, Flaky(target, closed=1000))) as shipper:
         assert shipper.lost.wait(PATIENCE)
-    assert shipper.shipper.standing.state == "stopped"
+    assert shipper.shipper.status.state == "stopped"
 
 
 def test_once_does_not_wait_for_a_target_that_is_away(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
@@ -649,7 +649,7 @@ def test_what_waits_is_told_while_the_target_keeps_it_waiting_and_at_the_end(
     way = _Stuck(target)
     with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(way))) as shipper:  # type: ignore[arg-type]
         assert way.reached.wait(PATIENCE)
-        standing = shipper.shipper.standing
+        standing = shipper.shipper.status
         assert (standing.state, standing.to_go) == ("shipping", 3)
         source.append_all(deeds(4, first=3))
         shipper.stop.set()
@@ -664,7 +664,7 @@ def test_what_a_source_that_is_gone_has_left_is_not_known(source: BlockingRecord
         wait_for(target, 3)
         shipper.catch_up()
         way.closed = 1000
-    assert shipper.shipper.standing.to_go is None
+    assert shipper.shipper.status.to_go is None
 
 
 def test_a_town_in_which_nothing_was_stored_is_called_empty(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
@@ -739,7 +739,7 @@ def test_a_server_that_is_killed_and_started_again_has_every_event_once(
 
 
 def _wait_until_shipped(shipper: Running, more: int) -> None:
-    standing = shipper.shipper.standing
+    standing = shipper.shipper.status
     goal = standing.shipped + more
     while standing.shipped < goal and standing.state != "caught up":
         shipper.stop.wait(0.002)

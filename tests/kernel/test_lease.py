@@ -48,12 +48,12 @@ async def test_what_a_dead_one_held_is_let_go_in_its_name(tmp_path: Path, monkey
         async with LeaseHolder(shared, "goal:g", holder="next") as lease:
             assert lease.holder == "next"
             assert lease.epoch > left.epoch
-        assert shared.holder_of("goal:g") is None
+        assert shared.find_lease("goal:g") is None
 
 
 async def test_a_lease_that_could_not_be_renewed_in_time_says_so(tmp_path: Path) -> None:
     with open_shared(f"sqlite:{tmp_path / 'fleet.db'}") as shared:
         hold = LeaseHolder(shared, "goal:g")
         async with hold:
-            hold.trouble = TimeoutError()
-            assert str(hold.loss()).endswith("It could not be renewed: the log does not answer in time")
+            hold.last_failure = TimeoutError()
+            assert str(hold.make_loss_error()).endswith("It could not be renewed: the log does not answer in time")

@@ -16,7 +16,7 @@ from tests.contract.helpers import deed
 async def test_tasks_write_to_a_log_that_threads_have_open_and_leave_it_open(tmp_path: Path, scheme: str) -> None:
     url = "memory:" if scheme == "memory" else f"sqlite:{tmp_path}/fleet.db"
     with connect(url).blocking() as log:
-        beside = Recorder.beside(log)
+        beside = Recorder.from_blocking(log)
         await asyncio.gather(*(beside.append([deed(f"task {n}")]) for n in range(5)), asyncio.to_thread(log.append, [deed("thread")]))
         assert len([event async for event in beside.read()]) == 6
         await beside.close()
@@ -26,7 +26,7 @@ async def test_tasks_write_to_a_log_that_threads_have_open_and_leave_it_open(tmp
 
 async def test_what_is_taken_out_by_the_one_is_taken_out_by_the_other() -> None:
     with connect("memory:").blocking() as log:
-        beside = Recorder.beside(log)
+        beside = Recorder.from_blocking(log)
         await beside.append([deed("the key is AKIAIOSFODNN7EXAMPLE")])
         await beside.close()
         assert "AKIAIOSFODNN7EXAMPLE" not in str(list(log.read()))

@@ -27,7 +27,7 @@ LOOP, WRITER = threading.main_thread().name, "fleetlore-writer"
 def after(*seconds: float) -> DiskPace:
     pace = DiskPace()
     for each in seconds:
-        pace.note(each, 1)
+        pace.record_commit(each, 1)
     return pace
 
 
@@ -44,7 +44,7 @@ def test_a_good_past_excuses_a_disk_that_became_slow_only_for_some_commits() -> 
     pace = after(*[QUICK] * 10_000)
     commits = 0
     while pace.is_quick:
-        pace.note(SLOW, 1)
+        pace.record_commit(SLOW, 1)
         commits += 1
     assert commits <= MAX_CREDIT / (SLOW - 0.001) + 1
 
@@ -53,14 +53,14 @@ def test_one_long_sync_is_paid_off_by_many_quick_commits() -> None:
     pace = after(*[QUICK] * 100, 0.1)
     commits = 0
     while not pace.is_quick:
-        pace.note(QUICK, 1)
+        pace.record_commit(QUICK, 1)
         commits += 1
     assert commits > 90
 
 
 def test_many_events_may_take_longer_than_one() -> None:
     pace = DiskPace()
-    pace.note(0.002, 64)
+    pace.record_commit(0.002, 64)
     assert pace.is_quick
 
 
@@ -78,8 +78,8 @@ class Watched(SqliteLog):
             self.declined.set()
         return outcomes
 
-    def _commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        outcomes = super()._commit(batches)
+    def _commit_locked(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
+        outcomes = super()._commit_locked(batches)
         self.threads.append(threading.current_thread().name)
         return outcomes
 
@@ -89,7 +89,7 @@ async def opened(path: Path) -> tuple[Recorder, Watched]:
     backend = Watched(path)
     log = Recorder(backend, Admission())
     await log.append([deed("first")])
-    backend._pace = after(QUICK)
+    backend._disk_pace = after(QUICK)
     backend.threads.clear()
     backend.declined.clear()
     return log, backend
@@ -98,7 +98,7 @@ async def opened(path: Path) -> tuple[Recorder, Watched]:
 async def test_a_quick_commit_is_made_on_the_loop_and_a_slow_one_is_not(tmp_path: Path) -> None:
     log, backend = await opened(tmp_path / "fleet.db")
     await log.append([deed("quick")])
-    backend._pace = after(SLOW)
+    backend._disk_pace = after(SLOW)
     await log.append([deed("slow")])
     assert backend.threads == [LOOP, WRITER]
     assert [event.text async for event in log.read()] == ["first", "quick", "slow"]

@@ -92,8 +92,8 @@ def test_cursors_leases_and_tokens_are_kept(old: OldLog) -> None:
         lease = shared.take("works", "new", 60)
         assert lease is not None
         assert lease.epoch > old.about["epoch"]
-        assert shared.cursors() == {"reader": "00000000000000000007"}
-        assert [token.label for token in shared.tokens()] == ["wall screen"]
+        assert shared.list_cursors() == {"reader": "00000000000000000007"}
+        assert [token.label for token in shared.list_tokens()] == ["wall screen"]
 
 
 def test_status_and_costs_work_on_it(old: OldLog, tmp_path: Path) -> None:

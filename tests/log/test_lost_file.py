@@ -157,7 +157,7 @@ def test_whoever_waits_for_events_is_told(lose: Lose, reason: str, path: Path) -
     with opened(path) as log, ThreadPoolExecutor(3) as threads:
         [position] = log.append(some(1))
         waiting = [threads.submit(next, log.follow(after=position)) for _ in range(3)]
-        while log._opened().changes.lookout is None:  # type: ignore[attr-defined]
+        while log._require_backend().changes.lookout is None:  # type: ignore[attr-defined]
             pass
         lose(path)
         for follower in waiting:
@@ -188,8 +188,8 @@ def test_tasks_of_an_event_loop_are_told(lose: Lose, reason: str, path: Path) ->
 @every_way
 def test_a_commit_on_the_event_loop_is_not_acknowledged(lose: Lose, reason: str, path: Path) -> None:
     def commit(text: str) -> object:
-        backend._pace = DiskPace()
-        backend._pace.note(0.0, 1)  # a disk that is known to be quick
+        backend._disk_pace = DiskPace()
+        backend._disk_pace.record_commit(0.0, 1)  # a disk that is known to be quick
         return backend.commit_at_once([AppendBatch([Admission().admit(deed(text))])])
 
     with closing(SqliteLog(str(path), town="default")) as backend:
@@ -208,7 +208,7 @@ def test_a_file_that_goes_during_the_commit_is_noticed_after_it(lose: Lose, reas
     with opened(path) as log, closing(apsw.Connection(str(path))) as other:
         log.append(some(1))
         log.append(some(1))
-        writer = log._opened()._writer  # type: ignore[attr-defined]
+        writer = log._require_backend()._writer  # type: ignore[attr-defined]
 
         def on_busy(_: int) -> bool:
             if other.in_transaction:
@@ -230,16 +230,16 @@ def test_no_lease_cursor_or_token_is_kept_there(lose: Lose, reason: str, path: P
     with open_shared(f"sqlite:{path}") as shared:
         lease = shared.take("goal:1", "ada", 60)
         assert lease is not None
-        shared.commit("shipper", "0000000000000001")
+        shared.commit_cursor("shipper", "0000000000000001")
         lose(path)
         attempts: list[Callable[[], object]] = [
             lambda: shared.take("goal:2", "ada", 60),
             lambda: shared.renew(lease),
             lambda: shared.release(lease),
-            lambda: shared.commit("shipper", "0000000000000002"),
-            lambda: shared.load("shipper"),
-            lambda: shared.holder_of("goal:1"),
-            shared.tokens,
+            lambda: shared.commit_cursor("shipper", "0000000000000002"),
+            lambda: shared.load_cursor("shipper"),
+            lambda: shared.find_lease("goal:1"),
+            shared.list_tokens,
         ]
         for attempt in attempts:
             with pytest.raises(LogError, match=reason):
@@ -248,7 +248,7 @@ def test_no_lease_cursor_or_token_is_kept_there(lose: Lose, reason: str, path: P
 
 def test_a_lease_is_not_given_if_the_file_goes_meanwhile(path: Path) -> None:
     with open_shared(f"sqlite:{path}") as shared, closing(apsw.Connection(str(path))) as other:
-        shared.commit("shipper", "0000000000000001")
+        shared.commit_cursor("shipper", "0000000000000001")
 
         def on_busy(_: int) -> bool:
             if other.in_transaction:
@@ -256,7 +256,7 @@ def test_a_lease_is_not_given_if_the_file_goes_meanwhile(path: Path) -> None:
                 other.execute("ROLLBACK")
             return True
 
-        shared._opened()._connection.set_busy_handler(on_busy)  # type: ignore[attr-defined]
+        shared._require_store()._connection.set_busy_handler(on_busy)  # type: ignore[attr-defined]
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LogError, match=GONE):
             shared.take("goal:1", "ada", 60)
@@ -324,7 +324,7 @@ def test_a_restore_into_a_log_in_use_is_not_taken_for_a_loss(path: Path) -> None
         [last] = log.append([deed("lost by the restore")])
         following = log.follow(after=last)
         restore(str(copy), str(path), overwrite=True)
-        shared.commit("shipper", last)
+        shared.commit_cursor("shipper", last)
         [position] = log.append([deed("after")])
         assert next(following).text == "after"
         assert position > last

@@ -772,11 +772,11 @@ class Attempts:
 
 
 def test_a_request_that_was_dropped_is_sent_again(client: NatsClient) -> None:
-    assert client.run(client.retry(Attempts(lambda mine, _: mine == 3))) == 3
+    assert client.run_coroutine(client.retry_until_answered(Attempts(lambda mine, _: mine == 3))) == 3
 
 
 def test_an_answer_that_comes_after_the_next_attempt_counts(client: NatsClient) -> None:
-    assert client.run(client.retry(Attempts(lambda mine, begun: mine == 1 and begun > 3))) == 1
+    assert client.run_coroutine(client.retry_until_answered(Attempts(lambda mine, begun: mine == 1 and begun > 3))) == 1
 
 
 def test_while_an_answer_arrives_in_parts_nothing_is_sent_again(client: NatsClient) -> None:
@@ -787,7 +787,7 @@ def test_while_an_answer_arrives_in_parts_nothing_is_sent_again(client: NatsClie
         return len(parts)
 
     attempts = Attempts(lambda *_: len(parts) > 20)
-    assert client.run(client.retry(attempts, progress=progress)) == attempts.begun == 1
+    assert client.run_coroutine(client.retry_until_answered(attempts, progress=progress)) == attempts.begun == 1
 
 
 def test_a_refusal_ends_it_and_a_passing_one_does_not(client: NatsClient) -> None:
@@ -798,16 +798,16 @@ def test_a_refusal_ends_it_and_a_passing_one_does_not(client: NatsClient) -> Non
 
     async def retry() -> None:
         with pytest.raises(JetStreamError):
-            await client.retry(attempt)
+            await client.retry_until_answered(attempt)
 
-    client.run(retry())
+    client.run_coroutine(retry())
     assert refusals == []
 
 
 def test_a_server_that_is_connected_and_silent_is_told_from_one_that_is_not_there(client: NatsClient) -> None:
     client.timeout = 0.1
     with pytest.raises(Unreachable, match="is connected, but JetStream does not answer"):
-        client.run(client.retry(Attempts(lambda *_: False)))
+        client.run_coroutine(client.retry_until_answered(Attempts(lambda *_: False)))
 
 
 # --- consumers
@@ -870,22 +870,22 @@ def test_what_lies_behind_a_hole_is_given_out_only_once_it_is_known_whether_that
 ) -> None:
     log = NatsLog(url, town="t")
     tail = log.tail("town", to_position(3))
-    wait_for(lambda: tail._ready)
+    wait_for(lambda: tail._has_checked_horizon)
     looks: list[int] = []
 
     async def look() -> int:
         looks.append(len(looks))
         if len(looks) == 1:
             raise ConnectionLost("the connection breaks")
-        log._marks._raise_to(48)
+        log._marks._raise_horizon(48)
         return 48
 
     monkeypatch.setattr(log._marks, "look_at_horizon", look)
     for seq in (4, 5, 50):
-        log._client.call_soon(partial(tail._hear, delivery(seq, 1)))
-    pages = [tail.next(PATIENCE)]
+        log._client.call_soon(partial(tail._on_message, delivery(seq, 1)))
+    pages = [tail.next_page(PATIENCE)]
     while not pages[-1].rows or pages[-1].rows[-1].position != to_position(50):
-        pages.append(tail.next(PATIENCE))
+        pages.append(tail.next_page(PATIENCE))
     assert [page.gap for page in pages if page.gap] == [to_position(48)]
     assert len(looks) > 1
     log.close()
@@ -902,18 +902,18 @@ def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -
         assert [event.position for event in log.read()] == positions
         assert [event.position for event in log.read(newest_first=True)] == positions[::-1]
     with closing(NatsLog(url, town="default")) as bare:
-        assert len(bare._client.run(bare._stream.rows("fl.default.>", 1, 40)).rows) < 25
+        assert len(bare._client.run_coroutine(bare._stream.read_page("fl.default.>", 1, 40)).rows) < 25
         heard: list[Msg | None] = []
 
         async def ask_once() -> None:
             ended = asyncio.Event()
             pull = PullConsumer(bare._stream, ["fl.default.>"], heard.append, on_end=ended.set)
             await pull.start(1)
-            await pull.ask(40)
+            await pull.request_messages(40)
             await asyncio.wait_for(ended.wait(), PATIENCE)
             await pull.stop()
 
-        bare._client.run(ask_once())
+        bare._client.run_coroutine(ask_once())
         assert 0 < len(heard) < 25
 
 
@@ -941,14 +941,14 @@ async def test_where_the_server_refuses_filters_that_overlap_a_follower_chooses_
         await pull.start(1)
         await pull.stop()
 
-    log._client.run(ask_for_overlapping())
-    assert log._stream.refuses_overlaps
+    log._client.run_coroutine(ask_for_overlapping())
+    assert log._stream.rejects_overlapping_filters
     tail = log.tail("agent:ada", None)
     async with connect(url) as writer:
         await writer.append_all(deed(agent="bo") for _ in range(700))
         positions = await writer.append([deed(agent="ada"), deed(agent="bo"), deed(agent="cy", parent="ada", child="ada")])
-    page = await asyncio.to_thread(tail.next, PATIENCE)
-    rows = page.rows if len(page.rows) > 1 else page.rows + (await asyncio.to_thread(tail.next, PATIENCE)).rows
+    page = await asyncio.to_thread(tail.next_page, PATIENCE)
+    rows = page.rows if len(page.rows) > 1 else page.rows + (await asyncio.to_thread(tail.next_page, PATIENCE)).rows
     assert [row.position for row in rows] == positions[::2]
     log.close()
 
@@ -982,8 +982,8 @@ def test_a_forked_child_is_told_to_open_the_log_again(url: str) -> None:
 
 def test_a_closed_client_says_so(url: str) -> None:
     client = NatsClient(url)
-    assert client.run(asyncio.sleep(0, "works")) == "works"
+    assert client.run_coroutine(asyncio.sleep(0, "works")) == "works"
     client.close()
     client.close()
     with pytest.raises(Closed):
-        client.run(asyncio.sleep(0))
+        client.run_coroutine(asyncio.sleep(0))

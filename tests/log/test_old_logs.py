@@ -129,7 +129,7 @@ def test_what_its_users_shared_is_there_and_epochs_only_grow(old: Old) -> None:
     with open_shared(old.url) as shared:
         lease = shared.take("works", "new", 60)
         assert lease is not None
-        assert shared.cursors() == ({"reader": "00000000000000000007"} if old.schema >= 2 else {})
+        assert shared.list_cursors() == ({"reader": "00000000000000000007"} if old.schema >= 2 else {})
         assert lease.epoch > old.about.get("epoch", 0)
-        assert [token.label for token in shared.tokens()] == (["wall screen"] if old.schema >= 3 else [])
-        assert shared.seal() is None
+        assert [token.label for token in shared.list_tokens()] == (["wall screen"] if old.schema >= 3 else [])
+        assert shared.load_seal() is None

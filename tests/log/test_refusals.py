@@ -63,7 +63,7 @@ def test_what_nats_says_has_a_name_and_an_advice(error: BaseException, kind: typ
 
 @pytest.mark.parametrize(("error", "passes"), [(refused(10008), True), (refused(1, status=503), True), (refused(10047, status=503), False)])
 def test_what_passes_is_tried_again_and_a_full_disk_is_not(error: JetStreamError, passes: bool) -> None:
-    assert error.passing is passes
+    assert error.is_transient is passes
 
 
 def message(**headers: str) -> Msg:
@@ -124,21 +124,21 @@ def client() -> RedisClient:
     ],
 )
 def test_what_redis_says_has_a_name_and_an_advice(client: RedisClient, error: RedisError, kind: type[LogError], advice: str) -> None:
-    told = client.in_our_words(error)
+    told = client.translate_error(error)
     assert type(told) is kind
     assert advice in str(told)
     assert "s3cret" not in str(told)
     with pytest.raises(kind):
-        client.accepted(error)
+        client.unwrap_answer(error)
 
 
 def test_whoever_was_not_answered_is_told_whether_it_may_have_been_stored(client: RedisClient) -> None:
     gone = ConnectionError("reset by peer")
-    assert type(client.unheard(ConnectionBroken(gone, sent=False))) is Unreachable
-    asked = client.unheard(ConnectionBroken(gone, sent=True))
+    assert type(client.make_unanswered_error(ConnectionBroken(gone, sent=False))) is Unreachable
+    asked = client.make_unanswered_error(ConnectionBroken(gone, sent=True))
     assert isinstance(asked, Unanswered)
     assert "do it again" in str(asked)
-    assert "append again with the same ids" in str(client.unheard(ConnectionBroken(gone, sent=True), ["id"]))
+    assert "append again with the same ids" in str(client.make_unanswered_error(ConnectionBroken(gone, sent=True), ["id"]))
 
 
 def test_a_client_that_was_closed_says_so(client: RedisClient) -> None:

@@ -59,7 +59,7 @@ def test_threads_that_append_together_share_a_commit(path: Path) -> None:
     """One thread holds the door; the others queue behind it and are stored by whoever comes next."""
     with opened(path) as log:
         commits: list[int] = []
-        backend = log._opened()
+        backend = log._require_backend()
         commit = backend.commit
         first_is_in, go_on = threading.Event(), threading.Event()
 
@@ -76,7 +76,7 @@ def test_threads_that_append_together_share_a_commit(path: Path) -> None:
         first_is_in.wait(PATIENCE)
         for thread in threads[1:]:
             thread.start()
-        while len(log._waiting) < 7:
+        while len(log._pending) < 7:
             pass
         go_on.set()
         for thread in threads:
@@ -326,5 +326,5 @@ def test_scopes_without_end_are_each_found_though_few_are_remembered(path: Path,
             log.append([deed(agent="ada", task=f"t{each}") for each in range(number, number + 3)])
         assert all(len(list(log.read(f"task:t{number}"))) == 1 for number in range(60))
         assert len(list(log.read("agent:ada"))) == 60
-        backend: Any = log._opened()
+        backend: Any = log._require_backend()
         assert len(backend._scopes) <= 6 >= len(backend._scope_texts)

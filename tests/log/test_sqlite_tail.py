@@ -58,7 +58,7 @@ def words(waiting: list[Future[TailPage]]) -> list[bool]:
 
 
 def test_what_another_process_writes_reaches_all_who_wait(path: str, crowd: list[SqliteTail], pool: ThreadPoolExecutor) -> None:
-    waiting = [pool.submit(tail.next, PATIENCE) for tail in crowd]
+    waiting = [pool.submit(tail.next_page, PATIENCE) for tail in crowd]
     written_elsewhere(path, "something")
     assert words(waiting) == [True] * CROWD
 
@@ -74,7 +74,7 @@ def test_one_of_those_who_wait_asks_the_file_for_all(
         return ask(connection, sql, *rest)
 
     monkeypatch.setattr(sqlite_tail, "ask", counting)
-    for future in [pool.submit(tail.next, 0.3) for tail in crowd]:
+    for future in [pool.submit(tail.next_page, 0.3) for tail in crowd]:
         assert future.result(PATIENCE).rows == []
     by_turns = sum(before != after for before, after in pairwise(asked))
     assert len(asked) > CROWD
@@ -82,10 +82,10 @@ def test_one_of_those_who_wait_asks_the_file_for_all(
 
 
 def test_when_the_lookout_leaves_somebody_else_takes_over(path: str, crowd: list[SqliteTail], pool: ThreadPoolExecutor) -> None:
-    first = pool.submit(crowd[0].next, PATIENCE)
-    while crowd[0]._changes.lookout is not crowd[0]:
+    first = pool.submit(crowd[0].next_page, PATIENCE)
+    while crowd[0]._changes.polling_tail is not crowd[0]:
         pass
-    waiting = [pool.submit(tail.next, PATIENCE) for tail in crowd[1:]]
+    waiting = [pool.submit(tail.next_page, PATIENCE) for tail in crowd[1:]]
     crowd[0].close()
     assert first.result(PATIENCE).rows == []
     written_elsewhere(path, "something")
@@ -94,9 +94,9 @@ def test_when_the_lookout_leaves_somebody_else_takes_over(path: str, crowd: list
 
 def test_one_who_comes_late_does_not_hide_what_was_written_before_from_the_others(path: str, log: SqliteLog) -> None:
     with closing(log.tail("town", None)) as early:
-        assert early.next(0).rows == []
+        assert early.next_page(0).rows == []
         written_elsewhere(path, "something")
         with closing(log.tail("town", None)) as late:
-            assert len(late.next(0).rows) == 1
-            late.next(0.05)
-        assert len(early.next(0).rows) == 1
+            assert len(late.next_page(0).rows) == 1
+            late.next_page(0.05)
+        assert len(early.next_page(0).rows) == 1

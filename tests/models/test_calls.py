@@ -349,6 +349,6 @@ async def test_the_log_is_told_of_all_that_the_model_read() -> None:
     async with connect("memory:") as log:
         await ask_and_record(log, ScriptedMind([Calls([WANTED])]), ask, agent="ada")
         called, replied = [event async for event in log.read()]
-    assert called.data["prompt_chars"] == len(f"Be brief.\n\n{ask.besides}\n\nAgain.")
+    assert called.data["prompt_chars"] == len(f"Be brief.\n\n{ask.context_json}\n\nAgain.")
     assert called.data["prompt_tokens"] > estimate_tokens("Be brief.\n\nAgain.") + 50
     assert replied.data["output"] == estimate_tokens("".join(WANTED))

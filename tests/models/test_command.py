@@ -177,6 +177,6 @@ def test_what_is_no_report_is_words(line: bytes) -> None:
 
 
 def test_a_later_report_adds_to_an_earlier_one() -> None:
-    assert CommandReport(tokens=5, say="a").then(CommandReport(tokens=9, usd=0.1)) == CommandReport(tokens=9, usd=0.1, say="a")
+    assert CommandReport(tokens=5, say="a").merge_later(CommandReport(tokens=9, usd=0.1)) == CommandReport(tokens=9, usd=0.1, say="a")
     assert parse_report_line(OutputLine(b' {"tokens": 5} \r')) == CommandReport(tokens=5)
     assert parse_report_line(OutputLine(b'{"tokens": 5}', is_cut=True)) is None

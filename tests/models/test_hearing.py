@@ -89,6 +89,6 @@ def test_a_character_that_comes_in_two_halves_is_heard_whole_and_half_a_one_not_
     heard, said = StreamAccumulator(), list[str]()
     heard.speech = TextStream(said.append)
     for piece in ("Hi \ud83d", "\ude00 there \ud83d", "you \ude00", "\ud83d"):
-        heard.add(piece)
-    heard.speech.end()
+        heard.add_text(piece)
+    heard.speech.flush()
     assert heard.text == "".join(said) == "Hi 😀 there �you �"

@@ -32,13 +32,13 @@ async def test_the_scripted_one_needs_nothing() -> None:
 def test_an_address_names_the_model_the_place_and_the_variable_of_the_key(address: str, place: ModelEndpoint) -> None:
     mind = open_model(address, environ={"OPENAI_API_KEY": " own\n", "OTHER": "other"})
     assert isinstance(mind, HttpModel)
-    assert mind.place == place
+    assert mind.endpoint == place
 
 
 def test_patience_can_be_said() -> None:
     mind = open_model("openai:m?base_url=http://h&connect=1&first=2.5&between=3&total=40&attempts=2", environ={})
     assert isinstance(mind, HttpModel)
-    assert mind.patience == ModelTimeouts(connect=1, first=2.5, between=3, total=40)
+    assert mind.timeouts == ModelTimeouts(connect=1, first=2.5, between=3, total=40)
 
 
 @pytest.mark.parametrize(

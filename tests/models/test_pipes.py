@@ -12,7 +12,7 @@ PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"\n\n", b"ab
 
 def cut(pieces: list[bytes], longest: int) -> list[OutputLine]:
     lines = LineBuffer(longest)
-    return [line for piece in pieces for line in lines.take(piece)] + list(lines.rest())
+    return [line for piece in pieces for line in lines.feed(piece)] + list(lines.flush())
 
 
 @given(PIECES, st.integers(1, 40))
@@ -26,7 +26,7 @@ def test_any_cutting_into_pieces_gives_the_same_lines(pieces: list[bytes], longe
 def test_of_anything_the_same_end_is_kept(pieces: list[bytes], most: int) -> None:
     tail = TailBuffer(most)
     for piece in pieces:
-        tail.take(piece)
+        tail.feed(piece)
     assert tail.text() == clean_output(b"".join(pieces)[-most:]).strip()
 
 

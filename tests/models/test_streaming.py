@@ -110,9 +110,9 @@ def test_however_it_is_cut_the_pieces_are_the_text_of_the_reply(text: str, data:
     speech, place = TextStream(heard.append), 0
     while place < len(text):
         size = data.draw(st.integers(1, 8))
-        speech.take(text[place : place + size])
+        speech.feed(text[place : place + size])
         place += size
-    speech.end()
+    speech.flush()
     assert "".join(heard) == strip_reasoning(text)
     assert all(heard)
 

@@ -85,7 +85,7 @@ def bench(place: Place, *, search_seconds: float = 10.0, environ: dict[str, str]
 
 
 async def use(place: Place, tool: str, **args: Any) -> ToolResult:
-    return await bench(place).use(tool, args)
+    return await bench(place).call_tool(tool, args)
 
 
 async def test_a_file_is_read_whole_or_in_part(place: Place) -> None:
@@ -157,7 +157,7 @@ async def test_lines_are_found_by_text_and_by_expression(place: Place) -> None:
 async def test_an_expression_without_an_end_is_ended(place: Place) -> None:
     (place.root / "evil.txt").write_text("a" * 60 + "b\n")
     start = monotonic()
-    told = await bench(place, search_seconds=0.5).use("search", {"regex": "(a+)+$", "path": "evil.txt"})
+    told = await bench(place, search_seconds=0.5).call_tool("search", {"regex": "(a+)+$", "path": "evil.txt"})
     assert "no time" in told.text
     assert monotonic() - start < 5
 
@@ -170,7 +170,7 @@ async def test_a_command_tells_both_outputs_in_order_and_its_exit_code(place: Pl
 
 async def test_a_command_sees_no_keys_and_carries_the_mark(place: Place) -> None:
     environ = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "FLEETLORE_LOG": "sqlite:x"}
-    told = await bench(place, environ=environ).use("shell", {"command": "env"})
+    told = await bench(place, environ=environ).call_tool("shell", {"command": "env"})
     assert "LORE_TURN=turn-of-a-test" in told.text
     assert "KEY" not in told.text
     assert "FLEETLORE" not in told.text
@@ -202,7 +202,7 @@ async def test_a_cancelled_command_leaves_nothing(place: Place) -> None:
         return True
 
     programs = ToolPrograms(str(place.root), mark="cancelled-turn", on_start=note, time_left=lambda: 60.0, grace=0.2)
-    running = asyncio.create_task(programs.shell("sleep 60 & sleep 60"))
+    running = asyncio.create_task(programs.run_shell("sleep 60 & sleep 60"))
     await started.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -305,7 +305,7 @@ def test_no_path_leads_out(place: Place, steps: list[str], start: str, write: bo
             assert (place.root / fence.write(path, b"mine")).resolve().is_relative_to(place.root)
         else:
             assert SECRET.encode() not in fence.read(path, 1000)[0]
-            with fence.folder(path) as folder:
+            with fence.open_folder(path) as folder:
                 assert "jewels.txt" not in os.listdir(folder)
     except ToolError:
         pass

@@ -46,7 +46,7 @@ def test_without_a_seal_everything_is_believed() -> None:
 def test_what_is_not_signed_changes_no_signed_goal_and_is_counted(sealed: tuple[Seal, OperatorKey], has_key: bool) -> None:
     seal, key = sealed
     fold = SignedGoalsFold(seal, key if has_key else None)
-    state = folded(fold, [raised(700), key.sign(raised(50)), raised(900), fact("goal.waiting", why="so"), raised(60, OTHER)])
+    state = folded(fold, [raised(700), key.sign_event(raised(50)), raised(900), fact("goal.waiting", why="so"), raised(60, OTHER)])
     assert (state.goals[GOAL].limits.turns, state.goals[GOAL].unsigned, state.goals[GOAL].waiting_for) == (50, 1, "")
     assert (state.signed, state.goals[OTHER].limits.turns) == ({GOAL}, 60)
 
@@ -62,14 +62,14 @@ def test_its_state_is_kept_as_bytes_and_comes_back(sealed: tuple[Seal, OperatorK
     seal, key = sealed
     fold = SignedGoalsFold(seal, key)
     view = view_of(fold, fold.name)
-    state = folded(fold, [key.sign(raised(50)), raised(60, OTHER)])
-    assert view.revived(view.encode(state)) == state
+    state = folded(fold, [key.sign_event(raised(50)), raised(60, OTHER)])
+    assert view.decode_state(view.encode(state)) == state
 
 
 def test_it_remembers_no_more_signed_goals_than_it_has_room_for(sealed: tuple[Seal, OperatorKey]) -> None:
     seal, key = sealed
     many = 4 * goals.GOALS_KEPT + 10
-    state = folded(SignedGoalsFold(seal), (key.sign(fact("goal.waiting", f"g{n}", why="so")) for n in range(many)))
+    state = folded(SignedGoalsFold(seal), (key.sign_event(fact("goal.waiting", f"g{n}", why="so")) for n in range(many)))
     assert len(state.goals) == goals.GOALS_KEPT
     assert len(state.signed) < many
     assert state.goals.keys() <= state.signed

@@ -26,8 +26,8 @@ def deed(number: int, *, dialect: str = "nexus", source: str | None = "a.jsonl",
 def order(stored: Sequence[Event]) -> list[int]:
     with connect("memory:").blocking() as log, Chronology(log, "town") as chronology:
         log.append_all(stored)
-        chronology.survey(lambda events: None, closely=())
-        return [int((event.id or "")[-12:]) for event in chronology.in_order()]
+        chronology.scan_batches(lambda events: None, closely=())
+        return [int((event.id or "")[-12:]) for event in chronology.iterate_in_order()]
 
 
 def test_lines_of_one_name_number_and_time_have_one_order_whichever_was_stored_first() -> None:
@@ -53,7 +53,7 @@ def test_deliveries_of_one_moment_are_told_one_after_the_other() -> None:
 def read_once(stored: Sequence[Event]) -> list[int]:
     with connect("memory:").blocking() as log, Chronology(log, "town") as chronology:
         log.append_all(stored)
-        return [int((event.id or "")[-12:]) for batch in chronology.while_in_order() for event in batch]
+        return [int((event.id or "")[-12:]) for batch in chronology.read_in_order_once() for event in batch]
 
 
 def test_a_log_in_order_can_be_read_once() -> None:

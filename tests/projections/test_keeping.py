@@ -38,8 +38,8 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Valkey | 
 
 def test_a_killed_server_keeps_cursors_and_epochs(server: Valkey | Nats) -> None:
     with open_shared(server.url) as shared:
-        shared.commit("ship", HERE)
-        shared.commit("ship", THERE)
+        shared.commit_cursor("ship", HERE)
+        shared.commit_cursor("ship", THERE)
         released = shared.take("released", "ada", LONG)
         over = shared.take("over", "ada", 0.05)
         kept = shared.take("kept", "ada", LONG)
@@ -48,10 +48,10 @@ def test_a_killed_server_keeps_cursors_and_epochs(server: Valkey | Nats) -> None
         assert kept
         shared.renew(kept)
         shared.release(released)
-        wait_for(lambda: shared.holder_of("over") is None)
+        wait_for(lambda: shared.find_lease("over") is None)
         server.kill()
         server.start()
-        assert shared.load("ship") == THERE
+        assert shared.load_cursor("ship") == THERE
         for lost in (released, over):
             again = shared.take(lost.name, "bob", LONG)
             assert again is not None
@@ -79,7 +79,7 @@ def test_a_lease_ends_while_its_server_is_down(server: Valkey | Nats) -> None:
         assert lease is not None
         server.kill()
         server.start()
-        wait_for(lambda: shared.holder_of("work") is None)
+        wait_for(lambda: shared.find_lease("work") is None)
         with pytest.raises(LeaseLost):
             shared.renew(lease)
 
@@ -93,14 +93,14 @@ def test_epochs_grow_even_if_a_server_has_lost_everything(server: Valkey | Nats)
     with open_shared(server.url) as shared:
         before = shared.take("work", "ada", LONG)
         server.wipe()
-        assert shared.holder_of("work") is None
-        assert shared.cursors() == {}
+        assert shared.find_lease("work") is None
+        assert shared.list_cursors() == {}
         after = shared.take("work", "bob", LONG)
         assert before is not None
         assert after is not None
         assert after.epoch > before.epoch
-        shared.commit("ship", HERE)
-        assert shared.load("ship") == HERE
+        shared.commit_cursor("ship", HERE)
+        assert shared.load_cursor("ship") == HERE
 
 
 def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_copy_of_its_data(
@@ -114,7 +114,7 @@ def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_cop
         server.stop()
         shutil.copytree(server.folder, tmp_path / "copy")
         server.start()
-        wait_for(lambda: shared.holder_of("work") is None)
+        wait_for(lambda: shared.find_lease("work") is None)
         newest = old
         for _ in range(5):
             again = shared.take("work", "bob", LONG)
@@ -125,7 +125,7 @@ def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_cop
         shutil.rmtree(server.folder)
         shutil.copytree(tmp_path / "copy", server.folder)
         server.start()
-        assert shared.holder_of("work") is None
+        assert shared.find_lease("work") is None
         assert shared.renew(kept).epoch == kept.epoch
         after = shared.take("work", "cy", LONG)
         assert after is not None
@@ -147,12 +147,12 @@ def url(path: Path) -> str:
 def test_a_backup_carries_cursors_and_epochs(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with open_shared(url(path)) as shared:
-        shared.commit("ship", HERE)
+        shared.commit_cursor("ship", HERE)
         lease = shared.take("work", "ada", LONG)
         assert lease is not None
         backup(str(path), str(copy))
     with open_shared(url(copy)) as shared:
-        assert shared.cursors() == {"ship": HERE}
+        assert shared.list_cursors() == {"ship": HERE}
         assert shared.take("work", "bob", LONG) is None
         assert shared.renew(lease).epoch == lease.epoch
     assert check(str(copy)).problems == []
@@ -165,14 +165,14 @@ def test_a_restore_brings_back_each_towns_own_under_an_open_handle(path: Path, t
         with connect(url(path), town=town).blocking() as log:
             log.append([Event(kind="fleet.idle", agent="ada")])
         with open_shared(url(path), town=town) as shared:
-            shared.commit("ship", position)
+            shared.commit_cursor("ship", position)
     backup(str(path), str(copy))
     with open_shared(url(path), town="here") as here, open_shared(url(path), town="there") as there:
-        here.commit("ship", THERE)
-        there.forget("ship")
+        here.commit_cursor("ship", THERE)
+        there.delete_cursor("ship")
         restore(str(copy), str(path), overwrite=True)
-        assert here.load("ship") == HERE
-        assert there.load("ship") == THERE
+        assert here.load_cursor("ship") == HERE
+        assert there.load_cursor("ship") == THERE
     assert check(str(path)).problems == []
 
 
@@ -201,9 +201,9 @@ def test_a_log_of_the_first_schema_gets_the_tables(path: Path) -> None:
     connection.close()
     assert check(str(path)).problems == []
     with open_shared(url(path)) as shared:
-        shared.commit("ship", HERE)
+        shared.commit_cursor("ship", HERE)
     with open_shared(url(path)) as shared:
-        assert shared.load("ship") == HERE
+        assert shared.load_cursor("ship") == HERE
 
 
 def test_the_blocking_door_to_a_file_needs_no_asyncio(path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_handle_does_not_outlive_a_fork(path: Path) -> None:
         child = os.fork()
         if child == 0:
             try:
-                shared.load("ship")
+                shared.load_cursor("ship")
             except Closed:
                 os._exit(0)
             os._exit(1)

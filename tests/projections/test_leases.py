@@ -28,17 +28,17 @@ def taken(shared: Coordination, holder: str = "ada", seconds: float = LONG, name
 
 
 def ended(shared: Coordination, name: str = "work") -> None:
-    wait_for(lambda: shared.holder_of(name) is None)
+    wait_for(lambda: shared.find_lease(name) is None)
 
 
 def test_a_free_lease_is_taken(shared: Coordination) -> None:
-    assert shared.holder_of("work") is None
+    assert shared.find_lease("work") is None
     before = datetime.now(UTC)
     lease = taken(shared)
     assert (lease.name, lease.holder, lease.seconds) == ("work", "ada", LONG)
     assert lease.epoch > 0
     assert abs(lease.until - before - timedelta(seconds=LONG)) < timedelta(seconds=10)
-    held = shared.holder_of("work")
+    held = shared.find_lease("work")
     assert held is not None
     assert (held.holder, held.epoch, held.seconds) == ("ada", lease.epoch, LONG)
     assert abs(held.until - lease.until) < timedelta(seconds=10)
@@ -63,7 +63,7 @@ def test_the_holder_taking_again_gets_a_new_epoch_and_loses_the_old_one(shared: 
 def test_leases_of_many_names_are_apart(shared: Coordination) -> None:
     names = ["work", "a b.c*>", "-", "x" * 200, "→" * 66]
     leases = [taken(shared, f"holder of {name[:9]} 100%", name=name) for name in names]
-    assert [lease.holder for name in names if (lease := shared.holder_of(name))] == [lease.holder for lease in leases]
+    assert [lease.holder for name in names if (lease := shared.find_lease(name))] == [lease.holder for lease in leases]
 
 
 def test_a_renewal_keeps_the_epoch_and_moves_the_end(shared: Coordination) -> None:
@@ -81,7 +81,7 @@ def test_a_renewal_keeps_the_epoch_and_moves_the_end(shared: Coordination) -> No
 def test_a_release_lets_the_next_one_in(shared: Coordination) -> None:
     lease = taken(shared, "ada")
     shared.release(lease)
-    assert shared.holder_of("work") is None
+    assert shared.find_lease("work") is None
     assert taken(shared, "bob").epoch > lease.epoch
 
 
@@ -98,7 +98,7 @@ def test_a_lost_lease_frees_nobody_elses(shared: Coordination) -> None:
     mine = taken(shared, "bob")
     shared.release(lost)
     shared.release(lost)
-    assert (shared.holder_of("work") or lost).epoch == mine.epoch
+    assert (shared.find_lease("work") or lost).epoch == mine.epoch
 
 
 def test_a_lease_is_its_holders_even_with_the_right_epoch(shared: Coordination) -> None:
@@ -129,7 +129,7 @@ def test_a_lease_ends_by_itself_and_is_lost_then(shared: Coordination) -> None:
     with pytest.raises(LeaseLost):
         shared.renew(lost)
     shared.release(lost)
-    assert (shared.holder_of("work") or lost).epoch == mine.epoch
+    assert (shared.find_lease("work") or lost).epoch == mine.epoch
 
 
 @pytest.mark.parametrize("shared_url", ["redis", "nats"], indirect=True)
@@ -153,12 +153,12 @@ def test_the_end_of_a_lease_is_sharp_where_the_clock_is_ours(address: str, tmp_p
         lease = taken(shared, "ada", 10)
         assert lease.until == clock() + timedelta(seconds=10)
         clock.advance(9.999999)
-        assert shared.holder_of("work") == lease
+        assert shared.find_lease("work") == lease
         assert shared.take("work", "bob", 10) is None
         renewed = shared.renew(lease)
         assert renewed.until == clock() + timedelta(seconds=10)
         clock.advance(10)
-        assert shared.holder_of("work") is None
+        assert shared.find_lease("work") is None
         with pytest.raises(LeaseLost):
             shared.renew(renewed)
 
@@ -180,7 +180,7 @@ def test_two_handles_contend_for_one_lease(another: Opening) -> None:
     one, two = another(), another()
     lease = taken(one, "ada")
     assert two.take("work", "bob", LONG) is None
-    assert (two.holder_of("work") or lease).holder == "ada"
+    assert (two.find_lease("work") or lease).holder == "ada"
     two.release(two.renew(lease))  # a lease may be handed on
     assert taken(two, "bob").epoch > lease.epoch
     with pytest.raises(LeaseLost):
@@ -190,7 +190,7 @@ def test_two_handles_contend_for_one_lease(another: Opening) -> None:
 def test_leases_of_towns_are_apart(another: Opening) -> None:
     here, there = another(town="here"), another(town="there")
     lease = taken(here, "ada")
-    assert there.holder_of("work") is None
+    assert there.find_lease("work") is None
     there.release(taken(there, "bob"))
     assert here.renew(lease).epoch == lease.epoch
 
@@ -222,7 +222,7 @@ def test_names_of_leases_and_holders_are_checked(shared: Coordination) -> None:
     with pytest.raises(Invalid, match="not a name for a holder"):
         shared.take("work", "a\nb", LONG)
     with pytest.raises(Invalid, match="not a name for a lease"):
-        shared.holder_of("a\nb")
+        shared.find_lease("a\nb")
 
 
 class Inside:
@@ -293,7 +293,7 @@ def test_of_a_crowd_no_two_get_one_epoch_when_leases_run_out(another: Opening, s
 
 
 def wait_until_lost(shared: Coordination, lease: Lease, *, unless: Callable[[], bool]) -> None:
-    wait_for(lambda: unless() or (held := shared.holder_of(lease.name)) is None or held.epoch != lease.epoch)
+    wait_for(lambda: unless() or (held := shared.find_lease(lease.name)) is None or held.epoch != lease.epoch)
 
 
 def test_threads_of_one_handle_contend_too(shared: Coordination) -> None:
@@ -307,4 +307,4 @@ def test_threads_of_one_handle_contend_too(shared: Coordination) -> None:
     with ThreadPoolExecutor(CROWD) as pool:
         leases = [lease for lease in pool.map(contend, range(CROWD)) if lease is not None]
     assert len(leases) == 1
-    assert (shared.holder_of("work") or leases[0]).holder == leases[0].holder
+    assert (shared.find_lease("work") or leases[0]).holder == leases[0].holder

@@ -31,26 +31,26 @@ def test_no_lease_is_refused_or_lost(shared: Coordination) -> None:
         assert lease is not None
         for _ in range(3):
             lease = shared.renew(lease)
-        assert shared.holder_of(f"goal:{n}") is not None
+        assert shared.find_lease(f"goal:{n}") is not None
         assert shared.take(f"goal:{n}", "bo", 60) is None
         shared.release(lease)
-        assert shared.holder_of(f"goal:{n}") is None
+        assert shared.find_lease(f"goal:{n}") is None
         assert shared.take(f"goal:{n}", "bo", 60) is not None
 
 
 def test_a_token_that_was_dropped_does_not_come_back(shared: Coordination) -> None:
     for _ in range(ROUNDS):
         _, token = create_token("read", label="a page", now=START)
-        shared.keep_token(token)
-        shared.drop_token(token.id)
-        assert shared.tokens() == []
+        shared.save_token(token)
+        shared.delete_token(token.id)
+        assert shared.list_tokens() == []
 
 
 def test_a_cursor_is_where_it_was_put_last(shared: Coordination) -> None:
     for n in range(ROUNDS):
-        shared.commit("shipper", f"{n:016}")
-        assert shared.load("shipper") == f"{n:016}"
-        shared.forget("shipper")
-        assert shared.load("shipper") is None
-        shared.commit("shipper", f"{n:016}")
-        assert shared.cursors() == {"shipper": f"{n:016}"}
+        shared.commit_cursor("shipper", f"{n:016}")
+        assert shared.load_cursor("shipper") == f"{n:016}"
+        shared.delete_cursor("shipper")
+        assert shared.load_cursor("shipper") is None
+        shared.commit_cursor("shipper", f"{n:016}")
+        assert shared.list_cursors() == {"shipper": f"{n:016}"}

@@ -87,12 +87,12 @@ def test_what_is_kept_warm_goes_on_with_the_log_and_heeds_what_was_erased(log: B
 
 def test_a_run_that_is_handed_out_is_the_receivers_own(log: BlockingRecorder) -> None:
     pen, keeper = plays.bakery(log, lines=1), Recall(log)
-    run = keeper.run()
+    run = keeper.load_run()
     pen.says("tomas", "Hm.")
     keeper.turn("mara")
     assert run is not None
     assert run.said == 1
-    assert keeper.run("no such run") is None
+    assert keeper.load_run("no such run") is None
 
 
 def test_a_run_that_is_long_past_is_folded_anew(log: BlockingRecorder) -> None:
@@ -317,6 +317,6 @@ def test_any_name_on_an_empty_log_gets_a_prompt(log: BlockingRecorder, name: str
 async def test_a_log_that_was_opened_for_asyncio_can_be_recalled_from_in_a_thread() -> None:
     async with connect("memory:") as log:
         await log.append([Event(kind="agent.spoke", actor="brin", agent="brin", run="r", text="hello")])
-        keeper = Recall(log.for_threads())
+        keeper = Recall(log.as_blocking())
         turn = await asyncio.to_thread(keeper.turn, "ada", run="r")
     assert lines(turn) == ["hello"]

@@ -231,7 +231,7 @@ def test_a_checkpoint_that_is_no_state_is_not_used(log: BlockingRecorder, store:
     say(log, "a", "b")
     Runner(log, LINES, store).catch_up()
     for nonsense in (b"", b"{", b'{"words": 7}', b"\xff"):
-        store.change(lambda connection, state=nonsense: connection.execute("UPDATE checkpoints SET state = ?", (state,)), None)  # type: ignore[misc]
+        store.run_write(lambda connection, state=nonsense: connection.execute("UPDATE checkpoints SET state = ?", (state,)), None)  # type: ignore[misc]
         assert Runner(log, LINES, store).catch_up().state.words == ["a", "b"]
 
 
@@ -239,7 +239,7 @@ def test_a_state_that_cannot_be_written_down_is_folded_each_time(log: BlockingRe
     say(log, "a", "b")
     view: LogView[Any] = LogView(name="odd", version=1, state=object, initial=object, apply=lambda state, event: state)
     assert Runner(log, view, store).catch_up().events == 2
-    assert store.newest("odd", 1) is None
+    assert store.newest_checkpoint("odd", 1) is None
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
@@ -318,7 +318,7 @@ def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store
     assert b"xyzzysecret" in words_on_disk(store)
     log.erase([told[1].id or ""], "a slip")
     assert Runner(log, LINES, store).as_of(told[2].position or "").state.words == ["a", "c"]
-    assert store.newest("other", 1) is None
+    assert store.newest_checkpoint("other", 1) is None
     assert Runner(log, other, store).catch_up() == naive(log, other)
     assert search.find(log, "xyzzysecret", store=store) == []
     assert b"xyzzysecret" not in words_on_disk(store)
@@ -375,21 +375,21 @@ def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorde
 def test_a_fold_that_began_before_an_erasure_leaves_no_checkpoint_behind_it(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *"abcdef")
     runner = Runner(log, LINES, store)
-    late = runner._run(told[3].position, None)  # another process, halfway
+    late = runner._fold_to(told[3].position, None)  # another process, halfway
     log.erase([told[0].id or ""], "a slip")
     runner.catch_up()
-    late._save()
+    late._store_checkpoint()
     assert runner.as_of(told[4].position or "").state.words == [*"bcde"]
 
 
 def test_nor_does_one_that_began_before_there_was_a_store(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *"abcdef")
-    late = Runner(log, LINES)._run(told[3].position, None)
-    late._store, late._base = store, late._place
+    late = Runner(log, LINES)._fold_to(told[3].position, None)
+    late._store, late._verified_anchor = store, late._anchor
     log.erase([told[0].id or ""], "a slip")
-    store.agree(log)
-    late._save()
-    assert store.newest("lines", 1) is None
+    store.sync_with_log(log)
+    late._store_checkpoint()
+    assert store.newest_checkpoint("lines", 1) is None
     assert Runner(log, LINES, store).as_of(told[4].position or "").state.words == [*"bcde"]
 
 
@@ -565,10 +565,10 @@ def test_of_a_large_state_the_newest_checkpoint_alone_is_kept_and_gone_on_from(l
     say(log, *(str(number) for number in range(20)))
     runner = Runner(log, LINES, store)
     runner.catch_up()
-    runner.keep_newest()
-    newest = store.newest("lines", 1)
+    runner.keep_newest_checkpoint()
+    newest = store.newest_checkpoint("lines", 1)
     assert newest is not None
-    assert store.newest("lines", 1, upto=f"{int(newest.place.position) - 1:0{len(newest.place.position)}}") is None
+    assert store.newest_checkpoint("lines", 1, upto=f"{int(newest.place.position) - 1:0{len(newest.place.position)}}") is None
     say(log, "one more")
     counted = counting(log)
     assert Runner(counted, LINES, store).catch_up() == naive(log, LINES)

@@ -48,7 +48,7 @@ def found(log: BlockingRecorder, store: ProjectionStore, text: str, **options: A
 
 
 def indexed(store: ProjectionStore) -> int:
-    return store.look(lambda connection: int(connection.execute("SELECT count(*) FROM docs").get), 0)
+    return store.run_read(lambda connection: int(connection.execute("SELECT count(*) FROM docs").get), 0)
 
 
 # --- what is found
@@ -289,7 +289,7 @@ def test_many_events_that_do_not_match_stand_between(log: BlockingRecorder, stor
 def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "needle")
     assert found(log, store, "needle") == ["needle"]
-    store.change(lambda connection: connection.execute("DROP TABLE docs"), None)
+    store.run_write(lambda connection: connection.execute("DROP TABLE docs"), None)
     assert found(log, store, "needle") == ["needle"]
     assert found(log, store, "needle") == ["needle"]
     store.close()
@@ -300,7 +300,7 @@ def test_who_indexes_is_told_when_another_holds_the_store(log: BlockingRecorder,
     monkeypatch.setattr(store_module, "TIMEOUT", 0.05)
     say(log, "needle")
     with ProjectionStore(str(tmp_path / "held.db")) as held:
-        assert held.newest("any", 1) is None  # the file is there
+        assert held.newest_checkpoint("any", 1) is None  # the file is there
         other = apsw.Connection(held.path)
         other.execute("BEGIN IMMEDIATE")
         assert not search.update_index(log, held)

@@ -61,8 +61,8 @@ def opened(folder: Path) -> ProjectionStore:
 
 
 def holds_something(store: ProjectionStore) -> bool:
-    store.save(checkpoint(5), heeded=None)
-    return store.newest("fleet", 1) == checkpoint(5)
+    store.save_checkpoint(checkpoint(5), heeded=None)
+    return store.newest_checkpoint("fleet", 1) == checkpoint(5)
 
 
 def test_it_is_the_users_own_and_nobody_elses(tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_a_file_that_is_of_no_use_is_made_anew(tmp_path: Path, harm: object, cap
         assert holds_something(store)
     harm(Path(store.path))  # type: ignore[operator]
     with opened(tmp_path) as again:
-        assert again.newest("fleet", 1) is None
+        assert again.newest_checkpoint("fleet", 1) is None
         assert holds_something(again)
     with opened(tmp_path) as later:
-        assert later.newest("fleet", 1) == checkpoint(5)
+        assert later.newest_checkpoint("fleet", 1) == checkpoint(5)
     assert capfd.readouterr() == ("", "")
 
 
@@ -192,21 +192,21 @@ def test_a_file_that_is_deleted_or_damaged_in_use_costs_only_what_was_in_it(tmp_
     with opened(tmp_path) as first, opened(tmp_path) as second:
         assert holds_something(first)
         os.unlink(first.path)
-        assert first.newest("fleet", 1) == checkpoint(5)
-        second.change(lambda connection: connection.execute("DROP TABLE checkpoints"), None)
-        assert second.newest("fleet", 1) is None
+        assert first.newest_checkpoint("fleet", 1) == checkpoint(5)
+        second.run_write(lambda connection: connection.execute("DROP TABLE checkpoints"), None)
+        assert second.newest_checkpoint("fleet", 1) is None
         assert holds_something(second)
         with opened(tmp_path) as third:
-            assert third.newest("fleet", 1) == checkpoint(5)
+            assert third.newest_checkpoint("fleet", 1) == checkpoint(5)
 
 
 def test_who_finds_the_damage_second_does_not_throw_away_the_new_file(tmp_path: Path) -> None:
     with opened(tmp_path) as first, opened(tmp_path) as second:
-        first.change(lambda connection: connection.execute("DROP TABLE checkpoints"), None)
-        first.newest("fleet", 1)
+        first.run_write(lambda connection: connection.execute("DROP TABLE checkpoints"), None)
+        first.newest_checkpoint("fleet", 1)
         assert holds_something(first)
-        second.newest("fleet", 1)
-        assert second.newest("fleet", 1) == checkpoint(5)
+        second.newest_checkpoint("fleet", 1)
+        assert second.newest_checkpoint("fleet", 1) == checkpoint(5)
 
 
 def test_a_file_that_is_held_locked_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +214,8 @@ def test_a_file_that_is_held_locked_is_done_without(tmp_path: Path, monkeypatch:
     with opened(tmp_path) as store:
         other = apsw.Connection(store.path)
         other.execute("BEGIN IMMEDIATE")
-        store.save(checkpoint(5), heeded=None)
-        assert store.newest("fleet", 1) is None
+        store.save_checkpoint(checkpoint(5), heeded=None)
+        assert store.newest_checkpoint("fleet", 1) is None
         other.execute("ROLLBACK")
         other.close()
         assert holds_something(store)
@@ -226,43 +226,43 @@ def test_a_forked_child_leaves_it_alone(tmp_path: Path, monkeypatch: pytest.Monk
         assert holds_something(store)
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(os, "getpid", lambda: -1)
-            assert store.newest("fleet", 1) is None
-        assert store.newest("fleet", 1) == checkpoint(5)
-    assert store.newest("fleet", 1) is None  # closed
+            assert store.newest_checkpoint("fleet", 1) is None
+        assert store.newest_checkpoint("fleet", 1) == checkpoint(5)
+    assert store.newest_checkpoint("fleet", 1) is None  # closed
 
 
 def test_the_nearest_checkpoint_not_behind_a_position_is_given(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for n in (10, 20, 30):
-            store.save(checkpoint(n), heeded=None)
-        store.save(checkpoint(25, view="costs"), heeded=None)
-        assert store.newest("fleet", 1) == checkpoint(30)
-        assert store.newest("fleet", 1, upto=f"{29:016d}") == checkpoint(20)
-        assert store.newest("fleet", 1, upto=f"{9:016d}") is None
-        assert store.newest("fleet", 2) is None
+            store.save_checkpoint(checkpoint(n), heeded=None)
+        store.save_checkpoint(checkpoint(25, view="costs"), heeded=None)
+        assert store.newest_checkpoint("fleet", 1) == checkpoint(30)
+        assert store.newest_checkpoint("fleet", 1, upto=f"{29:016d}") == checkpoint(20)
+        assert store.newest_checkpoint("fleet", 1, upto=f"{9:016d}") is None
+        assert store.newest_checkpoint("fleet", 2) is None
 
 
 def test_a_newer_version_of_a_view_clears_the_older_away(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.save(checkpoint(10), heeded=None)
-        store.save(checkpoint(10, view="costs"), heeded=None)
-        store.save(checkpoint(20, version=2), heeded=None)
-        assert store.newest("fleet", 1) is None
-        assert store.newest("fleet", 2) == checkpoint(20, version=2)
-        assert store.newest("costs", 1) == checkpoint(10, view="costs")
+        store.save_checkpoint(checkpoint(10), heeded=None)
+        store.save_checkpoint(checkpoint(10, view="costs"), heeded=None)
+        store.save_checkpoint(checkpoint(20, version=2), heeded=None)
+        assert store.newest_checkpoint("fleet", 1) is None
+        assert store.newest_checkpoint("fleet", 2) == checkpoint(20, version=2)
+        assert store.newest_checkpoint("costs", 1) == checkpoint(10, view="costs")
 
 
 def test_what_other_packages_made_of_a_view_is_cleared_away_with_the_older(tmp_path: Path) -> None:
     ones, others, gone = (marked(1, {"kanban.moved": beat}) for beat in ("claim", "rest", "progress"))
     with opened(tmp_path) as store:
         for n, version in enumerate((gone, ones, others, 1), 10):
-            store.save(checkpoint(n, version=version), heeded=None)
-        kept = [version for version in (gone, ones, others, 1) if store.newest("fleet", version)]
+            store.save_checkpoint(checkpoint(n, version=version), heeded=None)
+        kept = [version for version in (gone, ones, others, 1) if store.newest_checkpoint("fleet", version)]
         assert kept == [others, 1], "two that are in use side by side are not in each other's way"
-        store.save(checkpoint(20, version=2), heeded=None)
-        assert [version for version in (others, 1, 2) if store.newest("fleet", version)] == [2]
-        store.save(checkpoint(30, version=ones), heeded=None)
-        assert store.newest("fleet", 2) == checkpoint(20, version=2), "an older release leaves those of a newer one alone"
+        store.save_checkpoint(checkpoint(20, version=2), heeded=None)
+        assert [version for version in (others, 1, 2) if store.newest_checkpoint("fleet", version)] == [2]
+        store.save_checkpoint(checkpoint(30, version=ones), heeded=None)
+        assert store.newest_checkpoint("fleet", 2) == checkpoint(20, version=2), "an older release leaves those of a newer one alone"
 
 
 @given(st.lists(st.integers(1, 50_000), min_size=1, max_size=400))

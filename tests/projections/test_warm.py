@@ -68,7 +68,7 @@ def warm_views(log: Any, store: ProjectionStore | None = None, **views: LogView[
 
 
 def words(warm: LiveViews) -> list[str]:
-    with warm.looking() as states:
+    with warm.open_states() as states:
         return list(states["lines"].words)
 
 
@@ -91,14 +91,14 @@ def test_what_is_there_and_what_comes_is_folded(log: BlockingRecorder) -> None:
         assert up_to_date(warm, log) == ["one", "two"]
         say(log, "three")
         assert up_to_date(warm, log) == ["one", "two", "three"]
-        assert (warm.position, warm.done, warm.caught_up, warm.trouble) == (log.head(), 3, True, None)
+        assert (warm.position, warm.folded_count, warm.caught_up, warm.last_failure) == (log.head(), 3, True, None)
 
 
 def test_an_empty_log_is_caught_up_with_at_once(log: BlockingRecorder) -> None:
     with warm_views(log) as warm:
         wait_for(lambda: warm.caught_up)
         assert words(warm) == []
-        assert (warm.position, warm.done, warm.total) == (None, 0, 0)
+        assert (warm.position, warm.folded_count, warm.total) == (None, 0, 0)
         assert warm.wait_for(None, 0)
 
 
@@ -123,7 +123,7 @@ def test_a_look_stands_still_while_events_come(log: BlockingRecorder) -> None:
     say(log, "one")
     with warm_views(log) as warm:
         up_to_date(warm, log)
-        with warm.looking() as states:
+        with warm.open_states() as states:
             say(log, "two")
             assert warm.position != log.head()
             assert states["lines"].words == ["one"]
@@ -143,7 +143,7 @@ def test_the_progress_of_a_long_log_is_told_and_half_of_it_can_be_looked_at(log:
 
     with warm_views(log, lines=msgspec_view(slow)) as warm:
         assert halted.wait(PATIENCE)
-        seen = [warm.done, warm.total]
+        seen = [warm.folded_count, warm.total]
         assert not warm.caught_up
         go.set()
         assert len(up_to_date(warm, log)) == 20
@@ -179,10 +179,10 @@ def test_every_view_of_the_desk_is_the_fold_that_it_is_said_to_be(stored: list[E
             for event in stored[cut:]:
                 log.append([event])
                 assert warm.wait_for(log.head(), PATIENCE)
-                with warm.looking() as states:
+                with warm.open_states() as states:
                     list(arcbook.open_arcs(states["arcs"], START))  # a look changes nothing that is told later
             assert warm.wait_for(log.head(), PATIENCE)
-            with warm.looking() as states:
+            with warm.open_states() as states:
                 for name, view in VIEWS.items():
                     assert same(view, states[name], naive(log, view).state), name
             for position in ["", *(event.position or "" for event in log.read())]:
@@ -203,7 +203,7 @@ def test_what_was_erased_is_in_no_view_any_more(log: BlockingRecorder, store: Pr
         log.erase([events[1].id or ""], "a slip")
         assert "SECRET" not in up_to_date(warm, log)
         assert words(warm)[:4] == ["one", "three", "four", "five"]
-        assert warm.beginnings == 2
+        assert warm.restart_count == 2
         for event in log.read():
             assert "SECRET" not in warm.as_of(event.position or "", ["lines"])["lines"].words
     with warm_views(log, store) as warm:
@@ -217,7 +217,7 @@ def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecor
     begin = LiveViews._begin
 
     def held_up(self: LiveViews) -> None:
-        if self.beginnings:
+        if self.restart_count:
             heard.set()
             go.wait(PATIENCE)
         begin(self)
@@ -273,13 +273,13 @@ def test_a_log_that_was_empty_has_its_store_from_the_first_event_on(log: Blockin
     warm = LiveViews(log, {"lines": LINES}, find)
     warm.start()
     wait_for(lambda: warm.caught_up)
-    assert not warm.has_store
+    assert not warm.has_checkpoints
     say(log, "one")
-    wait_for(lambda: warm.has_store and warm.caught_up)
+    wait_for(lambda: warm.has_checkpoints and warm.caught_up)
     say(log, "two")
     assert up_to_date(warm, log) == ["one", "two"]
     warm.close()
-    checkpoint = found[0].newest("lines", LINES.version)
+    checkpoint = found[0].newest_checkpoint("lines", LINES.version)
     assert checkpoint is not None
     assert checkpoint.events == 2
     found[0].close()
@@ -293,7 +293,7 @@ def test_its_end_is_prompt_and_keeps_what_was_folded(log: BlockingRecorder, stor
     start = monotonic()
     warm.close()
     assert monotonic() - start < 3
-    checkpoint = store.newest("lines", LINES.version)
+    checkpoint = store.newest_checkpoint("lines", LINES.version)
     assert checkpoint is not None
     assert checkpoint.events == 2
     warm.close()
@@ -335,12 +335,12 @@ def test_a_passing_trouble_heals_and_nothing_is_folded_twice(log: BlockingRecord
         up_to_date(warm, log)
         troubled.is_down = True
         say(log, "two", "three")
-        wait_for(lambda: warm.trouble is not None)
-        assert warm.trouble == str(error)
+        wait_for(lambda: warm.last_failure is not None)
+        assert warm.last_failure == str(error)
         troubled.is_down = False
         assert up_to_date(warm, log) == ["one", "two", "three"]
         wait_for(lambda: warm.caught_up)
-        assert warm.trouble is None
+        assert warm.last_failure is None
 
 
 def test_who_looks_at_a_log_that_never_opened_is_told_so_and_not_kept_waiting(
@@ -349,7 +349,7 @@ def test_who_looks_at_a_log_that_never_opened_is_told_so_and_not_kept_waiting(
     monkeypatch.setattr(module, "BEGIN_SECONDS", 0.05)
     troubled: Any = Troubled(log, is_down=True)
     with warm_views(troubled) as warm:
-        wait_for(lambda: warm.trouble is not None)
+        wait_for(lambda: warm.last_failure is not None)
         with pytest.raises(LogError, match="somebody holds the log"):
             words(warm)
         troubled.is_down = False
@@ -375,11 +375,11 @@ def test_folding_gives_way_to_others_but_never_for_long(log: BlockingRecorder, m
     with warm_views(log) as warm:
         up_to_date(warm, log)
         monkeypatch.setattr(module, "REST_SECONDS", 60.0)
-        with warm.giving_way():
+        with warm.yield_to_others():
             log.append([Event(kind="fleet.commit", agent="ada", text="while others work")])
             assert not warm.wait_for(log.head(), 0.2)
         assert warm.wait_for(log.head(), PATIENCE)
         monkeypatch.setattr(module, "REST_SECONDS", 0.01)
-        with warm.giving_way():
+        with warm.yield_to_others():
             log.append([Event(kind="fleet.commit", agent="ada", text="and all the same")])
             assert warm.wait_for(log.head(), PATIENCE)

@@ -232,7 +232,7 @@ def test_a_tokenizer_that_is_not_installed_says_what_to_install(monkeypatch: pyt
 def test_a_prompt_can_be_recorded() -> None:
     prompt = build_prompt(talk(12), budget=400)
     with connect("memory:").blocking() as log:
-        log.append([prompt.event()])
+        log.append([prompt.make_event()])
         [event] = log.read()
     assert event.kind == "context.built"
     assert event.data["tokens"] == prompt.tokens <= 400

@@ -122,7 +122,7 @@ async def _run(
         log.append_all(others[0])
         await led.driver.start(goal)
         log.append_all(others[1])
-        pursuing = asyncio.ensure_future(led.driver.pursue())
+        pursuing = asyncio.ensure_future(led.driver.run_goal())
         with suppress(asyncio.CancelledError):
             await pursuing
         return list(log.read(f"goal:{goal.id}"))
@@ -135,7 +135,7 @@ def _bound(move: Move | Asking, led: Callable[[], Led]) -> Move:
 
     async def turn(order: Order, watch: Watch) -> Ended:
         await watch(Heard(session=order.session or order.new_session, tokens=800, usd=0.02))
-        await led().crew.doorkeeper.permit(move.tool, move.input)
+        await led().crew.tool_gate.permit(move.tool, move.input)
         return done()
 
     return turn

@@ -70,7 +70,7 @@ def token_for(served: Served, label: str, scope: TokenScope = "write") -> str:
     """A token that somebody was given."""
     secret, token = create_token(scope, now=clock.now(), label=label)
     with open_shared(served.house.url, town=served.house.town) as shared:
-        shared.keep_token(token)
+        shared.save_token(token)
     return secret
 
 

@@ -133,7 +133,7 @@ class Town:
         """As if the rules had run up to now."""
         with self.open_log() as log, self.open_shared() as shared:
             for rule in rules:
-                shared.commit(rule.cursor, log.head() or "")
+                shared.commit_cursor(rule.cursor, log.head() or "")
 
     def notices(self, count: int) -> list[Event]:
         """The first so many notices on record, once they are there."""
@@ -152,7 +152,7 @@ class Town:
 
     def cursor(self, rule: Rule) -> Position | None:
         with self.open_shared() as shared:
-            return shared.load(rule.cursor)
+            return shared.load_cursor(rule.cursor)
 
     def notifier(self, *rules: Rule, **more: Any) -> Notifier:
         opened = more.pop("open_log", self.open_log), more.pop("open_shared", self.open_shared)
@@ -195,7 +195,7 @@ def main(url: str, address: str, seam: str) -> None:
         return outcome
 
     class Dying(Coordination):
-        def commit(self, name: str, position: Position) -> None:
+        def commit_cursor(self, name: str, position: Position) -> None:
             os._exit(9)
 
     opened = (lambda: disguised(town.open_shared(), Dying)) if seam == "recorded" else town.open_shared

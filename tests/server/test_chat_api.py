@@ -31,7 +31,7 @@ def token_of(folder: Path, label: str, scope: TokenScope = "write") -> str:
     """A token of somebody's own."""
     secret, token = create_token(scope, label=label, now=clock.now())
     with open_shared(f"sqlite:{folder}/fleet.db") as shared:
-        shared.keep_token(token)
+        shared.save_token(token)
     return secret
 
 

@@ -199,8 +199,8 @@ def test_a_token_that_is_revoked_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
         with talk(served, token=secret) as client:
             hear(client)
             with open_shared(f"sqlite:{tmp_path}/fleet.db") as shared:
-                [token] = [each for each in shared.tokens() if each.hash == hash_secret(secret)]
-                shared.drop_token(token.id)
+                [token] = [each for each in shared.list_tokens() if each.hash == hash_secret(secret)]
+                shared.delete_token(token.id)
             with pytest.raises(ConnectionClosed):
                 client.recv(timeout=PATIENCE)
             assert client.close_code == 1008

@@ -280,7 +280,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(served: Served, goal: str,
 def test_only_who_may_steer_may_ask(served: Served) -> None:
     secret, token = create_token("write", now=clock.now())
     with open_shared(served.house.url, town=served.house.town) as shared:
-        shared.keep_token(token)
+        shared.save_token(token)
     for path in ("control", "decide"):
         assert served.post(f"/api/goals/{WORKING}/{path}", {"action": "pause"}, token=None).status == 401
         refused = served.post(f"/api/goals/{WORKING}/{path}", {"action": "pause"}, token=secret)
@@ -350,7 +350,7 @@ def operator(tmp_path: Path) -> OperatorKey:
 
 
 def signed(key: OperatorKey, events: Sequence[Event]) -> list[Event]:
-    return [key.sign(event) for event in events]
+    return [key.sign_event(event) for event in events]
 
 
 FORGED = commands.make_control_event(WORKING, "cancel", by="emil")
@@ -363,7 +363,7 @@ def test_the_operator_key_signs_what_is_asked_on_the_page(tmp_path: Path, operat
         for path, body in (("control", {"action": "pause"}), ("decide", {"of": question["id"], "choice": "allow"})):
             assert served.post(f"/api/goals/{ASKING}/{path}", body, token=served.steering).status == 200
         assert len(requests(served, ASKING)) == 2
-        assert all(operator.holds(event) for event in requests(served, ASKING))
+        assert all(operator.has_signed(event) for event in requests(served, ASKING))
         assert [each["obeyed"] for each in page_of(served, ASKING)["requests"]] == [True, True]
         assert served.view("goals")["signatures"] == "checked"
 
@@ -377,7 +377,7 @@ def test_without_the_passphrase_nothing_is_steered_and_it_is_said_what_to_do(
         assert answer.status == 403
         admin, token = create_token("admin", now=clock.now())
         with open_shared(served.house.url, town=served.house.town) as shared:
-            shared.keep_token(token)
+            shared.save_token(token)
         answer = served.post(f"/api/goals/{WORKING}/control", {"action": "pause"}, token=admin)
         assert answer.status == 403
         assert "start `lore up` again in a terminal" in answer.json["detail"]
@@ -462,14 +462,14 @@ def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, re
 
         async def run() -> Led:
             async def ask(order: Order, _: Watch) -> Ended:
-                allowed.append(await led.crew.doorkeeper.permit("Bash", {"command": "git push"}))
+                allowed.append(await led.crew.tool_gate.permit("Bash", {"command": "git push"}))
                 return done("Asked.")
 
             moves: list[Move] = [ask, done("Published.")]
             with open_shared(served.house.url, town=served.house.town) as shared:
                 led = lead(served.log, moves, met=(False, True), clock=clock.now, id=goal.id, watch=watch, shared=shared, key=key)
                 await led.driver.start(goal)
-                await led.driver.pursue()
+                await led.driver.run_goal()
             return led
 
         led = asyncio.run(run())

@@ -45,12 +45,12 @@ class Counting(Coordination):
     """Tokens in memory, with how often they were read."""
 
     def __init__(self, shared: Coordination) -> None:
-        super().__init__(shared._open_keeper)
+        super().__init__(shared._open_store)
         self.reads = 0
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         self.reads += 1
-        return super().tokens()
+        return super().list_tokens()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def bearing(*headers: str, client: str = "127.0.0.1") -> HTTPConnection:
 
 def made(shared: Coordination, scope: TokenScope = "write", **more: Any) -> str:
     secret, token = create_token(scope, now=FrozenClock()(), **more)
-    shared.keep_token(token)
+    shared.save_token(token)
     return secret
 
 
@@ -214,8 +214,8 @@ async def test_no_header_makes_it_fail(texts: list[str]) -> None:
 async def test_a_revoked_token_is_refused_within_two_seconds(keys: Keyring, shared: Counting, ticks: Ticks) -> None:
     request = bearing(f"Bearer {made(shared)}")
     await keys.need(request, "write")
-    [token] = shared.tokens()
-    shared.drop_token(token.id)
+    [token] = shared.list_tokens()
+    shared.delete_token(token.id)
     ticks.moment += REMEMBERED
     refused = await refusal(keys, request)
     assert (refused.status, 'error="invalid_token"' in refused.headers["www-authenticate"]) == (401, True)
@@ -256,7 +256,7 @@ async def test_a_token_revoked_by_another_process_is_refused(tmp_path: Path, tic
         keys = Keyring(ours, is_open_to_read=True, ticks=ticks)
         request = bearing(f"Bearer {made(theirs)}")
         await keys.need(request, "write")
-        theirs.drop_token(theirs.tokens()[0].id)
+        theirs.delete_token(theirs.list_tokens()[0].id)
         ticks.moment += REMEMBERED
         assert (await refusal(keys, request)).status == 401
 
@@ -320,7 +320,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_our_own_token_is_made_for_all_and_kept_for_its_owner_alone(shared: Counting, file: Path) -> None:
     secret = own_token(shared, str(file))
-    [token] = shared.tokens()
+    [token] = shared.list_tokens()
     assert is_secret(secret)
     assert (token.hash, token.scope, token.label) == (hash_secret(secret), "admin", LABEL)
     assert file.read_text() == f"{secret}\n"
@@ -341,15 +341,15 @@ def test_it_is_closed_to_others_whatever_the_mask_says(shared: Counting, file: P
 def test_it_is_used_again_while_it_is_good(shared: Counting, file: Path) -> None:
     first = own_token(shared, str(file))
     assert own_token(shared, str(file)) == first
-    assert len(shared.tokens()) == 1
+    assert len(shared.list_tokens()) == 1
 
 
 def test_one_that_was_revoked_gives_way_to_a_new_one(shared: Counting, file: Path) -> None:
     first = own_token(shared, str(file))
-    shared.drop_token(shared.tokens()[0].id)
+    shared.delete_token(shared.list_tokens()[0].id)
     second = own_token(shared, str(file))
     assert second != first
-    assert [token.hash for token in shared.tokens()] == [hash_secret(second)]
+    assert [token.hash for token in shared.list_tokens()] == [hash_secret(second)]
     assert file.read_text() == f"{second}\n"
 
 
@@ -359,7 +359,7 @@ def test_one_that_others_could_read_is_revoked_and_made_anew(shared: Counting, f
     file.chmod(mode)
     second = own_token(shared, str(file))
     assert second != first
-    assert [token.hash for token in shared.tokens()] == [hash_secret(second)]
+    assert [token.hash for token in shared.list_tokens()] == [hash_secret(second)]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -370,7 +370,7 @@ def test_a_file_that_holds_no_good_token_is_replaced(shared: Counting, file: Pat
     file.chmod(0o600)
     secret = own_token(shared, str(file))
     assert file.read_text() == f"{secret}\n"
-    assert len(shared.tokens()) == 1
+    assert len(shared.list_tokens()) == 1
 
 
 def test_a_good_token_that_somebody_put_there_must_be_for_all(shared: Counting, file: Path) -> None:
@@ -378,7 +378,7 @@ def test_a_good_token_that_somebody_put_there_must_be_for_all(shared: Counting, 
     file.write_text(made(shared, "read"))
     file.chmod(0o600)
     own_token(shared, str(file))
-    assert [token.scope for token in shared.tokens()] == ["admin"]
+    assert [token.scope for token in shared.list_tokens()] == ["admin"]
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
@@ -396,7 +396,7 @@ def test_what_is_no_plain_file_is_refused_and_told(shared: Counting, file: Path,
     with pytest.raises(Unwritable, match=r"up\.token"):
         own_token(shared, str(file))
     assert target.read_text() == before
-    assert len(shared.tokens()) == 1
+    assert len(shared.list_tokens()) == 1
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(shared: Counting, tmp_path: Path) -> None:
@@ -428,15 +428,15 @@ def test_a_log_that_is_not_kept_has_a_token_and_no_file(shared: Counting) -> Non
     with connect("memory:").blocking() as log:
         assert own_file(log.info()) is None
     secret = own_token(shared, None)
-    assert [token.hash for token in shared.tokens()] == [hash_secret(secret)]
+    assert [token.hash for token in shared.list_tokens()] == [hash_secret(secret)]
 
 
 def test_our_own_token_and_those_that_are_over_open_no_address_to_others(shared: Counting, file: Path, clock: FrozenClock) -> None:
     own_token(shared, str(file))
     made(shared, "read", expires_at=clock())
-    assert given_out(shared.tokens(), clock()) == []
+    assert given_out(shared.list_tokens(), clock()) == []
     made(shared, "read")
-    assert [token.scope for token in given_out(shared.tokens(), clock())] == ["read"]
+    assert [token.scope for token in given_out(shared.list_tokens(), clock())] == ["read"]
 
 
 def test_a_write_that_fails_leaves_nothing_behind(shared: Counting, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,4 +447,4 @@ def test_a_write_that_fails_leaves_nothing_behind(shared: Counting, file: Path, 
     with pytest.raises(Unwritable, match="No space left"):
         own_token(shared, str(file))
     assert list(file.parent.iterdir()) == []
-    assert shared.tokens() == []
+    assert shared.list_tokens() == []

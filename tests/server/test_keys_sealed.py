@@ -30,7 +30,7 @@ async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_sec
     ticks = Ticks()
     keys = Keyring(shared, is_open_to_read=True, ticks=ticks)
     secret, token = minted("admin")
-    shared.keep_token(token)
+    shared.save_token(token)
     request = bearing(f"Bearer {secret}")
     await keys.need(request, "admin")
     assert not await keys.is_sealed()
@@ -46,9 +46,9 @@ async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_sec
 async def test_only_a_token_that_was_signed_by_this_key_steers(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
     keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
-    for vouch, may in ((OPERATOR.vouch, True), (OperatorKey(b"x" * 32).vouch, False), (lambda token: token, False)):
+    for vouch, may in ((OPERATOR.sign_token, True), (OperatorKey(b"x" * 32).sign_token, False), (lambda token: token, False)):
         secret, token = minted("admin")
-        shared.keep_token(vouch(token))
+        shared.save_token(vouch(token))
         assert ("admin" in await keys.scopes(bearing(f"Bearer {secret}"))) is may
 
 
@@ -56,7 +56,7 @@ async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Coordin
     shared.set_seal(SEAL, None)
     keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
     secret, token = minted("write")
-    shared.keep_token(OPERATOR.vouch(token))
+    shared.save_token(OPERATOR.sign_token(token))
     assert "is for write only" in (await refusal(keys, bearing(f"Bearer {secret}"), "admin")).detail
 
 
@@ -65,4 +65,4 @@ async def test_the_token_of_the_server_itself_steers_and_is_kept_nowhere(shared:
     secret, own = minted("admin")
     keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR, own=own)
     await keys.need(bearing(f"Bearer {secret}"), "admin")
-    assert shared.tokens() == []
+    assert shared.list_tokens() == []

@@ -64,8 +64,8 @@ def test_rules_without_an_occasion_move_on_and_tell_nothing(town: Town, receiver
     commits: SimpleQueue[Position] = SimpleQueue()
 
     class Watched(Coordination):
-        def commit(self, name: str, position: Position) -> None:
-            super().commit(name, position)
+        def commit_cursor(self, name: str, position: Position) -> None:
+            super().commit_cursor(name, position)
             commits.put(position)
 
     with running(town.notifier(rule, open_shared=lambda: disguised(town.open_shared(), Watched))):
@@ -215,7 +215,7 @@ def test_a_crash_repeats_at_most_one_sending_and_the_log_has_one_notice(town: To
     town.tell(ERROR)
     crash(town, receiver, seam)
     with town.open_shared() as shared:  # the dead one's lease would last for half a minute
-        shared.release(shared.holder_of(LEASE) or pytest.fail("no lease was taken"))
+        shared.release(shared.find_lease(LEASE) or pytest.fail("no lease was taken"))
     town.tell(Event(kind="fleet.error", agent="bo"))
     with running(town.notifier(rule)):
         first, second = town.notices(2)
@@ -240,13 +240,13 @@ def test_who_is_stopped_between_two_tries_leaves_the_notice_to_the_next(town: To
 def test_a_log_that_was_put_back_is_gone_on_with_from_its_head(town: Town, receiver: Receiver) -> None:
     rule = rule_for(receiver.address("200"))
     with town.open_shared() as shared:
-        shared.commit(rule.cursor, "9" * 20)
+        shared.commit_cursor(rule.cursor, "9" * 20)
     begun = Flag()
 
     class Watched(Coordination):
-        def load(self, name: str) -> Position | None:
+        def load_cursor(self, name: str) -> Position | None:
             begun.set()
-            return super().load(name)
+            return super().load_cursor(name)
 
     with running(town.notifier(rule, open_shared=lambda: disguised(town.open_shared(), Watched))):
         assert begun.wait(PATIENCE)
@@ -325,9 +325,9 @@ def test_who_lost_the_lease_stops_and_says_so(town: Town, receiver: Receiver) ->
         town.tell(ERROR)
         town.notices(1)
         with town.open_shared() as shared:
-            held = shared.holder_of(LEASE)
+            held = shared.find_lease(LEASE)
             while held is None or shared.take(LEASE, held.holder, 60) is None:  # as if it had been frozen, and its time were over
-                held = shared.holder_of(LEASE)
+                held = shared.find_lease(LEASE)
         assert told.wait(PATIENCE)
 
 

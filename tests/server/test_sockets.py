@@ -70,12 +70,12 @@ async def test_where_a_token_is_needed_it_is_needed_here() -> None:
     secret, token = create_token("read", now=clock.now())
     async with station(is_open=False, heartbeat=0.05) as place:
         assert (await refused(place))[0] == 401
-        place.shared.keep_token(token)
+        place.shared.save_token(token)
         async with watch(place, additional_headers={"Authorization": f"Bearer {secret}"}) as client:
             await hear(client)
             place.log.append([deed("read")])
             assert (await hear(client))["text"] == "read"
-            place.shared.drop_token(token.id)
+            place.shared.delete_token(token.id)
             with pytest.raises(ConnectionClosed):
                 await hear(client)
 

@@ -28,7 +28,7 @@ CALL = "01981f00-0000-7000-8000-000000000001"
 async def perform(log: BlockingRecorder, name: str, run: str, seed: str = "fog") -> Event:
     scenario = files.load_scenario(name)
     async with open_stage_models(scenario, None) as troupe:
-        return await Conductor(log, create_run_state(scenario, run, seed), troupe).perform()
+        return await Conductor(log, create_run_state(scenario, run, seed), troupe).run_to_end()
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
                 assert answer.status == 200
 
         async with open_stage_models(scenario, None) as troupe:
-            await Conductor(empty.log, create_run_state(scenario, "tin", "fog"), troupe, watch=watch).perform()
+            await Conductor(empty.log, create_run_state(scenario, "tin", "fog"), troupe, watch=watch).run_to_end()
 
     asyncio.run(play())
     spoken = [event.text or "" for event in empty.log.read("run:tin", kinds=["agent.spoke"])]
@@ -215,7 +215,7 @@ def test_only_who_may_steer_may_break_in(empty: Served) -> None:
     assert empty.post("/api/stage/inject", body, token=None).status == 401
     secret, token = create_token("write", now=clock.now())
     with open_shared(empty.house.url, town=empty.house.town) as shared:
-        shared.keep_token(token)
+        shared.save_token(token)
     refused = empty.post("/api/stage/inject", body, token=secret)
     assert refused.status == 403
     assert "admin" in refused.json["detail"]

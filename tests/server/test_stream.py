@@ -147,11 +147,11 @@ async def test_where_a_token_is_needed_it_is_needed_here_and_a_stream_ends_soon_
     async with station(is_open=False, heartbeat=0.05) as place:
         async with place.watch() as client:
             assert "needs a token" in await problem(client, 401)
-        place.shared.keep_token(token)
+        place.shared.save_token(token)
         async with place.watch(Authorization=f"Bearer {secret}") as client:
             place.log.append([deed("read")])
             assert await client.texts(1) == ["read"]
-            place.shared.drop_token(token.id)
+            place.shared.delete_token(token.id)
             with pytest.raises(EOFError):
                 await client.event()
 

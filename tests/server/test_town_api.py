@@ -289,7 +289,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(
 def test_who_may_only_write_may_send_and_note_but_not_steer(served: Served) -> None:
     secret, token = create_token("write", now=clock.now())
     with open_shared(served.house.url, town=served.house.town) as shared:
-        shared.keep_token(token)
+        shared.save_token(token)
     for door, body, _ in (*STEERED, ("plans", {"plan": town_logs.SMALL}, [])):
         refused = served.post(f"/api/town/{door}", body, token=secret)
         assert refused.status == 403, door
@@ -339,7 +339,7 @@ def test_on_a_sealed_log_only_what_was_signed_steers(tmp_path: Path, story: list
         shared.set_seal(seal, None)
     with serve(tmp_path, address, operator=key) as served:
         assert served.steering is not None
-        served.log.append([key.sign(event) for event in story])
+        served.log.append([key.sign_event(event) for event in story])
         served.log.append([town_events.mission_state_changed(MISSION, "running", "failed", by="emil")])  # an agent's own doing
         assert town_of(served, mission=MISSION)["mission"]["state"] == "running"
         wish = {"mission": MISSION, "action": "pause"}

@@ -357,7 +357,7 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
 def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Served) -> None:
     own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1)])
     go_on, warm = Flag(), own.house.desk.warm
-    while not (warm.has_store and warm.caught_up):  # with the first events all is begun once more
+    while not (warm.has_checkpoints and warm.caught_up):  # with the first events all is begun once more
         own.view("fleet")
     assert "SECRET" in str(own.view("fleet"))
     with pytest.MonkeyPatch.context() as patch:

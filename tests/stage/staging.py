@@ -91,8 +91,8 @@ class Overheard(StageModels):
         self.prompts: list[tuple[str, int, str]] = []
         self._waits = waits
 
-    def mind_for(self, cue: ScriptContext) -> Model:
-        mind = Loitering(super().mind_for(cue), self._waits)
+    def select_model(self, cue: ScriptContext) -> Model:
+        mind = Loitering(super().select_model(cue), self._waits)
         reply = mind.reply
 
         async def overhear(ask: ModelRequest) -> ModelReply:
@@ -148,10 +148,10 @@ async def play(
     """Play a run to its end; answers all its events."""
     at = resume_run(log, run) if resume else create_run_state(what, run, seed)
     conductor = Conductor(log, at, troupe or StageModels(minds or {}), now=FrozenClock(), new_id=counting_ids(1000))
-    await conductor.begin()
+    await conductor.load_or_start_run()
     for text in injects:
-        await conductor.inject(text)
-    await conductor.perform()
+        await conductor.inject_message(text)
+    await conductor.run_to_end()
     return list(log.read(f"run:{run}"))
 
 

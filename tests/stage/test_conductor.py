@@ -177,10 +177,10 @@ async def test_a_visitor_who_says_nothing_or_comes_too_late_is_told_so() -> None
     with memory_log() as log:
         conductor = Conductor(log, create_run_state(scenario(turns=1), "r", "one"), StageModels({}))
         with pytest.raises(Invalid, match="says nothing"):
-            await conductor.inject("  ")
-        await conductor.perform()
+            await conductor.inject_message("  ")
+        await conductor.run_to_end()
         with pytest.raises(Invalid, match="is over"):
-            await conductor.inject("hello?")
+            await conductor.inject_message("hello?")
 
 
 async def test_what_another_process_puts_on_the_run_while_it_plays_is_heard() -> None:

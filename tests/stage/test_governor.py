@@ -34,7 +34,7 @@ def test_spending_is_read_off_any_event_without_a_complaint() -> None:
     spent = RunUsage()
     for data in ({}, {"turn": "x", "input": -3, "usd": "much"}, {"input": True, "elapsed_ms": None}, {"output": 1e300}):
         for kind in ("model.called", "model.replied", "model.failed"):
-            spent.apply(Event(kind=kind, data=dict(data)))
+            spent.apply_event(Event(kind=kind, data=dict(data)))
     assert (spent.calls, spent.tokens, spent.usd) == (4, 0, 0.0)
 
 
@@ -93,8 +93,8 @@ async def test_time_is_counted_while_a_run_is_played_and_not_while_it_rests() ->
     mind = Answering(tick)
     with memory_log() as log:
         with pytest.raises(Gone):
-            await Conductor(log, create_run_state(what, "r", "one"), StageModels({"ada": mind}), now=clock).perform()
+            await Conductor(log, create_run_state(what, "r", "one"), StageModels({"ada": mind}), now=clock).run_to_end()
         clock.advance(86_400)
-        end = await Conductor(log, resume_run(log, "r"), StageModels({"ada": mind}), now=clock).perform()
+        end = await Conductor(log, resume_run(log, "r"), StageModels({"ada": mind}), now=clock).run_to_end()
     assert len(mind.asked) == 4
     assert end.data["reason"] == "budget"

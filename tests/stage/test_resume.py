@@ -162,7 +162,7 @@ async def test_only_the_log_is_needed_even_for_a_scenario_that_is_nowhere_else()
     what = scenario(JUDGED, turns=4)
     with memory_log() as log:
         conductor = Conductor(log, create_run_state(what, "r", "two"), StageModels({}), now=FrozenClock())
-        await conductor.begin()
+        await conductor.load_or_start_run()
         again = resume_run(log, "r")
     assert again.scenario == what
     assert again.seed == "two"
@@ -172,7 +172,7 @@ async def test_unfinished_runs_are_known_newest_first() -> None:
     with memory_log() as log:
         await play(log, scenario(turns=1), run="done")
         for run in ("first", "second"):
-            await Conductor(log, create_run_state(scenario(), run, "one"), StageModels({})).begin()
+            await Conductor(log, create_run_state(scenario(), run, "one"), StageModels({})).load_or_start_run()
         assert [event.run for event in find_unfinished_runs(log)] == ["second", "first"]
 
 
@@ -192,7 +192,7 @@ async def test_a_second_process_that_takes_a_run_up_too_early_doubles_nothing() 
             async def reply(self, ask: ModelRequest) -> Any:
                 if not self.asked:
                     self.asked.append(ask)
-                    await Conductor(log, resume_run(log, "r"), StageModels({})).perform()
+                    await Conductor(log, resume_run(log, "r"), StageModels({})).run_to_end()
                 return await super().reply(ask)
 
         await play(log, scenario(turns=3), minds={"ada": Slow(lambda ask: {"text": "late"})})

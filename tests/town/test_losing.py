@@ -71,7 +71,7 @@ async def test_nobody_is_declared_dead_by_one_sign_alone(small_hall: Hall) -> No
     assert agent.seen_at is not None
     await worker.die()  # gives its lease back
     [signs] = liveness.check_workers(hall.shared, hall.state, agent.seen_at)
-    assert (signs.heartbeat, signs.second, signs.is_dead) == ("its lease has ended", "", False)
+    assert (signs.heartbeat, signs.second_sign, signs.is_dead) == ("its lease has ended", "", False)
 
 
 async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_ends(small_hall: Hall) -> None:
@@ -81,7 +81,7 @@ async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_
     assert lease is not None
     late = lease.until
     signs = liveness.check_worker(hall.shared, liveness.format_worker_lease(lease), None, late)
-    assert (signs.heartbeat, signs.second) == ("its heartbeat has stopped", "its process is gone")
+    assert (signs.heartbeat, signs.second_sign) == ("its heartbeat has stopped", "its process is gone")
 
 
 async def test_of_two_workers_one_runs_an_agent(hall: Hall) -> None:
@@ -105,7 +105,7 @@ async def test_of_two_dispatchers_one_leads_and_the_other_follows_when_it_is_dea
     await leading.die()
     await hall.add("t2")
     await hall.task("t2")
-    assert (first.is_leading, second.is_leading, second.given) == (False, True, 1)
+    assert (first.is_leading, second.is_leading, second.assigned_count) == (False, True, 1)
     await hall.until(lambda state: msgspec.json.encode(second.town) == msgspec.json.encode(state))
 
 

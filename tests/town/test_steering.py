@@ -141,7 +141,7 @@ async def test_a_message_is_heard_at_work_and_acknowledged_once_it_was_used(hall
 
     async def listens(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         listening.set()
-        message = await hearing.next()
+        message = await hearing.wait_for_message()
         return Done(f"heard {message.body}")
 
     hall.dispatcher()
@@ -159,7 +159,7 @@ async def test_what_is_sent_to_a_paused_agent_is_heard_when_it_goes_on(small_hal
     hall, gate = small_hall, Gate()
 
     async def hears(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
-        return Done(", ".join(message.body for message in hearing.waiting()))
+        return Done(", ".join(message.body for message in hearing.take_waiting_messages()))
 
     hall.dispatcher()
     hall.worker(Script(t1=[gate, hears]), "ada")

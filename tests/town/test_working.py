@@ -41,7 +41,7 @@ async def test_a_failed_task_is_tried_again_with_the_trouble_told(hall: Hall) ->
     hall.worker(script, "ada")
     await hall.add("t1")
     assert (await hall.task("t1")).result == "now it builds"
-    assert [(job.attempt, job.trouble) for job in script.of("t1")] == [(1, ""), (2, "the build broke")]
+    assert [(job.attempt, job.last_error) for job in script.of("t1")] == [(1, ""), (2, "the build broke")]
 
 
 async def test_a_poison_task_is_put_aside_and_can_be_taken_up_again(hall: Hall) -> None:

@@ -61,7 +61,7 @@ def test_the_newest_tasks_are_told_apart_and_the_older_ones_are_one_sum() -> Non
 
 @pytest.mark.parametrize("dimension", EXACT)
 def test_sums_are_the_same_as_if_all_were_told_apart(dimension: str) -> None:
-    spending, whole = folded(finished(12_000)), folded(finished(12_000), Costs().whole)
+    spending, whole = folded(finished(12_000)), folded(finished(12_000), Costs().unpruned)
     assert spending.older
     assert not whole.older
     for other in EXACT:
@@ -73,7 +73,7 @@ def test_sums_are_the_same_as_if_all_were_told_apart(dimension: str) -> None:
 @for_all(streams())
 def test_whatever_comes_no_reply_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch, told: list[Event]) -> None:
     monkeypatch.setattr(costs, "PRUNED_EVERY", 2)
-    spending, whole = folded(told, Costs(most_held=4)), folded(told, Costs().whole)
+    spending, whole = folded(told, Costs(most_held=4)), folded(told, Costs().unpruned)
     for dimension in ("agent", "day", "model"):
         assert sum_by(spending, dimension) == sum_by(whole, dimension)
     assert sum_by_agent(spending) == sum_by_agent(whole)
@@ -103,5 +103,5 @@ def test_what_was_printed_of_older_sessions_is_put_down_to_its_agent(monkeypatch
 
 def test_prices_and_the_whole_have_checkpoints_of_their_own() -> None:
     view = Costs()
-    assert view.whole.name != view.name
-    assert view.whole.whole is view.whole is view.whole
+    assert view.unpruned.name != view.name
+    assert view.unpruned.unpruned is view.unpruned is view.unpruned

@@ -16,8 +16,8 @@ PRICES = Prices()
 
 
 def cost(model: str, counts: TokenCounts, *, prices: Prices = PRICES, day: str = DAY) -> float | None:
-    price = prices.find(model, day)
-    return None if price is None else price.cost(counts) / PICO
+    price = prices.find_price(model, day)
+    return None if price is None else price.compute_cost(counts) / PICO
 
 
 def usd(model: str, *, prices: Prices = PRICES, day: str = DAY, **counts: int) -> float | None:
@@ -124,5 +124,5 @@ def test_every_row_of_the_table_can_be_found_by_its_name() -> None:
 @settings(max_examples=200)
 @for_all(st.text(max_size=40) | st.sampled_from(["a/" * 50, "-" * 50, "claude-opus-4-8" + "-x" * 20]))
 def test_no_name_breaks_it(model: str) -> None:
-    price = PRICES.find(model, DAY)
-    assert price is None or price.cost(TokenCounts(input=1)) >= 0
+    price = PRICES.find_price(model, DAY)
+    assert price is None or price.compute_cost(TokenCounts(input=1)) >= 0

@@ -125,7 +125,7 @@ VOCABULARIES: ExtensionPoint[Vocabulary] = ExtensionPoint(
 @cache
 def installed() -> Vocabulary:
     """All that packages add, in one."""
-    found = VOCABULARIES.all()
+    found = VOCABULARIES.load_all()
     return Vocabulary(
         phrases={kind: groups for each in found for kind, groups in each.phrases.items()},
         many={kind: variants for each in found for kind, variants in each.many.items()},

@@ -78,8 +78,8 @@ def _arcs(log: BlockingRecorder, scope: Selection, now: datetime | None) -> Iter
     events = log.info().events
     with Chronology(log, scope) as chronology:
         with progress.bar("reading") if events >= LONG else nullcontext(_unseen) as show:
-            chronology.look_through(_counting(show, events if scope == TOWN else 0))
-        yield from arcs_of(chronology.in_order(), now=now)
+            chronology.scan_events(_counting(show, events if scope == TOWN else 0))
+        yield from arcs_of(chronology.iterate_in_order(), now=now)
 
 
 def _unseen(done: int, total: int) -> None:

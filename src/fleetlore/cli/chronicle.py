@@ -57,7 +57,7 @@ def _read(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
     with TemporaryDirectory(prefix="fleetlore-") as folder, connect(f"sqlite:{folder}/history.db?sync=normal").blocking() as log:
         with progress.bar("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
             deposit = BatchWriter(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
-            deposit.put_all(files.read_sources(sources, dialects.find("git")))
+            deposit.write_all(files.read_sources(sources, dialects.find("git")))
         rejections.end()
         if log.head() is None:
             raise Invalid(f"{', '.join(paths)}: no commits yet; there is nothing to tell")

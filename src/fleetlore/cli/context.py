@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
     """Recall, build, show."""
     settings = open_log.settings_of(args)
     said = settings.context.value
-    manner = PromptSettings.of(said)
+    manner = PromptSettings.from_settings(said)
     budget = args.budget if args.budget is not None else manner.budget
     if budget < 1:
         raise Invalid("--budget: a number of tokens from 1 on is needed")
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
         turn = _recalled(log, args, MemoryPolicy(weights=manner.weights), said.get("nearness"))
         prompt = build_prompt(turn, budget=budget, tokenizer=manner.tokenizer)
         if args.record:
-            log.append([prompt.event()])
+            log.append([prompt.make_event()])
     _show(args, turn, prompt)
     return 0
 
@@ -152,7 +152,7 @@ def told(events: Sequence[Event]) -> list[SourcedSentence]:
 
 def _show(args: Namespace, turn: PromptTurn, prompt: BuiltPrompt) -> None:
     if args.json:
-        terminal.out_value(prompt.described() | {"notes": turn.notes})
+        terminal.out_value(prompt.to_dict() | {"notes": turn.notes})
         return
     terminal.out(prompt.text)
     if args.explain:

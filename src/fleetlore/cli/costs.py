@@ -108,12 +108,12 @@ def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spendi
     span = span_of(args, zone_of(args.tz), clock.now())
     spending = fold(log, view, view.name)
     if spending.older and (args.by in RUN_DIMENSIONS or args.scope != TOWN or span.since is not None):
-        spending = fold_large(log, view.whole, view.whole.name)  # what is asked is known of the newest sessions alone
+        spending = fold_large(log, view.unpruned, view.unpruned.name)  # what is asked is known of the newest sessions alone
     where = _where(args.scope)
     scope = TOWN if where is not None else args.scope
     if scope == TOWN and span.since is None:
         return spending, where
-    return restrict_spending(spending, _some(view.whole, log, scope, span)), where
+    return restrict_spending(spending, _some(view.unpruned, log, scope, span)), where
 
 
 def _where(scope: str) -> CostFilter | None:

@@ -98,17 +98,17 @@ def _append(log: BlockingRecorder, question: PermissionQuestion, args: Namespace
     """Store the answer, if the question still waits and nothing happened to the goal since that was seen."""
     scope = f"goal:{question.goal}"
     head = log.head(scope)
-    _need_waiting(log, question, (lambda event: True) if key is None else key.holds)
+    _need_waiting(log, question, (lambda event: True) if key is None else key.has_signed)
     event = _event(question, args.choice, args.reason)
     if key is not None:
-        event = key.sign(event, admit=log.admit)
+        event = key.sign_event(event, admit=log.admit)
     log.append([event], expect=None if is_last else Expect(scope, head))
     return event
 
 
 def _need_asked(log: BlockingRecorder, question: PermissionQuestion, key: OperatorKey | None) -> None:
     """Refuse to answer what only looks like a question of the driver."""
-    if key is not None and not any(map(key.holds, log.get([question.id]))):
+    if key is not None and not any(map(key.has_signed, log.get([question.id]))):
         raise Invalid(f"question {question.id} was not asked by the goal's driver: its signature is false; `lore decide` shows what waits")
 
 
@@ -162,7 +162,7 @@ def _seal(settings: Settings) -> Seal | None:
     from fleetlore.log.coordination import open_shared
 
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return shared.seal()
+        return shared.load_seal()
 
 
 def _seems_obeyed(settings: Settings) -> IsTrusted:

@@ -48,7 +48,7 @@ def look() -> list[ExtensionStatus]:
         for each in installed
         if each.group not in groups
     ]
-    return [*(finding for point in known for finding in point.look()), *astray]
+    return [*(finding for point in known for finding in point.check_all()), *astray]
 
 
 def about(problems: list[str]) -> list[dict[str, Any]]:
@@ -220,7 +220,7 @@ def _about_seal(settings: config.Settings) -> dict[str, Any]:
     if split_url(settings.log.value)[0] == "memory":
         return {"sealed": False}
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return {"sealed": False} if shared.seal() is None else {"sealed": True, "trust": SEALED}
+        return {"sealed": False} if shared.load_seal() is None else {"sealed": True, "trust": SEALED}
 
 
 def _about_log(log: BlockingRecorder) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
         places = Places()
         try:
             for lines in _arriving():
-                deposit.put_all(places.without(_item(line)) for line in lines)
+                deposit.write_all(places.without(_item(line)) for line in lines)
         except LogError:
             summary.end(deposit.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
             raise
@@ -81,7 +81,7 @@ def _arriving() -> Iterator[Iterator[SourceLine]]:
     stdin = cast("BufferedReader", sys.stdin.buffer)
     while chunk := stdin.read1(CHUNK):
         yield splitter.feed(chunk)
-    yield splitter.end()
+    yield splitter.flush()
 
 
 def _item(line: SourceLine) -> ImportItem:

@@ -40,5 +40,5 @@ def folded(log: BlockingRecorder, view: Fold[State], name: str, *, keeps_past: b
         runner = Runner(log, view_of(view, name), store)
         known = runner.catch_up(show)
         if not keeps_past:
-            runner.keep_newest()
+            runner.keep_newest_checkpoint()
         return known

@@ -106,7 +106,7 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     if not isinstance(record, dict):
         return _dump(told | {"raw": _sample(raw, redactor), "bytes": size})
     if patterns or not is_surely_clean(raw):
-        record, _ = redactor.clean(record, fixed_keys=frozenset(record))
+        record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
     elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
         # As it came: writing it anew would take longer than reading it.
         return b'%b,"record":%b}' % (_dump(told)[:-1], raw)
@@ -201,5 +201,5 @@ def _mentions(path: str, word: bytes) -> bool:
 
 def _sample(raw: bytes, redactor: Redactor) -> str:
     """How it began. Secrets go first, so that none is cut in half and then not recognised."""
-    text, _ = redactor.clean(raw[: 4 * SAMPLE].decode(errors="replace"))
+    text, _ = redactor.redact_value(raw[: 4 * SAMPLE].decode(errors="replace"))
     return text.encode()[:SAMPLE].decode(errors="ignore")

@@ -76,7 +76,7 @@ def run(args: Namespace) -> int:
         open_log.open_log(args, settings=settings) as log,
         depositing(log, dialect.name, settings, json=args.json) as ending,
     ):
-        ending.deposit.put_all(items)
+        ending.deposit.write_all(items)
     return ending.code
 
 

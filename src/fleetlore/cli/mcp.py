@@ -108,4 +108,4 @@ def _seal(settings: Settings) -> Seal | None:
     if split_url(settings.log.value)[0] == "memory":
         return None
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return shared.seal()
+        return shared.load_seal()

@@ -79,8 +79,8 @@ def _standing(settings: Settings) -> tuple[Mapping[str, str], str | None]:
     if path is not None and not os.path.exists(path):
         return {}, None
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        lease = shared.holder_of(LEASE)
-        return shared.cursors(), None if lease is None else lease.holder
+        lease = shared.find_lease(LEASE)
+        return shared.list_cursors(), None if lease is None else lease.holder
 
 
 def _described(rule: Rule, position: str | None) -> dict[str, Any]:

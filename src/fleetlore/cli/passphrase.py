@@ -24,13 +24,13 @@ _SEALED = "this log is sealed"
 
 def ask_key(shared: Coordination, why: str) -> OperatorKey | None:
     """The operator key, for something that is told as "to trim it"; `None` on a log that is not sealed. `Denied` if it is not given."""
-    seal = shared.seal()
+    seal = shared.load_seal()
     return None if seal is None else _ask(seal, f"{_SEALED}; its passphrase is needed {why}")
 
 
 def ask_key_if_given(shared: Coordination, why: str) -> OperatorKey | None:
     """The same for what can be done without: `None`, too, if nobody can be asked, or only presses Enter."""
-    seal = shared.seal()
+    seal = shared.load_seal()
     if seal is None:
         return None
     try:

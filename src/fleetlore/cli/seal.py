@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
         raise Invalid("--new-key changes the seal, and --status only looks; say one of them")
     with _open(settings, is_new=not args.status) as shared:
         if args.status:
-            _tell(shared.seal(), args)
+            _tell(shared.load_seal(), args)
         else:
             _seal(shared, args)
     return 0
@@ -68,7 +68,7 @@ def _open(settings: Settings, *, is_new: bool) -> Coordination:
 def _seal(shared: Coordination, args: Namespace) -> None:
     from fleetlore.log.seal import make_seal
 
-    before = shared.seal()
+    before = shared.load_seal()
     if before is None and args.new_key:
         raise Invalid("this log is not sealed, so there is no key to replace; `lore seal` makes the first")
     known = passphrase.ask_key(shared, "to change it")
@@ -92,9 +92,9 @@ def _seal(shared: Coordination, args: Namespace) -> None:
 
 def _revoke_admins(shared: Coordination) -> int:
     """End the tokens that anybody could have made; they would count for no more than `write` now."""
-    found = [token for token in shared.tokens() if token.scope == "admin"]
+    found = [token for token in shared.list_tokens() if token.scope == "admin"]
     for token in found:
-        shared.drop_token(token.id)
+        shared.delete_token(token.id)
     return len(found)
 
 

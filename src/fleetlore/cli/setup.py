@@ -168,7 +168,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     terminal.flush()
     done = 0
     try:
-        with progress.bar_of_files("importing", len(files), sum(tape.left for tape in tapes.values())) as bar:
+        with progress.bar_of_files("importing", len(files), sum(tape.remaining_bytes for tape in tapes.values())) as bar:
             for batch in batches:
                 bar.begin(f"{history.span_of(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [tapes.pop(file.path) for file in batch if file.path in tapes]:

@@ -90,8 +90,8 @@ def _run(args: Namespace, stop: Flag) -> int:
         except BaseException:
             teller.clear()
             raise
-        teller.end(shipper.standing)
-    return SOME_REJECTED if shipper.standing.rejected and not stop.is_set() else OK
+        teller.end(shipper.status)
+    return SOME_REJECTED if shipper.status.rejected and not stop.is_set() else OK
 
 
 @contextmanager

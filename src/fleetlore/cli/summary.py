@@ -49,7 +49,7 @@ class Rejections:
         if self._count <= MOST_SHOWN:
             # A file of which not even a line could be read has no line to name.
             where = f"{line.path or line.source}, line {line.n}" if line.size else line.path or line.source
-            terminal.err(f"lore: {where}: {Redactor().clean(reason)[0]}")
+            terminal.err(f"lore: {where}: {Redactor().redact_value(reason)[0]}")
 
     def end(self) -> None:
         """Say how many were not shown."""

@@ -86,8 +86,8 @@ def _create(shared: Coordination, args: Namespace) -> None:
     expires_at = None if args.expires is None else times.until(args.expires, now=now)
     secret, token = create_token(args.scope, label=args.label or "", expires_at=expires_at, now=now)
     if token.scope == "admin" and (key := passphrase.ask_key(shared, "to let a token steer")) is not None:
-        token = key.vouch(token)
-    shared.keep_token(token)
+        token = key.sign_token(token)
+    shared.save_token(token)
     if args.json:
         terminal.out_value(_shown(token) | {"token": secret})
         return
@@ -98,22 +98,22 @@ def _create(shared: Coordination, args: Namespace) -> None:
 
 
 def _list(shared: Coordination, args: Namespace) -> None:
-    tokens = shared.tokens()
+    tokens = shared.list_tokens()
     if args.json:
         for token in tokens:
             terminal.out_value(_shown(token))
         return
     now = clock.now()
     for token in tokens:
-        over = "  (its time is up)" if token.is_over(now) else _until(token)
+        over = "  (its time is up)" if token.is_expired(now) else _until(token)
         terminal.out(f"{token.id}  {token.scope:<5}  {_time(token.created_at)}  {terminal.sanitise(token.label) or '-'}{over}")
     if not tokens:
         terminal.err("no tokens yet; `lore token create --scope read` makes one")
 
 
 def _revoke(shared: Coordination, args: Namespace) -> None:
-    token = _find(shared.tokens(), args.id)
-    shared.drop_token(token.id)
+    token = _find(shared.list_tokens(), args.id)
+    shared.delete_token(token.id)
     if args.json:
         terminal.out_value(_shown(token))
     else:

@@ -94,7 +94,7 @@ def _follow(log: BlockingRecorder, tail: TranscriptFollower, args: Namespace, to
     while True:
         head = log.head()
         open_log.drain_spool(said=said)
-        tally = tail.round()
+        tally = tail.import_changes()
         for name in tally.__struct_fields__:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
         if not args.quiet and log.head() != head:

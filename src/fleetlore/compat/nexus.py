@@ -260,8 +260,8 @@ def _line_of(event: AgentEvent) -> bytes:
     record = event.to_dict()
     try:
         line = json.dumps(record).encode()
-        if _REDACTOR.suspects(line):
-            cleaned, _ = _REDACTOR.clean({key: record[key] for key in ("detail", "metadata")})
+        if _REDACTOR.may_contain_secret(line):
+            cleaned, _ = _REDACTOR.redact_value({key: record[key] for key in ("detail", "metadata")})
             line = json.dumps(record | cleaned).encode()
         nexus.DIALECT.decode(line)
     except (DialectError, RecursionError) as error:

@@ -27,7 +27,7 @@ def known() -> list[str]:
     """Ours, and those of installed packages."""
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
-    return [*NAMES, *DIALECT_EXTENSIONS.names()]
+    return [*NAMES, *DIALECT_EXTENSIONS.list_names()]
 
 
 def find(name: str) -> Dialect:
@@ -37,7 +37,7 @@ def find(name: str) -> Dialect:
         return dialect
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
-    if (added := DIALECT_EXTENSIONS.find(name)) is not None:
+    if (added := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
         return added
     told = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
     raise Invalid(f"{told} {', '.join(known())}")

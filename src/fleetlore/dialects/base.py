@@ -48,7 +48,7 @@ class Dialect:
         origin = own_origin(event, self.name)
         if origin is None:
             return event
-        rest = self._rest(event, record)
+        rest = self._compute_rest(event, record)
         if spellings:
             rest["spellings"] = spellings
         return replace(event, origin=replace(origin, rest=rest)) if rest else event
@@ -62,7 +62,7 @@ class Dialect:
         rest = _as_mapping(origin.rest if origin else None)
         return wire.write_record(apply_difference(record, rest), self.style, _as_mapping(rest.get("spellings")))
 
-    def _rest(self, event: Event, record: Record) -> Record:
+    def _compute_rest(self, event: Event, record: Record) -> Record:
         written = self.write(event, "default") or {}
         rest = compute_difference(written, record) or {}
         if event.at is None:

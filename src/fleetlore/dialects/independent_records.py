@@ -14,13 +14,13 @@ class IndependentReader:
     """Tells each record by itself."""
 
     def __init__(self, tell: Callable[[Record], list[Event]]) -> None:
-        self._tell = tell
+        self._parse_record = tell
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one record."""
-        return self._tell(parse_record(raw))
+        return self._parse_record(parse_record(raw))
 
-    def settle(self) -> list[Event]:
+    def flush_complete(self) -> list[Event]:
         """Nothing is held back."""
         return []
 

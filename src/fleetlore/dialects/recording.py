@@ -33,7 +33,7 @@ class RecordReader(Protocol):
         `DialectError` for what is no record; the reader goes on with the next as if it had not been there.
         """
 
-    def settle(self) -> list[Event]:
+    def flush_complete(self) -> list[Event]:
         """What was held back, as far as no later record can change it."""
 
     def end(self, now: datetime | None = None) -> list[Event]:

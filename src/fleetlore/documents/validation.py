@@ -40,7 +40,7 @@ _index = re.compile(r"\[(\d+)\]")
 class ErrorList(Protocol):
     """Whatever keeps what is wrong with a file."""
 
-    def complain(self, path: KeyPath, problem: str) -> None:
+    def add_error(self, path: KeyPath, problem: str) -> None:
         """Keep a problem; where is said by its path."""
 
 
@@ -58,21 +58,21 @@ def to_plain_values(value: Any, depth: int = 0) -> Any:
 def convert_fields(sheet: ErrorList, path: KeyPath, value: Any, shape: type[Struct], *, spans: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields of a table that fit a struct's; complaints about the others. `spans` are seconds that may be written like `20m`."""
     if not isinstance(value, Mapping):
-        sheet.complain(path, f"a table is needed, not {_type_name(value)}")
+        sheet.add_error(path, f"a table is needed, not {_type_name(value)}")
         return {}
     known = {each.name: each for each in fields(shape)}
     found = {}
     for name, told in value.items():
         here = (*path, name)
         if name not in known:
-            sheet.complain(here, unknown_key_message(name, tuple(known)))
+            sheet.add_error(here, unknown_key_message(name, tuple(known)))
             continue
         try:
             found[name] = msgspec.convert(parse_seconds(told) if name in spans else told, known[name].type)
         except msgspec.ValidationError as error:
-            sheet.complain(*_explain_error(here, str(error), known[name], told))
+            sheet.add_error(*_explain_error(here, str(error), known[name], told))
         except Invalid as error:
-            sheet.complain(here, str(error))
+            sheet.add_error(here, str(error))
     return found
 
 

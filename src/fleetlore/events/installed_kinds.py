@@ -47,7 +47,7 @@ KINDS: ExtensionPoint[Mapping[str, Beat]] = ExtensionPoint(
 @cache
 def beats() -> Mapping[str, Beat]:
     """Kind → beat, of all that is installed."""
-    return {kind: beat for kinds in KINDS.all() for kind, beat in kinds.items()}
+    return {kind: beat for kinds in KINDS.load_all() for kind, beat in kinds.items()}
 
 
 def marked(version: int, added: Any) -> int:

@@ -31,51 +31,51 @@ class MemoryTasks:
     """Memory, as the goal's plan wants it."""
 
     def __init__(self, book: GoalJournal, crew: GoalResources, shared: Coordination) -> None:
-        self._book, self._crew, self._shared = book, crew, shared
-        self._out: _Extraction | None = None
+        self._journal, self._resources, self._shared = book, crew, shared
+        self._extraction: _Extraction | None = None
 
     @property
     def _memory(self) -> Memory | None:
-        plan = self._book.state.plan
+        plan = self._journal.state.plan
         return None if plan is None else plan.memory
 
-    async def remember(self) -> None:
+    async def extract_memories(self) -> None:
         """See to the memories of the newest turn: written down, or said why not. One fact each time."""
-        if self._out is not None and self._out.task.done():
-            await self._tell(self._out)
-        reason = await self._why_not()
+        if self._extraction is not None and self._extraction.task.done():
+            await self._record_extraction(self._extraction)
+        reason = await self._find_skip_reason()
         if reason is not None:
-            await self._book.append([self._book.teller.no_memories(reason)])
+            await self._journal.append([self._journal.event_factory.extraction_skipped(reason)])
             return
-        self._out = self._begin()
-        await asyncio.wait([self._out.task], timeout=EXTRACTION_WAIT_SECONDS)
-        if self._out.task.done():
-            await self._tell(self._out)
+        self._extraction = self._start_extraction()
+        await asyncio.wait([self._extraction.task], timeout=EXTRACTION_WAIT_SECONDS)
+        if self._extraction.task.done():
+            await self._record_extraction(self._extraction)
         else:
-            await self._book.append([self._book.teller.no_memories("in_progress")])
+            await self._journal.append([self._journal.event_factory.extraction_skipped("in_progress")])
 
-    async def _why_not(self) -> SkipReason | None:
-        state, folder = self._book.state, self._crew.memory
+    async def _find_skip_reason(self) -> SkipReason | None:
+        state, folder = self._journal.state, self._resources.memory
         kept = state.remembering
         reason = find_extraction_skip_reason(
-            self._memory if folder is not None and self._crew.thinker is not None else None,
+            self._memory if folder is not None and self._resources.thinker is not None else None,
             turn=state.turn,
             last_turn=kept.last_turn or None,
-            is_running=self._out is not None,
+            is_running=self._extraction is not None,
             failures=kept.failures,
             breaker_opened_turn=kept.opened_turn,
         )
         if reason is not None or folder is None:
             return reason
-        wrote = await asyncio.to_thread(folder.written_since, _turn_started_at(self._book))
+        wrote = await asyncio.to_thread(folder.has_writes_since, _turn_started_at(self._journal))
         return "main_agent_wrote" if wrote else None
 
-    def _begin(self) -> _Extraction:
-        state, crew = self._book.state, self._crew
+    def _start_extraction(self) -> _Extraction:
+        state, crew = self._journal.state, self._resources
         assert crew.thinker is not None
         assert crew.memory is not None
         last = state.turns[-1]
-        mind = RecordedModel(self._book, crew.thinker, purpose="memory")
+        mind = RecordedModel(self._journal, crew.thinker, purpose="memory")
         task = asyncio.create_task(
             extract_memories(
                 mind,
@@ -86,40 +86,40 @@ class MemoryTasks:
                 verdict=state.verdict,
                 goal=state.id,
                 event=last.id,
-                now=self._book.now,
+                now=self._journal.now,
             )
         )
         return _Extraction(last.number, task, asyncio.get_running_loop().time())
 
-    async def _tell(self, question: _Extraction) -> None:
-        self._out = None
+    async def _record_extraction(self, question: _Extraction) -> None:
+        self._extraction = None
         took = int((asyncio.get_running_loop().time() - question.began) * 1000)
         try:
             saved = await question.task
         except (MindError, OSError) as error:
-            event = self._book.teller.no_memories("circuit_breaker_open", failed=True, why=str(error))
+            event = self._journal.event_factory.extraction_skipped("circuit_breaker_open", failed=True, why=str(error))
         else:
-            event = self._book.teller.memories(question.turn, saved=saved, duration_ms=took)
-        await self._book.append([event])
+            event = self._journal.event_factory.memories_extracted(question.turn, saved=saved, duration_ms=took)
+        await self._journal.append([event])
 
-    async def dream(self) -> None:
+    async def run_dream(self) -> None:
         """Put memories in order, if it is time for that; one fact each time."""
-        if self._out is not None:
-            await asyncio.wait([self._out.task], timeout=EXTRACTION_WAIT_SECONDS)
-            await (self._tell(self._out) if self._out.task.done() else self.close())
+        if self._extraction is not None:
+            await asyncio.wait([self._extraction.task], timeout=EXTRACTION_WAIT_SECONDS)
+            await (self._record_extraction(self._extraction) if self._extraction.task.done() else self.close())
         complaints: list[str] = []
-        outcome = await self._dreamt(complaints.append)
-        await self._book.append([self._book.teller.dreamt(outcome, why="; ".join(complaints))])
+        outcome = await self._dream_if_due(complaints.append)
+        await self._journal.append([self._journal.event_factory.dream_ended(outcome, why="; ".join(complaints))])
 
     async def close(self) -> None:
         """Call off a question that is still out."""
-        if self._out is not None:
-            self._out.task.cancel()
-            await asyncio.gather(self._out.task, return_exceptions=True)
-            self._out = None
+        if self._extraction is not None:
+            self._extraction.task.cancel()
+            await asyncio.gather(self._extraction.task, return_exceptions=True)
+            self._extraction = None
 
-    async def _dreamt(self, complain: Callable[[str], object]) -> DreamOutcome:
-        crew, book, leases = self._crew, self._book, AsyncCoordination(self._shared)
+    async def _dream_if_due(self, complain: Callable[[str], object]) -> DreamOutcome:
+        crew, book, leases = self._resources, self._journal, AsyncCoordination(self._shared)
         if crew.thinker is None or crew.memory is None:
             return "skipped_disabled"
         mind = RecordedModel(book, crew.thinker, purpose="dream")

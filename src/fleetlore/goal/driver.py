@@ -86,79 +86,79 @@ class Driver:
         new_id: Callable[[], str] = clock.uuid7,
         holder: str | None = None,
     ) -> None:
-        self.book = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
-        self._crew, self._shared, self._new_id, self._holder = crew, shared, new_id, holder
-        self._permits = GoalPermissions(self.book, crew.doorkeeper)
-        self._chores = MemoryTasks(self.book, crew, shared)
+        self.journal = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
+        self._resources, self._shared, self._new_id, self._holder = crew, shared, new_id, holder
+        self._permissions = GoalPermissions(self.journal, crew.tool_gate)
+        self._memory_tasks = MemoryTasks(self.journal, crew, shared)
         self._turn: TurnRunner | None = None
-        self._called_off, self._stirred = asyncio.Event(), asyncio.Event()
+        self._cancel_requested, self._wake_event = asyncio.Event(), asyncio.Event()
         self._failure: BaseException | None = None
-        self.book.listeners.append(self._hear)
+        self.journal.listeners.append(self._on_event)
 
     @property
     def state(self) -> GoalState:
         """The goal as it stands."""
-        return self.book.state
+        return self.journal.state
 
     @property
-    def heard(self) -> Heard | None:
+    def turn_progress(self) -> Heard | None:
         """What the agent has said and spent in the turn that goes on; the log is told when it is over."""
-        return None if self._turn is None else self._turn.heard
+        return None if self._turn is None else self._turn.progress
 
     async def start(self, goal: Goal) -> None:
         """Put the goal on the log."""
-        await self.book.catch_up()
-        self.book.set_out(plan_of(goal))
-        teller, crew = self.book.teller, self._crew
+        await self.journal.read_new_events()
+        self.journal.set_plan(plan_of(goal))
+        teller, crew = self.journal.event_factory, self._resources
         started = teller.goal_started(goal)
-        self._need_whole(started)
-        saved = teller.checkpointed(0, crew.verifiers.start, crew.workspace.path, verifiers=crew.verifiers.digest)
-        if not await self.book.append([started, saved], unless=lambda: self.state.goal is not None):
+        self._require_unredacted(started)
+        saved = teller.workspace_checkpointed(0, crew.verifiers.start, crew.workspace.path, verifiers=crew.verifiers.digest)
+        if not await self.journal.append([started, saved], unless=lambda: self.state.goal is not None):
             raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
 
-    def _need_whole(self, started: Event) -> None:
+    def _require_unredacted(self, started: Event) -> None:
         """A goal is pursued by what is on the log."""
-        if codec.decode(self.book.log.admit(started).raw).origin is not None:
+        if codec.decode(self.journal.log.admit(started).raw).origin is not None:
             raise Invalid(
                 "the goal would not be kept as it is: something in it looks like a secret, or is longer than 16 KiB;"
                 " put secrets into the environment, and let the goal name files that tell the rest"
             )
 
-    async def pursue(self) -> GoalState:
+    async def run_goal(self) -> GoalState:
         """Lead it to its end. Cancelled, it stops the agent, tells that, and can be taken up again."""
-        await self.book.catch_up()
+        await self.journal.read_new_events()
         if self.state.goal is None or self.state.plan is None:
             unsigned = "signed with this log's key (it may have been begun before the log was sealed)"
-            missing = unsigned if self.book.is_sealed else "of ours"
+            missing = unsigned if self.journal.is_sealed else "of ours"
             raise Invalid(f"no goal {self.state.id} {missing} is on this log; `lore goal list` shows those there are")
-        async with self._held():
-            while not isinstance(step := self._next(), GoalOver):
-                await self._do(step)
+        async with self._with_lease():
+            while not isinstance(step := self._next_step(), GoalOver):
+                await self._run_step(step)
         return self.state
 
-    def _next(self) -> GoalStep:
-        return next_step(self.state, self.book.moment(), above=self.book.above)
+    def _next_step(self) -> GoalStep:
+        return next_step(self.state, self.journal.current_time(), above=self.journal.parents)
 
     # --- around it all
 
     @asynccontextmanager
-    async def _held(self) -> AsyncIterator[None]:
+    async def _with_lease(self) -> AsyncIterator[None]:
         """Nobody else drives it meanwhile, and what others say is heard."""
-        await self.book.find_above()
-        if isinstance(self._next(), GoalOver):
+        await self.journal.load_parents()
+        if isinstance(self._next_step(), GoalOver):
             yield
             return
         hold = LeaseHolder(self._shared, f"goal:{self.state.id}", holder=self._holder)
-        async with _acquire_lease(hold, self.state.id) as lease, self._permits.open(self._crew.workspace.path):
-            self.book.hold, self.book.is_patient, self._failure = hold, True, None
+        async with _acquire_lease(hold, self.state.id) as lease, self._permissions.open_gate(self._resources.workspace.path):
+            self.journal.lease_holder, self.journal.should_retry, self._failure = hold, True, None
             tasks: list[asyncio.Task[None]] = []
             pursuit = asyncio.current_task()
             try:
-                await self.book.append([self.book.teller.lease_taken(lease.holder, lease.epoch)])
+                await self.journal.append([self.journal.event_factory.lease_taken(lease.holder, lease.epoch)])
                 await asyncio.to_thread(end_leftovers, checks_process_mark(self.state.id), ())
-                tasks += [asyncio.create_task(self._listen()), asyncio.create_task(_raise_when_lost(hold))]
+                tasks += [asyncio.create_task(self._poll_log()), asyncio.create_task(_raise_when_lost(hold))]
                 for task in tasks:
-                    task.add_done_callback(partial(self._fail, pursuit))
+                    task.add_done_callback(partial(self._on_task_done, pursuit))
                 yield
             except BaseException:
                 if self._failure is not None and pursuit is not None and pursuit.uncancel() == 0:
@@ -167,158 +167,168 @@ class Driver:
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, self._chores.close(), self.book.outbox.close(), return_exceptions=True)
+                await asyncio.gather(*tasks, self._memory_tasks.close(), self.journal.forwarder.close(), return_exceptions=True)
 
-    def _fail(self, pursuit: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, pursuit: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
         """What goes on beside the pursuit has failed: stop, and say why."""
         if not task.cancelled() and self._failure is None and pursuit is not None:
             self._failure = task.exception()
             pursuit.cancel()
 
-    async def _listen(self) -> None:
+    async def _poll_log(self) -> None:
         """Take in what others say, and neighbours spend, while a turn or a check goes on."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             with suppress(LogError):  # whoever writes next is told
-                await self.book.hear()
-            if self.book.above:
-                self._obey()
+                await self.journal.poll_log()
+            if self.journal.parents:
+                self._apply_control()
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event.kind in STEERING_KINDS:
-            self._obey()
-        elif event.kind == "work.lease_taken" and self.book.hold is not None:
-            self.book.hold.hear(event.data.get("epoch"))
+            self._apply_control()
+        elif event.kind == "work.lease_taken" and self.journal.lease_holder is not None:
+            self.journal.lease_holder.on_lease_taken(event.data.get("epoch"))
 
-    def _obey(self) -> None:
+    def _apply_control(self) -> None:
         """Wake who waits, and end what may not go on."""
-        self._stirred.set()
+        self._wake_event.set()
         if self.state.cancel is not None:
-            self._called_off.set()
+            self._cancel_requested.set()
         else:
-            self._called_off.clear()
-        if self._turn is not None and (how := self._turn.why_stop()) is not None:
-            self._turn.call_off(how)
+            self._cancel_requested.clear()
+        if self._turn is not None and (how := self._turn.find_stop_reason()) is not None:
+            self._turn.cancel_turn(how)
 
     # --- steps
 
-    async def _do(self, step: GoalStep) -> None:
+    async def _run_step(self, step: GoalStep) -> None:
         match step:
             case TurnInterrupted():
-                await self._tell_interrupted()
+                await self._record_interrupted_turn()
             case SettleTurn():
-                await self._judge()
+                await self._settle_turn()
             case RunTurn():
-                await self._attempt(step.turn)
+                await self._run_turn(step.turn)
             case WaitUntil():
-                await self._wait(step)
+                await self._wait_until(step)
             case RequestCompaction():
-                await self._ask_for_summary(step)
+                await self._request_compaction(step)
             case ExtractMemories():
-                await self._chores.remember()
+                await self._memory_tasks.extract_memories()
             case RunDream():
-                await self._chores.dream()
+                await self._memory_tasks.run_dream()
             case FinishGoal():
-                await self.book.append(lambda: self._finished(step.outcome))
+                await self.journal.append(lambda: self._goal_end_events(step.outcome))
 
-    def _finished(self, outcome: AttemptOutcome) -> list[Event]:
-        above = turn_result.report_to_parents(self.book.teller, self.state, self.book.above)
-        return [*above, *self.book.teller.finish(self.state, outcome, self.state.words)]
+    def _goal_end_events(self, outcome: AttemptOutcome) -> list[Event]:
+        above = turn_result.report_to_parents(self.journal.event_factory, self.state, self.journal.parents)
+        return [*above, *self.journal.event_factory.goal_finished(self.state, outcome, self.state.words)]
 
-    async def _tell_interrupted(self) -> None:
+    async def _record_interrupted_turn(self) -> None:
         """End what a turn left running, and only then say that it is over."""
         attempt = self.state.attempt
         assert attempt is not None
         left = [Process(pid=each.pid, group=each.group, born=each.born, command=each.command) for each in attempt.processes]
         await asyncio.to_thread(end_leftovers, attempt.id, left)
-        usd = max(attempt.usd, await asyncio.to_thread(self._priced, attempt.at))
+        usd = max(attempt.usd, await asyncio.to_thread(self._recorded_cost, attempt.at))
         reason = "cut short: the driver ended while the agent was at work; its changes are kept"
         ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
-        told = self.book.teller.attempt_ended(attempt.turn, ended, complaint=turn_result.CRASHED, until=None, seconds=0, cause=attempt.id)
-        await self.book.append([told])
+        told = self.journal.event_factory.attempt_ended(
+            attempt.turn, ended, complaint=turn_result.CRASHED, until=None, seconds=0, cause=attempt.id
+        )
+        await self.journal.append([told])
 
-    def _priced(self, since: datetime | None) -> float:
+    def _recorded_cost(self, since: datetime | None) -> float:
         """What the log says of a turn that nobody summed up, in US dollars."""
-        replies = self.book.log.read(self.book.scope, kinds=["model.replied"], since=since)
-        return sum(self._crew.cost(event) for event in replies if self.book.obeys(event))
+        replies = self.journal.log.read(self.journal.scope, kinds=["model.replied"], since=since)
+        return sum(self._resources.reply_cost(event) for event in replies if self.journal.is_trusted(event))
 
-    async def _wait(self, step: WaitUntil) -> None:
+    async def _wait_until(self, step: WaitUntil) -> None:
         if step.until is None and self.state.waiting_for != step.why:
-            await self.book.append([self.book.teller.waiting(step.why, until=None, turn=self.state.turn)])
+            await self.journal.append([self.journal.event_factory.wait_started(step.why, until=None, turn=self.state.turn)])
             return
-        self._stirred.clear()
-        left = None if step.until is None else min(MAX_WAIT_SECONDS, max(0.0, (step.until - self.book.moment()).total_seconds()))
+        self._wake_event.clear()
+        left = None if step.until is None else min(MAX_WAIT_SECONDS, max(0.0, (step.until - self.journal.current_time()).total_seconds()))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stirred.wait(), left)
+            await asyncio.wait_for(self._wake_event.wait(), left)
 
-    async def _ask_for_summary(self, step: RequestCompaction) -> None:
+    async def _request_compaction(self, step: RequestCompaction) -> None:
         state, plan = self.state, self._plan
-        age = age_minutes(state.session_at or self.book.moment(), self.book.moment())
+        age = age_minutes(state.session_at or self.journal.current_time(), self.journal.current_time())
         window = plan.compaction.context_window
-        await self.book.append([self.book.teller.compact_requested(state, step.trigger, age_minutes=age, window=window)])
+        await self.journal.append([self.journal.event_factory.compact_requested(state, step.trigger, age_minutes=age, window=window)])
 
     # --- a turn
 
-    async def _attempt(self, turn: int) -> None:
-        book, steered = self.book, self.book.steered
-        begun, began, limits = cache(partial(self._begun, turn)), book.moment(), self._limits()
+    async def _run_turn(self, turn: int) -> None:
+        book, steered = self.journal, self.journal.control_count
+        begun, began, limits = cache(partial(self._prepare_turn, turn)), book.current_time(), self._budget_limits()
         try:
-            if not await book.append(begun, unless=lambda: book.steered != steered):
+            if not await book.append(begun, unless=lambda: book.control_count != steered):
                 return  # see what comes next now
-            order = await self._order()
-            order = msgspec.structs.replace(order, gate=self._permits.gate(order))
-            session = order.session or (order.new_session if self._crew.chooses_session else None)
-            self._turn = TurnRunner(book, self._crew, order, session=session)
+            order = await self._build_order()
+            order = msgspec.structs.replace(order, gate=self._permissions.create_gate(order))
+            session = order.session or (order.new_session if self._resources.can_choose_session else None)
+            self._turn = TurnRunner(book, self._resources, order, session=session)
             ended = await self._turn.run()
         except asyncio.CancelledError:
-            await self._break_off(began)
+            await self._record_cancelled_turn(began)
             raise
         finally:
             self._turn = None
-        await self._end_attempt(self._unless_raised(ended, limits), began)
+        await self._record_turn_end(self._forgive_raised_budget(ended, limits), began)
 
-    async def _break_off(self, began: datetime) -> None:
+    async def _record_cancelled_turn(self, began: datetime) -> None:
         """Tell that the turn was cut short, if the log lets us: nobody wants to wait for it now."""
-        self.book.is_patient = False
+        self.journal.should_retry = False
         if self.state.attempt is not None and self.state.attempt.ending is None:
-            await self._end_attempt(Ended(how="stopped") if self._turn is None else self._turn.cut_short(), began)
-            await self._judge()
+            await self._record_turn_end(Ended(how="stopped") if self._turn is None else self._turn.partial_result(), began)
+            await self._settle_turn()
 
-    def _limits(self) -> list[GoalLimits]:
-        return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.book.above)]
+    def _budget_limits(self) -> list[GoalLimits]:
+        return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.journal.parents)]
 
-    def _unless_raised(self, ended: Ended, limits: list[GoalLimits]) -> Ended:
+    def _forgive_raised_budget(self, ended: Ended, limits: list[GoalLimits]) -> Ended:
         """How it ended; one that came to the end of a budget that was raised meanwhile was only stopped."""
-        goals = [self.state, *self.book.above]
-        if ended.how != "over_budget" or limits == self._limits() or find_exceeded_axis(goals, ended.tokens, ended.usd, self.book.moment()):
+        goals = [self.state, *self.journal.parents]
+        if (
+            ended.how != "over_budget"
+            or limits == self._budget_limits()
+            or find_exceeded_axis(goals, ended.tokens, ended.usd, self.journal.current_time())
+        ):
             return ended
         return msgspec.structs.replace(ended, how="stopped", error="stopped at a budget that was raised meanwhile")
 
-    def _begun(self, turn: int) -> list[Event]:
+    def _prepare_turn(self, turn: int) -> list[Event]:
         """The workspace is as it is to be, and was saved; blocks."""
-        teller, workspace = self.book.teller, self._crew.workspace
+        teller, workspace = self.journal.event_factory, self._resources.workspace
         if self.state.roll_back_to is not None:
             workspace.roll_back(self.state.roll_back_to)
         saved = workspace.checkpoint(turn)
-        return [teller.checkpointed(turn, saved.sha, workspace.path), teller.attempt_started(self.state, turn)]
+        return [teller.workspace_checkpointed(turn, saved.sha, workspace.path), teller.attempt_started(self.state, turn)]
 
-    async def _order(self) -> Order:
+    async def _build_order(self) -> Order:
         """What the agent is told, and within which bounds."""
-        state, plan, crew = self.state, self._plan, self._crew
+        state, plan, crew = self.state, self._plan, self._resources
         attempt = state.attempt
         assert attempt is not None
         session = state.session if crew.harness.has_sessions else None
         is_fresh = session is None
-        memory = await asyncio.to_thread(crew.memory_text, state.description) if is_fresh else ""
-        diff = await asyncio.to_thread(crew.work_so_far, state) if is_fresh and state.turns else ""
+        memory = await asyncio.to_thread(crew.render_memory, state.description) if is_fresh else ""
+        diff = await asyncio.to_thread(crew.diff_since_start, state) if is_fresh and state.turns else ""
         prompt = build_goal_prompt(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
         new_session = str(UUID(self._new_id()))
-        self.book.tell_later([self.book.teller.owned(prompt.event(id=self._new_id(), cause=attempt.id))])
-        if is_fresh and crew.chooses_session:
-            self.book.tell_later(
-                [self.book.teller.session_bound(new_session, harness=crew.harness.name, model=plan.model, workspace=crew.workspace.path)]
+        self.journal.enqueue_events([self.journal.event_factory.assign_to_goal(prompt.make_event(id=self._new_id(), cause=attempt.id))])
+        if is_fresh and crew.can_choose_session:
+            self.journal.enqueue_events(
+                [
+                    self.journal.event_factory.session_bound(
+                        new_session, harness=crew.harness.name, model=plan.model, workspace=crew.workspace.path
+                    )
+                ]
             )
-        rest = remaining_budget([state, *self.book.above], self.book.moment())
+        rest = remaining_budget([state, *self.journal.parents], self.journal.current_time())
         return Order(
             goal=state.id,
             agent=plan.agent,
@@ -337,22 +347,22 @@ class Driver:
             idle=_idle_timeout(plan),
         )
 
-    async def _end_attempt(self, ended: Ended, began: datetime) -> None:
-        book, attempt = self.book, self.state.attempt
+    async def _record_turn_end(self, ended: Ended, began: datetime) -> None:
+        book, attempt = self.journal, self.state.attempt
         assert attempt is not None
-        complaint, until = self._complaint(ended)
-        seconds = (book.moment() - began).total_seconds()
-        told = book.teller.attempt_ended(attempt.turn, ended, complaint=complaint, until=until, seconds=seconds, cause=attempt.id)
+        complaint, until = self._classify_failure(ended)
+        seconds = (book.current_time() - began).total_seconds()
+        told = book.event_factory.attempt_ended(attempt.turn, ended, complaint=complaint, until=until, seconds=seconds, cause=attempt.id)
         await book.append([told])
 
-    def _complaint(self, ended: Ended) -> tuple[str | None, datetime | None]:
+    def _classify_failure(self, ended: Ended) -> tuple[str | None, datetime | None]:
         """What was wrong, in a word, and when to go on."""
-        now = self.book.moment()
+        now = self.journal.current_time()
         if ended.how == "finished":
             return None, None
         if ended.how == "asleep":
             return None, now + min(max(0, ended.sleep_ms or 0) / 1000, MAX_SLEEP.total_seconds()) * timedelta(seconds=1)
-        axis = ended.extras.get("axis") or find_exceeded_axis([self.state, *self.book.above], ended.tokens, ended.usd, now)
+        axis = ended.extras.get("axis") or find_exceeded_axis([self.state, *self.journal.parents], ended.tokens, ended.usd, now)
         if ended.how == "over_budget":
             return str(axis or "tokens"), None
         if ended.how == "timed_out" and axis == "wall_time":
@@ -362,36 +372,40 @@ class Driver:
 
     # --- its end
 
-    async def _judge(self) -> None:
+    async def _settle_turn(self) -> None:
         """Settle the turn whose agent's part is over."""
         assert self.state.attempt is not None
         ending = self.state.attempt.ending
         assert ending is not None
         found = TurnFindings()
         if not self.state.attempt.is_summary and (ending.how != "stopped" or ending.complaint == turn_result.CRASHED):
-            tree, diff, sha = await asyncio.to_thread(self._left_behind)  # before the checks, which leave traces of their own
-            is_due = turn_result.needs_check(self.state, diff, self.book.moment(), above=self.book.above)
+            tree, diff, sha = await asyncio.to_thread(self._inspect_workspace)  # before the checks, which leave traces of their own
+            is_due = turn_result.needs_check(self.state, diff, self.journal.current_time(), above=self.journal.parents)
             checked = await self._check_criteria(ending) if is_due else None
             verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
             verdict = verdict and truncate_verdict(verdict)
             found = TurnFindings(
                 verdict=verdict, mark=_turn_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back)
             )
-        await self.book.append(lambda: self._settled(found))
+        await self.journal.append(lambda: self._turn_result_events(found))
 
-    def _settled(self, found: TurnFindings) -> list[Event]:
-        return turn_result.settle_turn(self.book.teller, self.state, found, self.book.moment(), above=self.book.above)
+    def _turn_result_events(self, found: TurnFindings) -> list[Event]:
+        return turn_result.settle_turn(
+            self.journal.event_factory, self.state, found, self.journal.current_time(), above=self.journal.parents
+        )
 
-    def _left_behind(self) -> tuple[str, str, str]:
+    def _inspect_workspace(self) -> tuple[str, str, str]:
         """The workspace after the turn, what changed in it, and since when; blocks."""
-        workspace, sha = self._crew.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
+        workspace, sha = self._resources.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
         return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
 
     async def _check_criteria(self, ending: AttemptEnd) -> AcceptanceResult:
         goal = self.state.goal
         assert goal is not None
-        judge = None if self._crew.judge is None else RecordedModel(self.book, self._crew.judge, purpose="judge")
-        return await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
+        judge = None if self._resources.judge is None else RecordedModel(self.journal, self._resources.judge, purpose="judge")
+        return await self._resources.verifiers.check(
+            goal, self._resources.workspace, judge=judge, cancel=self._cancel_requested, words=ending.words
+        )
 
     @property
     def _plan(self) -> Plan:
@@ -416,7 +430,7 @@ async def _acquire_lease(hold: LeaseHolder, goal: str) -> AsyncIterator[Lease]:
 async def _raise_when_lost(hold: LeaseHolder) -> None:
     """Raise, once the goal may be driven by another."""
     await hold.lost.wait()
-    raise hold.loss()
+    raise hold.make_loss_error()
 
 
 def _idle_timeout(plan: Plan) -> float:

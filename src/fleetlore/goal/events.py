@@ -29,7 +29,7 @@ class GoalEvents:
     def __init__(self, goal: str, *, agent: str, scopes: dict[str, Any], now: clock.Clock, new_id: Callable[[], str]) -> None:
         self.goal, self.agent, self.scopes, self._now, self._new_id = goal, agent, scopes, now, new_id
 
-    def event(self, kind: str, data: Any, *, text: str | None = None, cause: str | None = None, actor: str = ACTOR) -> Event:
+    def make_event(self, kind: str, data: Any, *, text: str | None = None, cause: str | None = None, actor: str = ACTOR) -> Event:
         """An event of this goal; `data` is a dictionary or a struct."""
         return Event(
             id=self._new_id(),
@@ -44,7 +44,7 @@ class GoalEvents:
             **self.scopes,
         )
 
-    def owned(self, event: Event) -> Event:
+    def assign_to_goal(self, event: Event) -> Event:
         """An event that the agent's program tells of, on this goal."""
         known = {"agent": self.agent, **self.scopes}
         fields = {name: value for name, value in known.items() if getattr(event, name) is None}
@@ -54,23 +54,23 @@ class GoalEvents:
 
     def goal_started(self, goal: types.Goal) -> Event:
         """A goal is taken up."""
-        return self.event("driver.goal_started", {"goal": goal}, text=first_paragraph(goal.description))
+        return self.make_event("driver.goal_started", {"goal": goal}, text=first_paragraph(goal.description))
 
     def lease_taken(self, holder: str, epoch: int) -> Event:
         """Somebody drives it from now on."""
-        return self.event("work.lease_taken", {"lease": f"goal:{self.goal}", "epoch": epoch}, text=holder)
+        return self.make_event("work.lease_taken", {"lease": f"goal:{self.goal}", "epoch": epoch}, text=holder)
 
-    def finish(self, goal: GoalState, outcome: types.AttemptOutcome, words: str | None) -> list[Event]:
+    def goal_finished(self, goal: GoalState, outcome: types.AttemptOutcome, words: str | None) -> list[Event]:
         """The end, and why."""
         now = self._now()
         reason = outcome_reason(outcome)
         events = []
         match outcome:
             case types.Escalate():
-                events.append(self.event("driver.escalate", {"goal_id": self.goal, "reason": outcome.reason}, text=outcome.reason))
+                events.append(self.make_event("driver.escalate", {"goal_id": self.goal, "reason": outcome.reason}, text=outcome.reason))
             case types.BudgetSpent():
                 data = {"goal_id": self.goal, "axis": outcome.axis, "usage": goal_usage(goal, now)}
-                events.append(self.event("driver.budget_exhausted", data, text=f"the budget of {reason} is spent"))
+                events.append(self.make_event("driver.budget_exhausted", data, text=f"the budget of {reason} is spent"))
         ended = types.GoalOutcome(
             goal_id=self.goal,
             outcome=outcome,
@@ -82,28 +82,28 @@ class GoalEvents:
         )
         cost = {f"{EXTRA_PREFIX}usd": round(goal.spent.usd, 6)} if goal.spent.usd else {}
         text = events[0].text if events else reason or words
-        return [*events, self.event("driver.goal_completed", {"outcome": ended} | cost, text=text)]
+        return [*events, self.make_event("driver.goal_completed", {"outcome": ended} | cost, text=text)]
 
     # --- a turn
 
-    def checkpointed(self, turn: int, sha: str, workspace: str, *, verifiers: str | None = None) -> Event:
+    def workspace_checkpointed(self, turn: int, sha: str, workspace: str, *, verifiers: str | None = None) -> Event:
         """The workspace was saved; before the first turn, what the criteria are checked with, too."""
         digest = {} if verifiers is None else {"verifiers": verifiers}
-        return self.event("goal.checkpointed", {"turn": turn, "sha": sha, "workspace": workspace} | digest)
+        return self.make_event("goal.checkpointed", {"turn": turn, "sha": sha, "workspace": workspace} | digest)
 
     def attempt_started(self, goal: GoalState, turn: int) -> Event:
         """A turn begins."""
-        return self.event("driver.attempt_started", {"goal_id": self.goal, "turn_index": turn, "usage": goal_usage(goal, self._now())})
+        return self.make_event("driver.attempt_started", {"goal_id": self.goal, "turn_index": turn, "usage": goal_usage(goal, self._now())})
 
     def session_bound(self, session: str, *, harness: str, model: str | None, workspace: str) -> Event:
         """The session in which it works."""
         told = {"session": session, "harness": harness, "model": model, "workspace": workspace}
-        return self.event("goal.session_bound", {name: value for name, value in told.items() if value is not None})
+        return self.make_event("goal.session_bound", {name: value for name, value in told.items() if value is not None})
 
     def process_started(self, process: Process, mark: str) -> Event:
         """A process that may have to be ended by somebody else."""
         data = {"command": process.command, "pid": process.pid, "group": process.group, "born": process.born, "call_id": mark}
-        return self.event("process.started", data, cause=mark)
+        return self.make_event("process.started", data, cause=mark)
 
     def attempt_ended(self, turn: int, ended: Ended, *, complaint: str | None, until: datetime | None, seconds: float, cause: str) -> Event:
         """The agent's part is over."""
@@ -118,13 +118,13 @@ class GoalEvents:
         }
         data: dict[str, Any] = {"turn": turn, "how": ended.how, "tokens": ended.tokens, "seconds": round(seconds, 3)}
         data |= {name: value for name, value in told.items() if value is not None}
-        return self.event("goal.attempt_ended", data, text=ended.error or None, cause=cause)
+        return self.make_event("goal.attempt_ended", data, text=ended.error or None, cause=cause)
 
-    def acceptance(self, verdict: types.Verdict, *, cause: str | None) -> Event:
+    def acceptance_checked(self, verdict: types.Verdict, *, cause: str | None) -> Event:
         """What checking the criteria came to."""
         first = verdict.failures[0].message if verdict.failures else "called off"
         text = "all criteria are met" if verdict.met else f"{len(verdict.failures)} not met: {first}"
-        return self.event("driver.acceptance", {"goal_id": self.goal, "verdict": verdict}, text=text, cause=cause)
+        return self.make_event("driver.acceptance", {"goal_id": self.goal, "verdict": verdict}, text=text, cause=cause)
 
     def attempt_completed(
         self,
@@ -153,28 +153,28 @@ class GoalEvents:
             final_text=words or None,
             harness_extras=told,
         )
-        return self.event("driver.attempt_completed", {"result": result}, text=words or outcome_reason(outcome), cause=cause)
+        return self.make_event("driver.attempt_completed", {"result": result}, text=words or outcome_reason(outcome), cause=cause)
 
-    def progress(self, goal: GoalState, words: str, *, turn: int) -> Event:
+    def progress_made(self, goal: GoalState, words: str, *, turn: int) -> Event:
         """How far it has come."""
         usage = goal_usage(goal, self._now())
         data = {"goal_id": self.goal, "turn_index": turn, "usage": msgspec.structs.replace(usage, turns=turn), "last_text": words or None}
-        return self.event("driver.progress", data, text=words)
+        return self.make_event("driver.progress", data, text=words)
 
-    def replay(self, goal: GoalState, decision: types.Replay, message: str) -> Event:
+    def replay_decided(self, goal: GoalState, decision: types.Replay, message: str) -> Event:
         """How to go on after something went wrong."""
         data = {"goal_id": self.goal, "turn_index": goal.turn, "decision": decision, "error_message": message}
-        return self.event("driver.replay_decision", data, text=message)
+        return self.make_event("driver.replay_decision", data, text=message)
 
-    def waiting(self, why: str, *, until: datetime | None, turn: int, attempt: int | None = None) -> Event:
+    def wait_started(self, why: str, *, until: datetime | None, turn: int, attempt: int | None = None) -> Event:
         """It has to wait."""
         told = {"why": why, "until": None if until is None else format_timestamp(until), "turn": turn, "attempt": attempt}
-        return self.event("goal.waiting", {name: value for name, value in told.items() if value is not None}, text=why)
+        return self.make_event("goal.waiting", {name: value for name, value in told.items() if value is not None}, text=why)
 
-    def spent_below(self, above: Sequence[str], *, turns: int, tokens: int, usd: float) -> list[Event]:
+    def spent_by_child(self, above: Sequence[str], *, turns: int, tokens: int, usd: float) -> list[Event]:
         """What goals above have to count, too."""
         data = {"below": self.goal, "turns": turns, "tokens": tokens, "usd": usd}
-        return [msgspec.structs.replace(self.event("goal.spent", dict(data)), goal=each) for each in above]
+        return [msgspec.structs.replace(self.make_event("goal.spent", dict(data)), goal=each) for each in above]
 
     # --- context and memory
 
@@ -191,28 +191,28 @@ class GoalEvents:
             "age_minutes": age_minutes,
             "trigger": trigger,
         }
-        return self.event("driver.compact_requested", data, text=focus)
+        return self.make_event("driver.compact_requested", data, text=focus)
 
-    def compacted(self, goal: GoalState, *, after: int, stored: bool) -> list[Event]:
+    def compact_completed(self, goal: GoalState, *, after: int, stored: bool) -> list[Event]:
         """The summary has come, or has not."""
         data = {"goal_id": self.goal, "turn_index": goal.turn, "after_tokens": after}
         before = {"before_tokens": goal.compacting.before}
-        events = [self.event("driver.compact_completed", data)]
-        return [*events, self.event("driver.compact_summary_stored", data | before)] if stored else events
+        events = [self.make_event("driver.compact_completed", data)]
+        return [*events, self.make_event("driver.compact_summary_stored", data | before)] if stored else events
 
-    def memories(self, turn: int, *, saved: int, duration_ms: int) -> Event:
+    def memories_extracted(self, turn: int, *, saved: int, duration_ms: int) -> Event:
         """What was worth keeping was written down."""
         data = {"goal_id": self.goal, "turn_index": turn, "memories_saved": saved, "duration_ms": duration_ms}
-        return self.event("driver.extract_memories_completed", data)
+        return self.make_event("driver.extract_memories_completed", data)
 
-    def no_memories(self, reason: types.SkipReason, *, failed: bool = False, why: str | None = None) -> Event:
+    def extraction_skipped(self, reason: types.SkipReason, *, failed: bool = False, why: str | None = None) -> Event:
         """Nothing was written down; `failed`: though it was tried."""
         data: dict[str, Any] = {"goal_id": self.goal, "reason": reason}
-        return self.event("driver.extract_memories_skipped", data | ({f"{EXTRA_PREFIX}failed": True} if failed else {}), text=why)
+        return self.make_event("driver.extract_memories_skipped", data | ({f"{EXTRA_PREFIX}failed": True} if failed else {}), text=why)
 
-    def dreamt(self, outcome: types.DreamOutcome, *, why: str = "") -> Event:
+    def dream_ended(self, outcome: types.DreamOutcome, *, why: str = "") -> Event:
         """Memories were put in order, or it was seen why not."""
-        return self.event("driver.auto_dream_outcome", {"goal_id": self.goal, "outcome_kind": outcome}, text=why)
+        return self.make_event("driver.auto_dream_outcome", {"goal_id": self.goal, "outcome_kind": outcome}, text=why)
 
 
 def outcome_reason(outcome: types.AttemptOutcome) -> str:

@@ -51,21 +51,21 @@ class GoalDocument(ParsedYaml):
         except InvalidScenario as error:
             raise InvalidGoal(error.problems) from error
 
-    def at(self, path: KeyPath, problem: str) -> str:
+    def locate_error(self, path: KeyPath, problem: str) -> str:
         """A problem with its place."""
-        return f"{self.source}: {problem}" if self._is_toml else super().at(path, problem)
+        return f"{self.source}: {problem}" if self._is_toml else super().locate_error(path, problem)
 
-    def stop_if_wrong(self) -> None:
+    def raise_if_invalid(self) -> None:
         """`InvalidGoal` with everything that was found so far."""
-        if self.problems:
-            more = len(self.problems) - MAX_ERRORS
-            raise InvalidGoal([*self.problems[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
+        if self.errors:
+            more = len(self.errors) - MAX_ERRORS
+            raise InvalidGoal([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
 
-    def _read(self, text: str) -> Any:
+    def _parse_text(self, text: str) -> Any:
         if len(text.encode(errors="replace")) > MAX_GOAL_BYTES:
             raise InvalidGoal([f"{self.source}: over {MAX_GOAL_BYTES // 1024} KiB; let the goal name files that tell the rest"])
         if not self._is_toml:
-            return super()._read(text)
+            return super()._parse_text(text)
         try:
             return to_plain_values(tomllib.loads(text))
         except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -91,7 +91,7 @@ def check_goal(
     for index, pattern in enumerate(plan.get("protect", ())):
         _check_path_inside(sheet, ("protect", index), pattern)
     if len(acceptance) > MAX_CRITERIA:
-        sheet.complain(
+        sheet.add_error(
             ("acceptance",), f"{len(acceptance)} criteria; at most {MAX_CRITERIA} are taken: let one command check several things"
         )
 
@@ -99,11 +99,11 @@ def check_goal(
 def _check_description(sheet: GoalDocument, head: Mapping[str, Any], needs: Sequence[str]) -> None:
     description = head.get("description")
     if "description" in needs:
-        sheet.complain((), 'description is missing: say what is to be reached, as in description = "Make the tests pass"')
+        sheet.add_error((), 'description is missing: say what is to be reached, as in description = "Make the tests pass"')
     elif description is not None and not description.strip():
-        sheet.complain(("description",), "is empty; say what is to be reached")
+        sheet.add_error(("description",), "is empty; say what is to be reached")
     elif description is not None and len(description.encode()) > MAX_DESCRIPTION_BYTES:
-        sheet.complain(
+        sheet.add_error(
             ("description",), f"is over {MAX_DESCRIPTION_BYTES // 1024} KiB; let it name a file in the workspace that tells the rest"
         )
 
@@ -114,21 +114,21 @@ def _check_harness_options(sheet: GoalDocument, plan: Mapping[str, Any]) -> None
     if harness is not None:
         _check_harness(sheet, harness)
     if harness == "command" and not command:
-        sheet.complain(("command",), "is missing: which program takes the turns? Write it as a list, as in ['my-agent', '--quiet']")
+        sheet.add_error(("command",), "is missing: which program takes the turns? Write it as a list, as in ['my-agent', '--quiet']")
     if harness == "mind" and not mind:
-        sheet.complain(("mind",), "is missing: who takes the turns? Write an address, as in mind = 'openai:gpt-5-mini'")
+        sheet.add_error(("mind",), "is missing: who takes the turns? Write an address, as in mind = 'openai:gpt-5-mini'")
     if harness == "mind" and command:
-        sheet.complain(("command",), "is for programs, and the harness is a mind; leave one of them out")
+        sheet.add_error(("command",), "is for programs, and the harness is a mind; leave one of them out")
     if command is not None and (not command or not command[0].strip()):
-        sheet.complain(("command",), "names no program")
+        sheet.add_error(("command",), "names no program")
 
 
 def _check_harness(sheet: GoalDocument, name: str) -> None:
     try:
-        if name not in harnesses.BUILTIN_HARNESSES and harnesses.HARNESSES.find(name) is None:
-            sheet.complain(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
+        if name not in harnesses.BUILTIN_HARNESSES and harnesses.HARNESSES.find_by_name(name) is None:
+            sheet.add_error(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
     except BrokenExtension as error:
-        sheet.complain(("harness",), str(error))
+        sheet.add_error(("harness",), str(error))
 
 
 def _check_models(sheet: GoalDocument, plan: Mapping[str, Any], acceptance: Sequence[types.Criterion]) -> None:
@@ -139,28 +139,28 @@ def _check_models(sheet: GoalDocument, plan: Mapping[str, Any], acceptance: Sequ
         if address is not None:
             _check_model_address(sheet, path, address)
     if any(isinstance(each, types.LlmJudge) for each in acceptance) and not (plan.get("judge") or plan.get("mind")):
-        sheet.complain(
+        sheet.add_error(
             ("judge",), "is missing: a criterion is to be judged by a model; write its address, as in judge = 'openai:gpt-5-mini'"
         )
     if memory is not None and memory.enabled and not (memory.mind or plan.get("mind")):
-        sheet.complain(("memory", "mind"), "is missing: who says what is worth keeping? Write an address, or enabled = false")
+        sheet.add_error(("memory", "mind"), "is missing: who says what is worth keeping? Write an address, or enabled = false")
 
 
 def _check_model_address(sheet: GoalDocument, path: KeyPath, address: str) -> None:
     try:
         minds.parse_address(address)
     except Invalid as error:
-        sheet.complain(path, str(error))
+        sheet.add_error(path, str(error))
 
 
 def _check_names(sheet: GoalDocument, plan: Mapping[str, Any]) -> None:
     for name in ("agent", "task", "mission"):
         value = plan.get(name)
         if value is not None and not is_name(value):
-            sheet.complain((name,), "1 to 200 bytes without control characters are needed")
+            sheet.add_error((name,), "1 to 200 bytes without control characters are needed")
     parent = plan.get("parent")
     if parent is not None and find_uuid(parent) is None:
-        sheet.complain(("parent",), "is no UUID; write the whole id of the goal above, as `lore goal list --json` shows it")
+        sheet.add_error(("parent",), "is no UUID; write the whole id of the goal above, as `lore goal list --json` shows it")
 
 
 def _check_tool_rules(sheet: GoalDocument, plan: Mapping[str, Any]) -> None:
@@ -170,7 +170,7 @@ def _check_tool_rules(sheet: GoalDocument, plan: Mapping[str, Any]) -> None:
             try:
                 rules.parse_rule(pattern)
             except Invalid as error:
-                sheet.complain(("permissions", name, index), str(error))
+                sheet.add_error(("permissions", name, index), str(error))
 
 
 def check_criterion(sheet: GoalDocument, path: KeyPath, told: Mapping[str, Any]) -> None:
@@ -182,35 +182,35 @@ def check_criterion(sheet: GoalDocument, path: KeyPath, told: Mapping[str, Any])
         _check_path_inside(sheet, (*path, "path"), told["path"])
     for name in ("command", "criterion_text", "name"):
         if name in told and not str(told[name]).strip():
-            sheet.complain((*path, name), "is empty")
+            sheet.add_error((*path, name), "is empty")
     if "name" in told:
         _check_verifier(sheet, path, told["name"], told.get("args"))
 
 
 def _check_verifier(sheet: GoalDocument, path: KeyPath, name: str, args: Any) -> None:
     if name.strip() and name not in verifiers.BUILTIN_VERIFIERS and name not in verifiers.known_verifiers():
-        sheet.complain((*path, "name"), invalid_choice_message(name, verifiers.known_verifiers()))
+        sheet.add_error((*path, "name"), invalid_choice_message(name, verifiers.known_verifiers()))
     if name == "no_paths_touched":
         try:
             verifiers.parse_prefixes(args)
         except Invalid as error:
-            sheet.complain((*path, "args"), str(error))
+            sheet.add_error((*path, "args"), str(error))
 
 
 def _check_pattern(sheet: GoalDocument, path: KeyPath, pattern: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        sheet.complain(path, f"is no regular expression: {error}")
+        sheet.add_error(path, f"is no regular expression: {error}")
         return
     if not pattern:
-        sheet.complain(path, _NEVER_MET)
+        sheet.add_error(path, _NEVER_MET)
 
 
 def _check_path_inside(sheet: GoalDocument, path: KeyPath, place: str) -> None:
     parts = place.replace("\\", "/").split("/")
     if not place.strip() or place.startswith(("/", "~")) or ".." in parts:
-        sheet.complain(path, f"{place!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
+        sheet.add_error(path, f"{place!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
 
 
 # --- secrets
@@ -218,9 +218,9 @@ def _check_path_inside(sheet: GoalDocument, path: KeyPath, place: str) -> None:
 
 def check_secrets(sheet: GoalDocument, redactor: Redactor) -> None:
     """Refuse what a log would not keep: a goal that is taken up again would lack it."""
-    cleaned, found = redactor.clean(sheet.root)
+    cleaned, found = redactor.redact_value(sheet.root)
     for path in _changed_paths(sheet.root, cleaned) if found else ():
-        sheet.complain(
+        sheet.add_error(
             path, "holds what looks like a secret, and a goal is kept in the log; put it into the environment, and name the variable"
         )
 
@@ -334,18 +334,18 @@ def parse_goal(
     """
     sheet = GoalDocument(source, text, is_toml=source.endswith(".toml"))
     if not isinstance(sheet.root, dict):
-        sheet.complain((), 'a goal is a table; begin with description = "…", or description: … in YAML')
-    sheet.stop_if_wrong()
+        sheet.add_error((), 'a goal is a table; begin with description = "…", or description: … in YAML')
+    sheet.raise_if_invalid()
     sheet.root = {key: value for key, value in sheet.root.items() if key not in apart} | dict(given or {})
     check_secrets(sheet, redactor or Redactor())
     for key in sheet.root:
         if key not in TOP_LEVEL_KEYS:
-            sheet.complain((key,), _explain_unknown_key(key))
+            sheet.add_error((key,), _explain_unknown_key(key))
     head, budget, plan = _convert_header(sheet), _convert_table(sheet, "budget", Budget, ("max_wall_time",)), _convert_plan(sheet, name)
     acceptance = _convert_acceptance(sheet)
     check_goal(sheet, head, plan, acceptance, needs=missing_fields(GoalHeader, sheet.root))
     workspace = _resolve_workspace(sheet, head.get("workspace"), folder)
-    sheet.stop_if_wrong()
+    sheet.raise_if_invalid()
     whole = Budget(**budget)
     return types.Goal(
         id=str(head.get("id") or new_id()).lower(),
@@ -393,7 +393,7 @@ def _split_command(sheet: GoalDocument, command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        sheet.complain(("command",), f"cannot be cut into words ({error}); write a list, as in ['agent', '--fast']")
+        sheet.add_error(("command",), f"cannot be cut into words ({error}); write a list, as in ['agent', '--fast']")
         return []
 
 
@@ -405,7 +405,7 @@ def slugify_name(name: str) -> str:
 def _convert_acceptance(sheet: GoalDocument) -> tuple[types.Criterion, ...]:
     told = sheet.root.get("acceptance", [])
     if not isinstance(told, list):
-        sheet.complain(("acceptance",), "a list is needed: write [[acceptance]] before each criterion (in YAML, a dash)")
+        sheet.add_error(("acceptance",), "a list is needed: write [[acceptance]] before each criterion (in YAML, a dash)")
         return ()
     found = (_convert_criterion(sheet, ("acceptance", index), each) for index, each in enumerate(told))
     return tuple(criterion for criterion in found if criterion is not None)
@@ -413,7 +413,7 @@ def _convert_acceptance(sheet: GoalDocument) -> tuple[types.Criterion, ...]:
 
 def _convert_criterion(sheet: GoalDocument, path: KeyPath, told: Any) -> types.Criterion | None:
     if not isinstance(told, dict):
-        sheet.complain(path, 'a table is needed, as in [[acceptance]] with command = "make test"')
+        sheet.add_error(path, 'a table is needed, as in [[acceptance]] with command = "make test"')
         return None
     kind = told.get("kind") or next((kind for key, kind in _KIND_BY_KEY.items() if key in told), None)
     shape = _CRITERION_TYPES.get(kind) if isinstance(kind, str) else None
@@ -423,22 +423,22 @@ def _convert_criterion(sheet: GoalDocument, path: KeyPath, told: Any) -> types.C
             if kind
             else "says not what is checked; give a command, or a path and a regex"
         )
-        sheet.complain((*path, "kind") if kind else path, said)
+        sheet.add_error((*path, "kind") if kind else path, said)
         return None
     given: dict[str, Any] = {"args": {}} if kind == "custom" else {}
     given |= {key: value for key, value in told.items() if key != "kind"}
-    before = len(sheet.problems)
+    before = len(sheet.errors)
     fitting = convert_fields(sheet, path, given, shape)
     for name in missing_fields(shape, given):
-        sheet.complain(path, f"{name} is missing; a criterion of kind {kind} needs it")
+        sheet.add_error(path, f"{name} is missing; a criterion of kind {kind} needs it")
     check_criterion(sheet, path, fitting)
-    return shape(**fitting) if len(sheet.problems) == before else None  # type: ignore[return-value]  # one of the four
+    return shape(**fitting) if len(sheet.errors) == before else None  # type: ignore[return-value]  # one of the four
 
 
 def _resolve_workspace(sheet: GoalDocument, told: str | None, folder: str) -> str:
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(told or "")))
     if not os.path.isdir(path):
-        sheet.complain(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")
+        sheet.add_error(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")
     return path
 
 

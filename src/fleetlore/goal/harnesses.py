@@ -31,12 +31,12 @@ HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses"
 
 def known_harnesses() -> tuple[str, ...]:
     """Every harness that a goal can name."""
-    return (*BUILTIN_HARNESSES, *HARNESSES.names())
+    return (*BUILTIN_HARNESSES, *HARNESSES.list_names())
 
 
 def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
     """The harness of an installed package; `Invalid` where there is none of that name."""
-    found = HARNESSES.find(plan.harness)
+    found = HARNESSES.find_by_name(plan.harness)
     if found is None:
         raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
     try:
@@ -61,5 +61,5 @@ class GuardedHarness:
 
 
 def _describe_error(error: Exception) -> str:
-    told: str = Redactor().clean(f"{type(error).__name__}: {error}"[:1000])[0]
+    told: str = Redactor().redact_value(f"{type(error).__name__}: {error}"[:1000])[0]
     return told

@@ -48,19 +48,19 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     turn: int
     purpose: str
 
-    def called(self, ask: ModelRequest) -> Event:
+    def called_event(self, ask: ModelRequest) -> Event:
         """Before it is asked."""
         whole = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole)}
         return self._event("model.called", self.id, None, sizes | {"prompt_sha256": sha256(whole.encode(errors="replace")).hexdigest()})
 
-    def replied(self, reply: ModelReply, id: str) -> Event:
+    def replied_event(self, reply: ModelReply, id: str) -> Event:
         """What it took; not what was said."""
         return self._event("model.replied", id, self.id, usage.reply_event_data(reply))
 
-    def failed(self, error: BaseException, new_id: Callable[[], str]) -> list[Event]:
+    def failed_events(self, error: BaseException, new_id: Callable[[], str]) -> list[Event]:
         """What did not come; and what it took all the same, where something did."""
-        paid = [self.replied(error.reply, new_id())] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
+        paid = [self.replied_event(error.reply, new_id())] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
         told = {"error": str(error) if isinstance(error, MindError) else "cancelled", **usage.failure_event_data(error)}
         return [*paid, self._event("model.failed", new_id(), paid[0].id if paid else self.id, told)]
 
@@ -80,15 +80,15 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     turn: int
     cwd: str
 
-    def called(self, cause: str | None) -> Event:
+    def called_event(self, cause: str | None) -> Event:
         """Before it is used."""
-        return self._event("tool.called", self.id, cause, {"cwd": self.cwd, "deed": self._deed(None)})
+        return self._event("tool.called", self.id, cause, {"cwd": self.cwd, "deed": self._classify_action(None)})
 
-    def denied(self, id: str, reason: str) -> Event:
+    def denied_event(self, id: str, reason: str) -> Event:
         """It is not used."""
-        return self._event("tool.denied", id, self.id, {"reason": reason, "by": "permission", "deed": self._deed(None)})
+        return self._event("tool.denied", id, self.id, {"reason": reason, "by": "permission", "deed": self._classify_action(None)})
 
-    def ended(self, told: ToolResult, milliseconds: float, id: str) -> Event:
+    def result_event(self, told: ToolResult, milliseconds: float, id: str) -> Event:
         """What came of it."""
         deed = classify_tool_call(_TOOL_ALIASES.get(self.tool, self.tool), dict(self.input), told.text, failed=told.failed)
         said: dict[str, Any] = {"output": told.text, "exit_code": told.exit_code, "duration_ms": round(milliseconds)}
@@ -99,16 +99,16 @@ class ToolCall(Struct, frozen=True, kw_only=True):
             "tool.failed" if told.failed else "tool.returned", id, self.id, said | paths | {"deed": deed.name, "subject": deed.subject}
         )
 
-    def broken_off(self, id: str) -> Event:
+    def cancelled_event(self, id: str) -> Event:
         """It was cancelled; what it did until then is not known."""
-        return self._event("tool.failed", id, self.id, {"error": "cancelled", "interrupted": True, "deed": self._deed(None)})
+        return self._event("tool.failed", id, self.id, {"error": "cancelled", "interrupted": True, "deed": self._classify_action(None)})
 
-    def effect(self, told: ToolResult, id: str) -> Event:
+    def effect_event(self, told: ToolResult, id: str) -> Event:
         """What it changed outside the log."""
         result = None if told.exit_code is None else {"exit_code": told.exit_code}
         return self._event("goal.tool_effect", id, self.id, {"paths": list(told.paths) or None, "result": result}, with_input=False)
 
-    def _deed(self, output: str | None) -> str | None:
+    def _classify_action(self, output: str | None) -> str | None:
         return classify_tool_call(_TOOL_ALIASES.get(self.tool, self.tool), dict(self.input), output).name
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any], *, with_input: bool = True) -> Event:
@@ -160,7 +160,7 @@ class ModelTranscript:
         """Stands before each entry. Nobody who writes files for an agent to read knows it."""
 
     @classmethod
-    def begun(cls, folder: Path, session: str) -> ModelTranscript:
+    def create(cls, folder: Path, session: str) -> ModelTranscript:
         """A new one; what was there by that name is gone."""
         transcript = cls(_transcript_path(folder, session), session)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class ModelTranscript:
         return transcript
 
     @classmethod
-    def taken_up(cls, folder: Path, session: str) -> ModelTranscript:
+    def load(cls, folder: Path, session: str) -> ModelTranscript:
         """One that was begun before; `SessionLost` if it is not there."""
         path = _transcript_path(folder, session)
         try:
@@ -191,9 +191,9 @@ class ModelTranscript:
         with open(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW), "ab") as file:
             file.write(_encode_entry(entry))
 
-    def fit(self, room: int) -> None:
+    def truncate_to(self, room: int) -> None:
         """No more than so many tokens: what was said first stays, and what was said last; between them the oldest goes."""
-        sizes = [estimate_tokens(self._told(entry)) + 1 for entry in self.entries]
+        sizes = [estimate_tokens(self._render_entry(entry)) + 1 for entry in self.entries]
         size = sum(sizes)
         if size <= room:
             return
@@ -208,14 +208,14 @@ class ModelTranscript:
             self.entries = [replace(entry, text=truncate_middle(entry.text, each)) for entry in self.entries]
         self._write_all()
 
-    def told(self) -> str:
+    def render_prompt(self) -> str:
         """All of it, for a prompt; it ends where an answer is wanted."""
-        parts = [self._told(entry) for entry in self.entries]
+        parts = [self._render_entry(entry) for entry in self.entries]
         if self.left_out:
             parts.insert(1, f"[[{self.mark} note]]\n{self.left_out} earlier entries are left out here.")
         return "\n\n".join((*parts, f"[[{self.mark} you]]\n"))
 
-    def _told(self, entry: TranscriptEntry) -> str:
+    def _render_entry(self, entry: TranscriptEntry) -> str:
         head = {"task": f"task, turn {entry.turn}", "tool": f"what {entry.about} told"}.get(entry.who, entry.who)
         # Nothing that was read can look like the beginning of another entry.
         return f"[[{self.mark} {head}]]\n{entry.text.replace(f'[[{self.mark}', f'[ [{self.mark}')}"
@@ -242,7 +242,7 @@ def _transcript_path(folder: Path, session: str) -> Path:
 
 def _encode_entry(entry: TranscriptEntry) -> bytes:
     readable = entry.text.encode("utf-8", "replace").decode()
-    return msgspec.json.encode(replace(entry, text=Redactor().clean(readable)[0])) + b"\n"
+    return msgspec.json.encode(replace(entry, text=Redactor().redact_value(readable)[0])) + b"\n"
 
 
 # ---
@@ -321,23 +321,23 @@ class ModelHarness:
         most_steps: int = 100,
         environ: Mapping[str, str] = os.environ,
         keep: Sequence[str] = (),
-        priced: Callable[[ModelReply], ModelReply] = lambda reply: reply,
-        cost: EstimateCost = lambda input, output: None,
+        add_price: Callable[[ModelReply], ModelReply] = lambda reply: reply,
+        estimate_cost: EstimateCost = lambda input, output: None,
         new_id: Callable[[], str] = clock.uuid7,
         grace: float = 5.0,
     ) -> None:
-        """`window`: tokens that the mind can hold. `keep`: variables that its shell sees besides the usual. `priced`, `cost`: dollars, by a
-        table of prices, after a question and before it.
+        """`window`: the model's context size in tokens. `keep`: extra environment variables for its shell.
+        `add_price`, `estimate_cost`: dollars from the price table, after and before a request.
         """
-        self.name, self.mind, self.permit, self.environ, self.grace = name, mind, permit, environ, grace
-        self.window, self.max_tokens, self.most_steps, self.keep = window, max_tokens, most_steps, keep
-        self.priced, self.cost, self.new_id = priced, cost, new_id
+        self.name, self.model, self.permit, self.environ, self.grace = name, mind, permit, environ, grace
+        self.window, self.max_tokens, self.max_steps, self.keep = window, max_tokens, most_steps, keep
+        self.add_price, self.estimate_cost, self.new_id = add_price, estimate_cost, new_id
         self._folder = Path(folder)
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One turn: as many questions as it takes, within what may be spent."""
         try:
-            transcript = self._transcript(order)
+            transcript = self._open_transcript(order)
         except SessionLost as error:
             return Ended(how="failed", error=str(error), session=order.session)
         except OSError as error:
@@ -346,17 +346,17 @@ class ModelHarness:
         bound = order.timeout if order.rest.seconds is None else min(order.timeout, max(0.0, order.rest.seconds))
         try:
             async with asyncio.timeout(bound):
-                return await turn.taken(until=asyncio.get_running_loop().time() + bound)
+                return await turn.run_turn(until=asyncio.get_running_loop().time() + bound)
         except TimeoutError:
             why = f"the turn lasted longer than {bound:g} s"
             if bound >= order.timeout:
-                return turn.ended("timed_out", error=why)
-            return turn.ended("over_budget", error=why, axis="wall_time")
+                return turn.build_result("timed_out", error=why)
+            return turn.build_result("over_budget", error=why, axis="wall_time")
 
-    def _transcript(self, order: Order) -> ModelTranscript:
+    def _open_transcript(self, order: Order) -> ModelTranscript:
         if order.session is None:
-            return ModelTranscript.begun(self._folder, order.new_session)
-        return ModelTranscript.taken_up(self._folder, order.session)
+            return ModelTranscript.create(self._folder, order.new_session)
+        return ModelTranscript.load(self._folder, order.session)
 
 
 class _StopTurn(Exception):
@@ -376,43 +376,43 @@ class _ModelTurn:
         self._harness, self._order, self._watch, self._transcript = harness, order, watch, transcript
         self._session = order.session or order.new_session
         self._tokens, self._usd, self._context = 0, None if order.rest.usd is None else 0.0, 0
-        self._words, self._model, self._denials = "", harness.mind.name, 0
-        self._called_off: TurnOutcome | None = None
-        self._until = 0.0
-        self._last_reply: str | None = None
+        self._words, self._model, self._denials = "", harness.model.name, 0
+        self._cancelled_as: TurnOutcome | None = None
+        self._deadline = 0.0
+        self._last_reply_id: str | None = None
         listed = "\n".join(f"- {tool.name} {json.dumps(tool.schema['properties'])}: {tool.purpose}" for tool in TOOLS.values())
         self._system = _SYSTEM.format(tools=listed, mark=transcript.mark)
-        self._bench = WorkspaceToolRunner(order.workspace, self._programs())
+        self._tool_runner = WorkspaceToolRunner(order.workspace, self._create_programs())
 
-    def _programs(self) -> ToolPrograms:
+    def _create_programs(self) -> ToolPrograms:
         order = self._order
         return ToolPrograms(
             order.workspace,
             mark=order.mark,
             on_start=self._on_start,
-            time_left=lambda: self._until - asyncio.get_running_loop().time(),
+            time_left=lambda: self._deadline - asyncio.get_running_loop().time(),
             environ=self._harness.environ,
             keep=self._harness.keep,
             grace=self._harness.grace,
         )
 
-    async def taken(self, *, until: float) -> Ended:
+    async def run_turn(self, *, until: float) -> Ended:
         """To its end."""
-        self._until = until
+        self._deadline = until
         try:
-            self._begin()
-            await self._tell(Heard(session=self._session, model=self._model))
+            self._add_task()
+            await self._report_progress(Heard(session=self._session, model=self._model))
             if self._order.is_summary:
-                return await self._summed_up()
-            return await self._worked()
+                return await self._run_summary()
+            return await self._run_steps()
         except _StopTurn as stop:
-            return self.ended(stop.how, error=stop.error, status=stop.status, sleep_ms=stop.sleep_ms, axis=stop.axis)
+            return self.build_result(stop.how, error=stop.error, status=stop.status, sleep_ms=stop.sleep_ms, axis=stop.axis)
         except MindNonsense as error:
-            return self.ended("failed", error=str(error))
+            return self.build_result("failed", error=str(error))
         except OSError as error:
-            return self.ended("failed", error=f"the session cannot be kept: {error.strerror or error}")
+            return self.build_result("failed", error=f"the session cannot be kept: {error.strerror or error}")
 
-    def ended(
+    def build_result(
         self, how: TurnOutcome, *, error: str = "", status: int | None = None, sleep_ms: int | None = None, axis: BudgetAxis | None = None
     ) -> Ended:
         """The turn as it is by now; `axis` is the budget that it ended by."""
@@ -431,113 +431,113 @@ class _ModelTurn:
             extras={"axis": axis} if axis else {},
         )
 
-    def _begin(self) -> None:
+    def _add_task(self) -> None:
         entries = self._transcript.entries
         if entries and entries[-1].who == "you" and entries[-1].about:
-            self._say("note", _LOST_RESULT)
-        self._say("task", self._order.prompt)
+            self._add_entry("note", _LOST_RESULT)
+        self._add_entry("task", self._order.prompt)
 
-    async def _summed_up(self) -> Ended:
+    async def _run_summary(self) -> Ended:
         self._system = _SUMMARY_PROMPT.format(mark=self._transcript.mark)
-        self._words = (await self._asked(schema=None, purpose="summary")).text
-        self._say("you", self._words)
-        return self.ended("finished")
+        self._words = (await self._ask_model(schema=None, purpose="summary")).text
+        self._add_entry("you", self._words)
+        return self.build_result("finished")
 
-    async def _worked(self) -> Ended:
+    async def _run_steps(self) -> Ended:
         was_corrected = False
-        for _ in range(self._harness.most_steps):
+        for _ in range(self._harness.max_steps):
             try:
-                answer = (await self._asked(schema=SCHEMA, purpose="turn")).data or {}
+                answer = (await self._ask_model(schema=SCHEMA, purpose="turn")).data or {}
             except MindNonsense as error:
                 if was_corrected:
                     raise
                 was_corrected = True
-                self._say("note", _CORRECTION.format(reason=error.reason))
+                self._add_entry("note", _CORRECTION.format(reason=error.reason))
                 continue
-            if ended := await self._followed(answer, is_last_chance=was_corrected):
+            if ended := await self._follow_answer(answer, is_last_chance=was_corrected):
                 return ended
             was_corrected = not answer.get("tool")
-        raise _StopTurn("failed", f"Reached maximum number of turns ({self._harness.most_steps})")
+        raise _StopTurn("failed", f"Reached maximum number of turns ({self._harness.max_steps})")
 
-    async def _followed(self, answer: Mapping[str, Any], *, is_last_chance: bool) -> Ended | None:
+    async def _follow_answer(self, answer: Mapping[str, Any], *, is_last_chance: bool) -> Ended | None:
         """What an answer wants; `None` if the turn goes on."""
         tool, sleep = answer.get("tool"), answer.get("sleep")
         self._words = answer["say"]
-        self._say(
+        self._add_entry(
             "you", json.dumps({key: value for key, value in answer.items() if value is not None}, ensure_ascii=False), about=tool or ""
         )
         if tool:
-            await self._used(tool, answer.get("args") or {})
+            await self._use_tool(tool, answer.get("args") or {})
             return None
         if sleep:
             self._words = str(sleep.get("why") or self._words)
             raise _StopTurn("asleep", sleep_ms=round(sleep["seconds"] * 1000))
         if answer.get("done") or is_last_chance:
-            return self.ended("finished")
-        self._say("note", _CORRECTION.format(reason=_NO_ACTION_REASON))
+            return self.build_result("finished")
+        self._add_entry("note", _CORRECTION.format(reason=_NO_ACTION_REASON))
         return None
 
-    async def _asked(self, *, schema: JsonSchema | None, purpose: str) -> ModelReply:
+    async def _ask_model(self, *, schema: JsonSchema | None, purpose: str) -> ModelReply:
         """The mind's answer; `MindNonsense` if it cannot be used, and the turn's end if there is none."""
-        ask = self._ask(schema)
-        call = ModelCall(id=self._harness.new_id(), mind=self._harness.mind.name, turn=self._order.turn, purpose=purpose)
-        await self._tell(Heard(events=[call.called(ask)]))
+        ask = self._build_ask(schema)
+        call = ModelCall(id=self._harness.new_id(), mind=self._harness.model.name, turn=self._order.turn, purpose=purpose)
+        await self._report_progress(Heard(events=[call.called_event(ask)]))
         try:
-            reply = self._counted(await self._harness.mind.reply(ask))
+            reply = self._count_reply(await self._harness.model.reply(ask))
         except MindError as error:
             if isinstance(error.reply, ModelReply):
-                error.reply = self._counted(error.reply)
-            await self._tell(self._heard(call.failed(error, self._harness.new_id)))
+                error.reply = self._count_reply(error.reply)
+            await self._report_progress(self._make_progress(call.failed_events(error, self._harness.new_id)))
             if isinstance(error, MindNonsense):
                 raise
             raise _StopTurn("failed", _error_text(error), error.status) from error
         except asyncio.CancelledError as error:
-            await self._watch(self._heard(call.failed(error, self._harness.new_id)))
+            await self._watch(self._make_progress(call.failed_events(error, self._harness.new_id)))
             raise
-        self._last_reply = self._harness.new_id()
-        await self._tell(self._heard([call.replied(reply, self._last_reply)]))
+        self._last_reply_id = self._harness.new_id()
+        await self._report_progress(self._make_progress([call.replied_event(reply, self._last_reply_id)]))
         return reply
 
-    def _ask(self, schema: JsonSchema | None) -> ModelRequest:
+    def _build_ask(self, schema: JsonSchema | None) -> ModelRequest:
         """The next question; the turn ends if it would pass what may be spent."""
         harness, rest = self._harness, self._order.rest
         aside = harness.max_tokens + estimate_tokens(self._system) + harness.window // 20
-        self._transcript.fit(max(_MIN_TRANSCRIPT_TOKENS, harness.window - aside))
-        prompt = self._transcript.told()
+        self._transcript.truncate_to(max(_MIN_TRANSCRIPT_TOKENS, harness.window - aside))
+        prompt = self._transcript.render_prompt()
         expected = estimate_tokens(self._system + prompt)
-        most = min(harness.max_tokens, self._room(rest, expected), self._affordable(rest, expected))
-        seconds = max(1.0, min(self._order.idle, self._until - asyncio.get_running_loop().time()))
+        most = min(harness.max_tokens, self._max_answer_by_tokens(rest, expected), self._max_answer_by_usd(rest, expected))
+        seconds = max(1.0, min(self._order.idle, self._deadline - asyncio.get_running_loop().time()))
         return ModelRequest(prompt=prompt, system=self._system, schema=schema, max_tokens=most, timeout=seconds, role=self._order.agent)
 
-    def _room(self, rest: RemainingBudget, expected: int) -> int:
+    def _max_answer_by_tokens(self, rest: RemainingBudget, expected: int) -> int:
         """How long the answer may be by the tokens that are left."""
         if rest.tokens is None:
             return self._harness.max_tokens
         room = rest.tokens - self._tokens - expected
-        if room < self._least:
+        if room < self._min_answer_tokens:
             more = f"the next question takes about {expected:,} tokens, and {rest.tokens - self._tokens:,} are left"
             raise _StopTurn("over_budget", more, axis="tokens")
         return room
 
-    def _affordable(self, rest: RemainingBudget, expected: int) -> int:
+    def _max_answer_by_usd(self, rest: RemainingBudget, expected: int) -> int:
         """The same by the dollars that are left."""
         harness = self._harness
-        dearest = harness.cost(expected, harness.max_tokens)
+        dearest = harness.estimate_cost(expected, harness.max_tokens)
         if rest.usd is None or dearest is None:
             return harness.max_tokens
-        left, asking = rest.usd - (self._usd or 0.0), harness.cost(expected, 0) or 0.0
+        left, asking = rest.usd - (self._usd or 0.0), harness.estimate_cost(expected, 0) or 0.0
         answering = (dearest - asking) / harness.max_tokens
         most = harness.max_tokens if left >= dearest else int((left - asking) / answering) if answering > 0 else 0
-        if most < self._least:
+        if most < self._min_answer_tokens:
             raise _StopTurn("over_budget", f"the next question may cost ${dearest:.4f}, and ${max(0.0, left):.4f} is left", axis="usd")
         return most
 
     @property
-    def _least(self) -> int:
+    def _min_answer_tokens(self) -> int:
         return min(MIN_ANSWER_TOKENS, self._harness.max_tokens)
 
-    def _counted(self, reply: ModelReply) -> ModelReply:
-        reply = self._harness.priced(reply)
+    def _count_reply(self, reply: ModelReply) -> ModelReply:
+        reply = self._harness.add_price(reply)
         self._tokens += reply.usage.total
         self._context = reply.usage.total
         self._model = reply.model or self._model
@@ -545,22 +545,22 @@ class _ModelTurn:
             self._usd = (self._usd or 0.0) + reply.usd
         return reply
 
-    async def _used(self, tool: str, args: Mapping[str, Any]) -> None:
+    async def _use_tool(self, tool: str, args: Mapping[str, Any]) -> None:
         new_id = self._harness.new_id
         call = ToolCall(id=new_id(), tool=tool, input=args, turn=self._order.turn, cwd=self._order.workspace)
-        await self._tell(Heard(events=[call.called(self._last_reply)]))
+        await self._report_progress(Heard(events=[call.called_event(self._last_reply_id)]))
         if wrong := find_call_error(tool, args):
             told = ToolResult(text=wrong, failed=True)
-            await self._tell(Heard(events=[call.ended(told, 0.0, new_id())]))
-        elif reason := await self._denied(tool, args):
+            await self._report_progress(Heard(events=[call.result_event(told, 0.0, new_id())]))
+        elif reason := await self._find_denial_reason(tool, args):
             self._denials += 1
             told = ToolResult(text=f"You may not do that: {reason}", failed=True)
-            await self._tell(Heard(events=[call.denied(new_id(), reason)]))
+            await self._report_progress(Heard(events=[call.denied_event(new_id(), reason)]))
         else:
-            told = await self._done(call)
-        self._say("tool", told.text, about=tool)
+            told = await self._run_tool(call)
+        self._add_entry("tool", told.text, about=tool)
 
-    async def _denied(self, tool: str, args: Mapping[str, Any]) -> str | None:
+    async def _find_denial_reason(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """Why the tool may not be used. Who cannot answer has not allowed it."""
         try:
             choice = await self._harness.permit(tool, args)
@@ -568,38 +568,38 @@ class _ModelTurn:
             return f"nobody could be asked ({type(error).__name__})"
         return choice.message if isinstance(choice, Deny) else None
 
-    async def _done(self, call: ToolCall) -> ToolResult:
+    async def _run_tool(self, call: ToolCall) -> ToolResult:
         clock_of = asyncio.get_running_loop().time
         start = clock_of()
         try:
-            told = await self._bench.use(call.tool, call.input)
+            told = await self._tool_runner.call_tool(call.tool, call.input)
         except NotStarted as error:
             told = ToolResult(text=str(error), failed=True)
         except asyncio.CancelledError:
-            await self._watch(Heard(events=[call.broken_off(self._harness.new_id())]))
+            await self._watch(Heard(events=[call.cancelled_event(self._harness.new_id())]))
             raise
-        events = [call.ended(told, (clock_of() - start) * 1000, self._harness.new_id())]
+        events = [call.result_event(told, (clock_of() - start) * 1000, self._harness.new_id())]
         if told.paths or told.exit_code is not None or (call.tool == "shell" and told.failed):
-            events.append(call.effect(told, self._harness.new_id()))
-        await self._tell(Heard(events=events))
-        if self._called_off:
-            raise _StopTurn(self._called_off)
+            events.append(call.effect_event(told, self._harness.new_id()))
+        await self._report_progress(Heard(events=events))
+        if self._cancelled_as:
+            raise _StopTurn(self._cancelled_as)
         return told
 
     async def _on_start(self, process: Process) -> bool:
-        self._called_off = await self._watch(Heard(process=process))
-        return self._called_off is None
+        self._cancelled_as = await self._watch(Heard(process=process))
+        return self._cancelled_as is None
 
-    def _heard(self, events: list[Any]) -> Heard:
+    def _make_progress(self, events: list[Any]) -> Heard:
         return Heard(
             events=events, session=self._session, model=self._model, tokens=self._tokens, usd=self._usd, context=self._context or None
         )
 
-    async def _tell(self, heard: Heard) -> None:
+    async def _report_progress(self, heard: Heard) -> None:
         if how := await self._watch(heard):
             raise _StopTurn(how)
 
-    def _say(self, who: Any, text: str, *, about: str = "") -> None:
+    def _add_entry(self, who: Any, text: str, *, about: str = "") -> None:
         self._transcript.add(TranscriptEntry(who=who, text=text, turn=self._order.turn, about=about))
 
 

@@ -13,32 +13,32 @@ class RecordedModel:
     """Another mind, told of."""
 
     def __init__(self, book: GoalJournal, mind: Model, *, purpose: str) -> None:
-        self._book, self._mind, self._purpose = book, mind, purpose
+        self._journal, self._model, self._purpose = book, mind, purpose
 
     @property
     def name(self) -> str:
         """The other's."""
-        return self._mind.name
+        return self._model.name
 
     async def reply(self, ask: ModelRequest) -> ModelReply:
         """The other's answer; `MindRefused` if the question would pass what the goal, or one above it, may spend."""
-        teller = self._book.teller
-        if axis := self._spent(ask):
+        teller = self._journal.event_factory
+        if axis := self._find_exceeded_axis(ask):
             raise MindRefused(f"the goal's budget of {axis} is spent, so nothing was asked; `lore goal raise` gives it more")
         return await ask_and_record(
-            self._book,
-            self._mind,
+            self._journal,
+            self._model,
             ask,
             agent=teller.agent,
             scopes={"goal": teller.goal, **teller.scopes},
             purpose=self._purpose,
-            new_id=self._book.new_id,
+            new_id=self._journal.new_id,
         )
 
-    def _spent(self, ask: ModelRequest) -> str | None:
-        book = self._book
+    def _find_exceeded_axis(self, ask: ModelRequest) -> str | None:
+        book = self._journal
         attempt = book.state.attempt
         tokens, usd = (0, 0.0) if attempt is None else (attempt.tokens, attempt.usd)
         expected = estimate_tokens(f"{ask.system or ''}{ask.prompt}")
-        axis = find_exceeded_axis([book.state, *book.above], tokens + expected, usd, book.moment())
+        axis = find_exceeded_axis([book.state, *book.parents], tokens + expected, usd, book.current_time())
         return axis if axis in ("tokens", "usd") else None

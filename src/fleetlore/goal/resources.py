@@ -89,32 +89,32 @@ class GoalResources:
     harness: Harness
     workspace: TurnWorkspace
     verifiers: CriteriaChecker
-    doorkeeper: InProcessGate = field(default_factory=InProcessGate)
+    tool_gate: InProcessGate = field(default_factory=InProcessGate)
     judge: Model | None = None
     memory: MemoryFolder | None = None
     thinker: Model | None = None
     """Who says what is worth keeping."""
     prices: Prices = field(default_factory=Prices)
 
-    def cost(self, replied: Event) -> float:
+    def reply_cost(self, replied: Event) -> float:
         """What a `model.replied` cost in US dollars: as it says, else by the table; nought where neither is known."""
         data = replied.data
         if isinstance(said := data.get("usd"), int | float):
             return max(0.0, float(said))
         at, model = replied.at, data.get("model")
-        price = self.prices.find(model, at.date().isoformat()) if isinstance(model, str) and at is not None else None
+        price = self.prices.find_price(model, at.date().isoformat()) if isinstance(model, str) and at is not None else None
         counts = (data.get(name) for name in ("input", "output", "cache_read", "cache_write", "cache_write_1h"))
-        return 0.0 if price is None else price.cost(TokenCounts(*(each if isinstance(each, int) else 0 for each in counts))) / PICO
+        return 0.0 if price is None else price.compute_cost(TokenCounts(*(each if isinstance(each, int) else 0 for each in counts))) / PICO
 
     @property
-    def chooses_session(self) -> bool:
+    def can_choose_session(self) -> bool:
         """Whether a session's id is ours to choose."""
         return self.harness.has_sessions and self.harness.name != "codex"
 
-    def memory_text(self, about: str) -> str:
+    def render_memory(self, about: str) -> str:
         """What the agent remembers of other goals, nearest to this one first. Blocks."""
-        return "" if self.memory is None else self.memory.plain(MAX_MEMORY_CHARS, about=about)
+        return "" if self.memory is None else self.memory.render_plain(MAX_MEMORY_CHARS, about=about)
 
-    def work_so_far(self, goal: GoalState) -> str:
+    def diff_since_start(self, goal: GoalState) -> str:
         """What changed in the workspace since the goal began. Blocks."""
         return self.workspace.diff(goal.first_checkpoint).stat if goal.first_checkpoint else ""

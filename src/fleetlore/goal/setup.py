@@ -53,7 +53,7 @@ async def open_resources(
             harness=_create_harness(plan, own, workspace, doorkeeper, environ, table),
             workspace=workspace,
             verifiers=await asyncio.to_thread(AcceptanceChecker.capture, goal, plan, workspace, expect=expect),
-            doorkeeper=doorkeeper,
+            tool_gate=doorkeeper,
             judge=judge,
             memory=None if plan.memory is None else memory_folder_of(plan.memory, plan.agent, home),
             thinker=thinker,
@@ -65,13 +65,13 @@ class _ModelPool:
     """Opens each address once."""
 
     def __init__(self, stack: AsyncExitStack, environ: Mapping[str, str]) -> None:
-        self._stack, self._environ, self._open = stack, environ, dict[str, Model]()
+        self._stack, self._environ, self._models = stack, environ, dict[str, Model]()
 
     async def open(self, address: str) -> Model:
-        if address not in self._open:
+        if address not in self._models:
             mind = await asyncio.to_thread(open_model, address, environ=self._environ)  # its library may take seconds to load
-            self._open[address] = await self._stack.enter_async_context(mind)
-        return self._open[address]
+            self._models[address] = await self._stack.enter_async_context(mind)
+        return self._models[address]
 
 
 def _require_models(goal: Goal, plan: Plan, *, judge: Model | None, thinker: Model | None, own: Model | None) -> None:
@@ -116,8 +116,8 @@ def _create_model_harness(
     model = plan.model or mind.name.partition(":")[2]
 
     def cost(input: int, output: int) -> float | None:
-        price = prices.find(model, clock.now().date().isoformat())
-        return None if price is None else price.cost(TokenCounts(input, output, 0, 0)) / PICO
+        price = prices.find_price(model, clock.now().date().isoformat())
+        return None if price is None else price.compute_cost(TokenCounts(input, output, 0, 0)) / PICO
 
     def with_price(reply: ModelReply) -> ModelReply:
         return price_reply(reply, prices)
@@ -129,6 +129,6 @@ def _create_model_harness(
         window=plan.compaction.context_window or 200_000,
         environ=environ,
         keep=plan.variables,
-        priced=with_price,
-        cost=cost,
+        add_price=with_price,
+        estimate_cost=cost,
     )

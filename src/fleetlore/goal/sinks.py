@@ -44,21 +44,21 @@ class SinkForwarder:
     """Hands events on to sinks, beside whatever else goes on: one that is slow, or fails, holds up neither the goal nor the others."""
 
     def __init__(self, sinks: Sequence[DriverEventSink]) -> None:
-        self._ways = [_SinkQueue(sink) for sink in sinks]
+        self._queues = [_SinkQueue(sink) for sink in sinks]
 
     @property
-    def trouble(self) -> str | None:
+    def last_failure(self) -> str | None:
         """Why a sink did not take what it was handed, the last time that it did not."""
-        return next((way.trouble for way in self._ways if way.trouble is not None), None)
+        return next((way.last_failure for way in self._queues if way.last_failure is not None), None)
 
-    def put(self, events: Sequence[Event]) -> None:
+    def enqueue_events(self, events: Sequence[Event]) -> None:
         """Have the driver's events among these handed on."""
-        for way in self._ways:
-            way.put([event for event in events if event.kind.startswith("driver.")])
+        for way in self._queues:
+            way.enqueue_events([event for event in events if event.kind.startswith("driver.")])
 
     async def close(self) -> None:
         """Wait until all was handed on, but not for ever."""
-        out = [way.task for way in self._ways if way.task is not None]
+        out = [way.task for way in self._queues if way.task is not None]
         if out:
             _, late = await asyncio.wait(out, timeout=PATIENCE)
             for task in late:
@@ -70,21 +70,21 @@ class _SinkQueue:
     """To one sink."""
 
     def __init__(self, sink: DriverEventSink) -> None:
-        self._sink, self._waiting = sink, deque[Event]()
+        self._sink, self._queued = sink, deque[Event]()
         self.task: asyncio.Task[None] | None = None
-        self.trouble: str | None = None
+        self.last_failure: str | None = None
 
-    def put(self, events: Sequence[Event]) -> None:
-        room = MAX_QUEUED_EVENTS - len(self._waiting)
+    def enqueue_events(self, events: Sequence[Event]) -> None:
+        room = MAX_QUEUED_EVENTS - len(self._queued)
         if len(events) > room:
-            self.trouble = f"it is too slow: {len(events) - room} events were not handed on"
-        self._waiting.extend(events[:room])
-        if self._waiting and (self.task is None or self.task.done()):
-            self.task = asyncio.create_task(self._hand_on())
+            self.last_failure = f"it is too slow: {len(events) - room} events were not handed on"
+        self._queued.extend(events[:room])
+        if self._queued and (self.task is None or self.task.done()):
+            self.task = asyncio.create_task(self._publish_queued())
 
-    async def _hand_on(self) -> None:
-        while self._waiting:
+    async def _publish_queued(self) -> None:
+        while self._queued:
             try:
-                await self._sink.publish(self._waiting.popleft())
+                await self._sink.publish(self._queued.popleft())
             except Exception as error:  # noqa: BLE001 - a sink may be anybody's, and stops nothing
-                self.trouble = str(error) or type(error).__name__
+                self.last_failure = str(error) or type(error).__name__

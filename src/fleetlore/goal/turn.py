@@ -32,45 +32,45 @@ class TurnRunner:
 
     def __init__(self, book: GoalJournal, crew: GoalResources, order: Order, *, session: str | None) -> None:
         """`session` is the one that the log knows of."""
-        self._book, self._crew, self._harness, self._order, self._session = book, crew, crew.harness, order, session
+        self._journal, self._resources, self._harness, self._order, self._session = book, crew, crew.harness, order, session
         self._usd = 0.0
-        self._told_tokens, self._told_usd, self._told_at = 0, 0.0, 0.0
+        self._reported_tokens, self._reported_usd, self._reported_at = 0, 0.0, 0.0
         self._task: asyncio.Task[Ended] | None = None
-        self._stop: TurnOutcome | None = None
-        self._heard = Heard()
-        self._looked_at = asyncio.get_running_loop().time()
-        self._is_inside = crew.harness.name == "mind"
+        self._cancelled_as: TurnOutcome | None = None
+        self._progress = Heard()
+        self._log_checked_at = asyncio.get_running_loop().time()
+        self._is_in_process = crew.harness.name == "mind"
 
     async def run(self) -> Ended:
         """To its end. Cancelled, it ends the agent first."""
-        if self._book.state.cancel is not None:  # somebody was quicker
-            return self.cut_short()
-        self._task = asyncio.create_task(self._harness.take_turn(self._order, self._watch))
-        flushing = asyncio.create_task(self._flush())
+        if self._journal.state.cancel is not None:  # somebody was quicker
+            return self.partial_result()
+        self._task = asyncio.create_task(self._harness.take_turn(self._order, self._on_progress))
+        flushing = asyncio.create_task(self._flush_periodically())
         try:
             # Cancelled, it ends, however it does that; cancelled again, it hurries.
             await wait_uncancelled(self._task, self._task.cancel)
         finally:
             flushing.cancel()
-        if self._task.cancelled() and self._stop is not None:
-            return self.cut_short(self._stop)
+        if self._task.cancelled() and self._cancelled_as is not None:
+            return self.partial_result(self._cancelled_as)
         ended = self._task.result()
-        return ended if ended.usd is not None else replace(ended, usd=self._heard.usd)
+        return ended if ended.usd is not None else replace(ended, usd=self._progress.usd)
 
     @property
-    def heard(self) -> Heard:
+    def progress(self) -> Heard:
         """What came of it so far."""
-        return self._heard
+        return self._progress
 
-    def call_off(self, how: TurnOutcome) -> None:
+    def cancel_turn(self, how: TurnOutcome) -> None:
         """End it."""
-        if self._task is not None and not self._task.done() and self._stop is None:
-            self._stop = how
+        if self._task is not None and not self._task.done() and self._cancelled_as is None:
+            self._cancelled_as = how
             self._task.cancel()
 
-    def cut_short(self, how: TurnOutcome = "stopped") -> Ended:
+    def partial_result(self, how: TurnOutcome = "stopped") -> Ended:
         """How far it came, where it was called off."""
-        heard = self._heard
+        heard = self._progress
         return Ended(
             how=how,
             words=heard.words or "",
@@ -83,21 +83,21 @@ class TurnRunner:
 
     # --- what comes
 
-    async def _watch(self, heard: Heard) -> TurnOutcome | None:
-        book = self._book
-        events = [book.teller.owned(event) for event in heard.events if _is_agent_event(event)]
-        self._usd += sum(self._crew.cost(event) for event in events if event.kind == "model.replied")
-        self._note(heard)
-        waiting = book.tell_later([*self._own(heard), *events, *self._told_above()])
+    async def _on_progress(self, heard: Heard) -> TurnOutcome | None:
+        book = self._journal
+        events = [book.event_factory.assign_to_goal(event) for event in heard.events if _is_agent_event(event)]
+        self._usd += sum(self._resources.reply_cost(event) for event in events if event.kind == "model.replied")
+        self._update_progress(heard)
+        waiting = book.enqueue_events([*self._session_and_process_events(heard), *events, *self._report_to_parents()])
         is_due = heard.process is not None or waiting >= MAX_QUEUED_EVENTS
-        if is_due or (self._is_inside and any(event.kind in SIDE_EFFECT_KINDS for event in heard.events)):
+        if is_due or (self._is_in_process and any(event.kind in SIDE_EFFECT_KINDS for event in heard.events)):
             await book.flush()
-        return self._stop or await self._over()
+        return self._cancelled_as or await self._check_budget()
 
-    def _note(self, heard: Heard) -> None:
+    def _update_progress(self, heard: Heard) -> None:
         """Figures only grow; what is not told again still holds."""
-        last = self._heard
-        self._heard = Heard(
+        last = self._progress
+        self._progress = Heard(
             session=heard.session or last.session,
             model=heard.model or last.model,
             tokens=max(heard.tokens, last.tokens),
@@ -106,55 +106,55 @@ class TurnRunner:
             words=heard.words or last.words,
         )
 
-    def _own(self, heard: Heard) -> Sequence[Event]:
-        teller, order = self._book.teller, self._order
+    def _session_and_process_events(self, heard: Heard) -> Sequence[Event]:
+        teller, order = self._journal.event_factory, self._order
         events = []
         if heard.session is not None and heard.session != self._session:
             events.append(
-                teller.session_bound(heard.session, harness=self._harness.name, model=self._heard.model, workspace=order.workspace)
+                teller.session_bound(heard.session, harness=self._harness.name, model=self._progress.model, workspace=order.workspace)
             )
             self._session = heard.session
         if heard.process is not None:
             events.append(teller.process_started(heard.process, order.mark))
         return events
 
-    def _told_above(self) -> list[Event]:
+    def _report_to_parents(self) -> list[Event]:
         """Neighbours that share a budget are told of it while the turn lasts."""
-        book, heard, now = self._book, self._heard, asyncio.get_running_loop().time()
-        tokens, usd = heard.tokens - self._told_tokens, (heard.usd or 0.0) - self._told_usd
-        is_due = self._is_inside or now - self._told_at >= LOG_CHECK_SECONDS
-        if not book.above or not is_due or (tokens <= 0 and usd <= 0):
+        book, heard, now = self._journal, self._progress, asyncio.get_running_loop().time()
+        tokens, usd = heard.tokens - self._reported_tokens, (heard.usd or 0.0) - self._reported_usd
+        is_due = self._is_in_process or now - self._reported_at >= LOG_CHECK_SECONDS
+        if not book.parents or not is_due or (tokens <= 0 and usd <= 0):
             return []
-        self._told_tokens, self._told_usd, self._told_at = heard.tokens, heard.usd or 0.0, now
-        whom = [book.state.id, *(goal.id for goal in book.above)]
-        return book.teller.spent_below(whom, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
+        self._reported_tokens, self._reported_usd, self._reported_at = heard.tokens, heard.usd or 0.0, now
+        whom = [book.state.id, *(goal.id for goal in book.parents)]
+        return book.event_factory.spent_by_child(whom, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
 
-    async def _over(self) -> TurnOutcome | None:
+    async def _check_budget(self) -> TurnOutcome | None:
         """Whether a budget is used up by now, the goal's own or that of one above it. Before it ends by that, the log is read once more:
         somebody may have raised it, just as somebody may steer, or a neighbour spend what both share.
         """
         now = asyncio.get_running_loop().time()
-        stop = self.why_stop()
-        if stop is None and now - self._looked_at < LOG_CHECK_SECONDS:
+        stop = self.find_stop_reason()
+        if stop is None and now - self._log_checked_at < LOG_CHECK_SECONDS:
             return None
-        self._looked_at = now
+        self._log_checked_at = now
         with suppress(LogError):  # whoever writes next is told
-            await self._book.catch_up()
-        return self.why_stop()
+            await self._journal.read_new_events()
+        return self.find_stop_reason()
 
-    def why_stop(self) -> TurnOutcome | None:
+    def find_stop_reason(self) -> TurnOutcome | None:
         """Whether the turn is to end, by what the log says."""
-        book = self._book
+        book = self._journal
         if book.state.cancel is not None:
             return "stopped"
-        moment = book.moment()
-        return "over_budget" if find_exceeded_axis([book.state, *book.above], self._heard.tokens, self._heard.usd, moment) else None
+        moment = book.current_time()
+        return "over_budget" if find_exceeded_axis([book.state, *book.parents], self._progress.tokens, self._progress.usd, moment) else None
 
-    async def _flush(self) -> None:
+    async def _flush_periodically(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
             with suppress(LogError):  # the same
-                await self._book.flush()
+                await self._journal.flush()
 
 
 def _is_agent_event(event: Event) -> bool:

@@ -90,7 +90,7 @@ def _settle_checked(
         )
     else:
         outcome = types.NeedsRetry(failures=verdict.failures if verdict else ())
-    checked = [] if verdict is None else [teller.acceptance(verdict, cause=ending.id)]
+    checked = [] if verdict is None else [teller.acceptance_checked(verdict, cause=ending.id)]
     return [*checked, *_completion_events(teller, goal, outcome, ending, found, above)]
 
 
@@ -100,28 +100,28 @@ def _settle_asleep(
     until = min(_parse_wake_time(ending, now) or now, now + MAX_SLEEP)
     duration = max(0, int((until - now).total_seconds() * 1000))
     outcome = types.Sleep(duration_ms=duration, reason=ending.words or "asked to be woken later")
-    nap = teller.waiting(f"asleep: {outcome.reason[:200]}", until=until, turn=goal.turn)
+    nap = teller.wait_started(f"asleep: {outcome.reason[:200]}", until=until, turn=goal.turn)
     return [*_completion_events(teller, goal, outcome, ending, found, above), nap]
 
 
 def _settle_stopped(
     teller: GoalEvents, goal: GoalState, ending: AttemptEnd, found: TurnFindings, above: Sequence[GoalState]
 ) -> list[Event]:
-    checked = [] if found.verdict is None else [teller.acceptance(found.verdict, cause=ending.id)]
+    checked = [] if found.verdict is None else [teller.acceptance_checked(found.verdict, cause=ending.id)]
     if found.verdict is not None and found.verdict.met:  # the driver died, but the work was done: this is a turn like any other
         return [*checked, *_completion_events(teller, goal, types.Done(), ending, found, above)]
     if goal.cancel is not None:
         return [*checked, *_completion_events(teller, goal, types.Cancelled(), ending, found, above)]
     outcome = types.Continue(reason=ending.error or "stopped before the agent was done; its changes are kept")
     events = _completion_events(teller, goal, outcome, ending, found, above, counts=False, complaint=ending.complaint or STOPPED)
-    return [*checked, *events, teller.replay(goal, types.NextTurn(), outcome.reason)]
+    return [*checked, *events, teller.replay_decided(goal, types.NextTurn(), outcome.reason)]
 
 
 def _given_up(teller: GoalEvents, goal: GoalState, ending: AttemptEnd, found: TurnFindings, above: Sequence[GoalState]) -> list[Event]:
     """The check itself crashes the driver: stop repeating it."""
     decision = escalate_crashes(goal)
     events = _completion_events(teller, goal, decision, ending, found, above, counts=False, complaint=CRASHED)
-    return [*events, teller.replay(goal, decision, decision.reason)]
+    return [*events, teller.replay_decided(goal, decision, decision.reason)]
 
 
 def _settle_failed(
@@ -133,7 +133,11 @@ def _settle_failed(
     decision = _choose_replay(goal, remedy, message)
     outcome = decision if isinstance(decision, types.Escalate) else types.Continue(reason=message)
     events = _completion_events(teller, goal, outcome, ending, found, above, counts=remedy.counts, complaint=complaint)
-    return [*events, teller.replay(goal, decision, message), *_backoff_events(teller, goal, remedy, complaint, message, ending, now)]
+    return [
+        *events,
+        teller.replay_decided(goal, decision, message),
+        *_backoff_events(teller, goal, remedy, complaint, message, ending, now),
+    ]
 
 
 def _backoff_events(
@@ -143,7 +147,7 @@ def _backoff_events(
         return []
     until = _parse_wake_time(ending, now) or now + backoff_delay(goal.waits, first=remedy.first_pause, longest=remedy.longest_pause)
     why = f"{complaint.replace('_', ' ')}: {message[:200]}"
-    return [teller.waiting(why, until=until, turn=goal.turn, attempt=goal.waits + 1)]
+    return [teller.wait_started(why, until=until, turn=goal.turn, attempt=goal.waits + 1)]
 
 
 def _choose_replay(goal: GoalState, remedy: Remedy, message: str, *, changed: bool = True) -> types.Replay:
@@ -164,7 +168,7 @@ def _settle_summary(teller: GoalEvents, goal: GoalState, ending: AttemptEnd, now
         return _settle_missing_summary(teller, goal, ending, now, above)
     outcome = types.Continue(reason="wrote down where things stand")
     completed = teller.attempt_completed(goal, outcome, words=ending.words, counts=False, cause=ending.id)
-    compacted = teller.compacted(goal, after=estimate_tokens(ending.words), stored=True)
+    compacted = teller.compact_completed(goal, after=estimate_tokens(ending.words), stored=True)
     return [completed, *_report_turn_to_parents(teller, goal, above, counts=False), *compacted]
 
 
@@ -179,10 +183,14 @@ def _settle_missing_summary(
     completed = teller.attempt_completed(goal, outcome, counts=False, complaint=complaint, cause=ending.id)
     events = [completed, *_report_turn_to_parents(teller, goal, above, counts=False)]
     if remedy.action not in ("wait", "retry", "escalate") and ending.how != "stopped":
-        events += teller.compacted(goal, after=goal.compacting.before, stored=False)
+        events += teller.compact_completed(goal, after=goal.compacting.before, stored=False)
     if remedy.action == "next" or ending.how == "stopped":
         return events
-    return [*events, teller.replay(goal, decision, message), *_backoff_events(teller, goal, remedy, complaint, message, ending, now)]
+    return [
+        *events,
+        teller.replay_decided(goal, decision, message),
+        *_backoff_events(teller, goal, remedy, complaint, message, ending, now),
+    ]
 
 
 # --- what they share
@@ -220,7 +228,7 @@ def _completion_events(
 def _progress_events(teller: GoalEvents, goal: GoalState, ending: AttemptEnd, *, counts: bool) -> list[Event]:
     every = goal.plan.progress_every if goal.plan else 0
     is_due = counts and every > 0 and goal.turn % every == 0
-    return [teller.progress(goal, ending.words, turn=goal.turn)] if is_due else []
+    return [teller.progress_made(goal, ending.words, turn=goal.turn)] if is_due else []
 
 
 def _report_turn_to_parents(teller: GoalEvents, goal: GoalState, above: Sequence[GoalState], *, counts: bool) -> list[Event]:
@@ -235,7 +243,7 @@ def report_to_parents(
     rest = unreported_usage(goal, tokens=tokens, usd=usd)
     if turns == 0 and rest.tokens <= 0 and rest.usd <= 0:
         return []
-    return teller.spent_below([each.id for each in above], turns=turns, tokens=max(0, rest.tokens), usd=max(0.0, round(rest.usd, 9)))
+    return teller.spent_by_child([each.id for each in above], turns=turns, tokens=max(0, rest.tokens), usd=max(0.0, round(rest.usd, 9)))
 
 
 def _parse_wake_time(ending: AttemptEnd, now: datetime) -> datetime | None:

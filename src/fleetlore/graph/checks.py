@@ -28,14 +28,14 @@ class ResolvedGraph(NamedTuple):
     nodes: dict[str, type[Node]]
     conditions: dict[str, Test]
 
-    def of(self, name: str) -> Test:
+    def find_condition(self, name: str) -> Test:
         """The test of a condition."""
         return self.conditions[name]
 
 
 def check_graph(graph: Graph, registry: Registry) -> ResolvedGraph:
     """What its names stand for; `InvalidGraph` says everything that is wrong with it."""
-    found = {name: kind for name in graph.nodes.values() if (kind := registry.find(name)) is not None}
+    found = {name: kind for name in graph.nodes.values() if (kind := registry.find_node(name)) is not None}
     tests, problems = _resolve_conditions(graph, found, registry)
     problems = [
         *_check_roles(graph, found, registry),
@@ -59,7 +59,8 @@ def _check_roles(graph: Graph, found: dict[str, type[Node]], registry: Registry)
         if role == USER:
             yield f"no node may be called {USER}: edges from there carry what the user said"
         if name not in found:
-            yield f"{role}: no implementation is called {name!r}; known are {', '.join(registry.names())}; others register with @node(…)"
+            known = ", ".join(registry.list_nodes())
+            yield f"{role}: no implementation is called {name!r}; known are {known}; others register with @node(…)"
         elif missing := [need for need in found[name].needs if need not in graph.nodes]:
             yield f"{role}: {name} needs the role {missing[0]}, which the graph does not have; add it to [nodes]"
 

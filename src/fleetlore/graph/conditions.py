@@ -64,7 +64,7 @@ def _parse_any(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
 def _parse_words(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, str) or value not in words:
         raise InvalidCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
-    found_in = WordList(words[value]).found_in
+    found_in = WordList(words[value]).is_found_in
     return lambda made, turn: found_in(turn.text)
 
 

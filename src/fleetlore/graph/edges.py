@@ -24,12 +24,12 @@ class EdgePlan:
     def __init__(self, graph: Graph, test_of: Callable[[str], Test], *, after: bool) -> None:
         edges = [edge for edge in graph.edges if edge.type == "data" and edge.after == after]
         targets = {edge.target for edge in edges}
-        self.waiting = {role: sum(edge.target == role for edge in edges) for role in targets}
+        self.incoming_counts = {role: sum(edge.target == role for edge in edges) for role in targets}
         """How many edges lead to each role."""
-        self.leads = {role: _build_paths(edges, role, test_of) for role in targets}
+        self.outgoing_paths = {role: _build_paths(edges, role, test_of) for role in targets}
         """Where each role leads."""
         outside = dict.fromkeys(edge.source for edge in edges if edge.source not in targets)
-        self.entries = {source: _build_paths(edges, source, test_of) for source in outside}
+        self.entry_paths = {source: _build_paths(edges, source, test_of) for source in outside}
         """Where the walk comes from: the user, or, after the reply, what the turn's own walk has made."""
 
 

@@ -45,15 +45,15 @@ class Engine:
         tests = check_graph(graph, registry)
         self.graph = graph
         self.nodes = {role: tests.nodes[name](role, graph.options.get(role, {})) for role, name in graph.nodes.items()}
-        self._turn = EdgePlan(graph, tests.of, after=False)
-        self._after = EdgePlan(graph, tests.of, after=True)
-        self._sources = {role: self._sources_of(role) for role in graph.nodes}
+        self._turn_plan = EdgePlan(graph, tests.find_condition, after=False)
+        self._after_plan = EdgePlan(graph, tests.find_condition, after=True)
+        self._sources = {role: self._build_sources(role) for role in graph.nodes}
 
-    def _sources_of(self, role: str) -> NodeSources:
+    def _build_sources(self, role: str) -> NodeSources:
         def of(edges: tuple[Edge, ...]) -> tuple[tuple[str, Node], ...]:
             return tuple((edge.carries, self.nodes[edge.source]) for edge in edges)
 
-        return NodeSources(of(self.graph.into(role, "context")), of(self.graph.into(role, "state")))
+        return NodeSources(of(self.graph.edges_into(role, "context")), of(self.graph.edges_into(role, "state")))
 
     def sources(self, role: str) -> NodeSources:
         """Whose words and state a role is given."""
@@ -61,20 +61,20 @@ class Engine:
 
     async def run(self, turn: GraphTurn, host: StepHost | None = None) -> dict[str, Any]:
         """One turn; answers what each role that ran has made. `NodeError` if one failed, once the others are stopped."""
-        walk = GraphRun(self._turn, self.nodes, turn, host)
-        await walk.go({USER: turn})
+        walk = GraphRun(self._turn_plan, self.nodes, turn, host)
+        await walk.run_from({USER: turn})
         return walk.made
 
-    async def run_after(self, turn: GraphTurn, made: Mapping[str, Any], host: StepHost | None = None) -> dict[str, Any]:
+    async def run_after_reply(self, turn: GraphTurn, made: Mapping[str, Any], host: StepHost | None = None) -> dict[str, Any]:
         """What comes after the reply, from what the turn made."""
-        walk = GraphRun(self._after, self.nodes, turn, host)
-        await walk.go(made)
+        walk = GraphRun(self._after_plan, self.nodes, turn, host)
+        await walk.run_from(made)
         return walk.made
 
     @property
-    def has_after(self) -> bool:
+    def has_after_reply(self) -> bool:
         """Whether anything comes after the reply."""
-        return bool(self._after.entries)
+        return bool(self._after_plan.entry_paths)
 
 
 class GraphRun:
@@ -84,30 +84,30 @@ class GraphRun:
 
     def __init__(self, plan: EdgePlan, nodes: Mapping[str, Node], turn: GraphTurn, host: StepHost | None) -> None:
         self._plan, self._nodes, self._turn, self._host = plan, nodes, turn, host
-        self._waiting = plan.waiting.copy()
+        self._waiting = plan.incoming_counts.copy()
         self._inputs: dict[str, dict[str, Any]] = {}
         self._led: dict[str, Step] = {}
         self.made: dict[str, Any] = {}
 
-    async def go(self, sources: Mapping[str, Any]) -> None:
+    async def run_from(self, sources: Mapping[str, Any]) -> None:
         """Along every edge from these."""
         ready: list[str] = []
-        for source, roads in self._plan.entries.items():
+        for source, roads in self._plan.entry_paths.items():
             if source in sources:
-                self._arrive(roads, self._followed(roads, sources[source]), sources[source], None, ready)
+                self._carry_output(roads, self._select_paths(roads, sources[source]), sources[source], None, ready)
             else:
-                self._decide(roads, ready)
-        await self._on(ready)
+                self._mark_decided(roads, ready)
+        await self._run_ready(ready)
 
-    async def _on(self, ready: list[str]) -> None:
+    async def _run_ready(self, ready: list[str]) -> None:
         if len(ready) == 1:
-            await self._along(ready[0])
+            await self._run_branch(ready[0])
         elif ready:
-            await self._fork(ready)
+            await self._run_branches(ready)
 
-    async def _along(self, role: str) -> None:
+    async def _run_branch(self, role: str) -> None:
         """This node, and those that it leads to."""
-        take = self._bare if self._host is None else self._step
+        take = self._run_bare_step if self._host is None else self._run_recorded_step
         while True:
             ready: list[str] = []
             await take(role, ready)
@@ -115,62 +115,64 @@ class GraphRun:
                 break
             role = ready[0]
         if ready:
-            await self._fork(ready)
+            await self._run_branches(ready)
 
-    async def _fork(self, ready: list[str]) -> None:
+    async def _run_branches(self, ready: list[str]) -> None:
         """Several branches at once; if one fails, the others are stopped."""
         try:
             async with asyncio.TaskGroup() as group:
                 for role in ready:
-                    group.create_task(self._along(role))
+                    group.create_task(self._run_branch(role))
         except BaseExceptionGroup as errors:
             first = _first_error(errors)
             raise first from first.__cause__
 
-    async def _bare(self, role: str, ready: list[str]) -> None:
+    async def _run_bare_step(self, role: str, ready: list[str]) -> None:
         """A step that nobody records."""
         node = self._nodes[role]
         step = Step(node, self._turn, self._inputs[role], None)  # type: ignore[arg-type]  # without a host it can only compute
         try:
             made = self.made[role] = await node.run(step)
-            roads = self._plan.leads[role]
-            self._arrive(roads, self._followed(roads, made), made, step, ready)
+            roads = self._plan.outgoing_paths[role]
+            self._carry_output(roads, self._select_paths(roads, made), made, step, ready)
         except Exception as error:  # a node is anybody's code; whoever called for the turn is told what it raised
             raise NodeError(role, error) from error
 
-    async def _step(self, role: str, ready: list[str]) -> None:
+    async def _run_recorded_step(self, role: str, ready: list[str]) -> None:
         """A step that the host hears of."""
         host, begun = self._host, perf_counter()
         assert host is not None
         step = Step(self._nodes[role], self._turn, self._inputs[role], host)
-        wait = host.started(step, self._led.get(role))
+        wait = host.on_step_started(step, self._led.get(role))
         if wait is not None:
             await wait
         try:
             made = self.made[role] = await step.node.run(step)
-            roads = self._plan.leads[role]
-            followed = self._followed(roads, made)
+            roads = self._plan.outgoing_paths[role]
+            followed = self._select_paths(roads, made)
         except Exception as error:  # as above
-            host.failed(step, error, perf_counter() - begun)
+            host.on_step_failed(step, error, perf_counter() - begun)
             raise NodeError(role, error) from error
         except asyncio.CancelledError as error:
-            host.failed(step, error, perf_counter() - begun)
+            host.on_step_failed(step, error, perf_counter() - begun)
             if not _is_being_cancelled():  # it came from within, and would else be taken for the end of the session
                 raise NodeError(role, error) from error
             raise
-        wait = host.finished(step, made, [road.target for road in followed], perf_counter() - begun)
+        wait = host.on_step_finished(step, made, [road.target for road in followed], perf_counter() - begun)
         if wait is not None:
             await wait
-        self._arrive(roads, followed, made, step, ready)
+        self._carry_output(roads, followed, made, step, ready)
 
-    def _followed(self, roads: tuple[EdgePath, ...], made: Any) -> tuple[EdgePath, ...] | list[EdgePath]:
+    def _select_paths(self, roads: tuple[EdgePath, ...], made: Any) -> tuple[EdgePath, ...] | list[EdgePath]:
         """The roads whose conditions hold."""
         for road in roads:
             if road.test is not None:
                 return [road for road in roads if road.test is None or road.test(made, self._turn)]
         return roads
 
-    def _arrive(self, roads: tuple[EdgePath, ...], followed: Sequence[EdgePath], made: Any, step: Step | None, ready: list[str]) -> None:
+    def _carry_output(
+        self, roads: tuple[EdgePath, ...], followed: Sequence[EdgePath], made: Any, step: Step | None, ready: list[str]
+    ) -> None:
         """Carry what was made along the roads that are followed; what waits for nothing more is ready."""
         for road in followed:
             target = road.target
@@ -180,9 +182,9 @@ class GraphRun:
             inputs[road.carries] = made
             if step is not None:
                 self._led[target] = step
-        self._decide(roads, ready)
+        self._mark_decided(roads, ready)
 
-    def _decide(self, roads: tuple[EdgePath, ...], ready: list[str]) -> None:
+    def _mark_decided(self, roads: tuple[EdgePath, ...], ready: list[str]) -> None:
         """These roads are decided; where nothing came along any road to a node, its own lead nowhere."""
         waiting = self._waiting
         for road in roads:
@@ -192,7 +194,7 @@ class GraphRun:
                 if target in self._inputs:
                     ready.append(target)
                 else:
-                    self._decide(self._plan.leads[target], ready)
+                    self._mark_decided(self._plan.outgoing_paths[target], ready)
 
 
 def _is_being_cancelled() -> bool:

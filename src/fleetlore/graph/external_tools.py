@@ -37,13 +37,13 @@ class ToolCard:
 async def show_tool_card(step: Step, call: ModelToolCall) -> AsyncIterator[ToolCard]:
     """A card from its beginning to its end, whatever that is."""
     card, began, ok = ToolCard(), perf_counter(), False
-    step.hud("process_started", call_id=call.id, tool=call.name)
+    step.send_hud_event("process_started", call_id=call.id, tool=call.name)
     try:
         yield card
         ok = True
     finally:
         took = round((perf_counter() - began) * 1000, 3)
-        step.hud("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=took)
+        step.send_hud_event("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=took)
 
 
 async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, str]:
@@ -79,25 +79,25 @@ async def run_python_program(step: Step, call: ModelToolCall) -> str:
     """What a program printed. Its start is durable before any of it is heard; its end is told however it came."""
     from fleetlore.graph.tools.run_python import run_python_code
 
-    if not step.host.tools.runs_python:
+    if not step.host.tools.can_run_python:
         raise ToolFailure("no programs can be run here")
     told = _ProcessEvents(step, call)
     async with show_tool_card(step, call) as card:
         try:
-            ran = await run_python_code(str(call.arguments.get("code")), on_start=told.started)
+            ran = await run_python_code(str(call.arguments.get("code")), on_start=told.note_start)
         except FleetloreError as error:
             card.detail = "not started"
-            told.finished({})
+            told.note_end({})
             raise ToolFailure(str(error)) from error
         except BaseException:
-            told.finished({"signal": "cancelled"})
+            told.note_end({"signal": "cancelled"})
             raise
         took = round(ran.seconds * 1000)
-        told.finished({"exit_code": ran.code, "timed_out": ran.why == "too long" or None, "duration_ms": took})
-        card.detail = "ended well" if ran.is_well else ran.why
-        if not ran.is_well:
-            raise ToolFailure(ran.told())
-        return ran.told()
+        told.note_end({"exit_code": ran.code, "timed_out": ran.why == "too long" or None, "duration_ms": took})
+        card.detail = "ended well" if ran.is_success else ran.why
+        if not ran.is_success:
+            raise ToolFailure(ran.format_for_model())
+        return ran.format_for_model()
 
 
 class _ProcessEvents:
@@ -106,15 +106,15 @@ class _ProcessEvents:
     def __init__(self, step: Step, call: ModelToolCall) -> None:
         self._step, self._call, self._pid, self._cause = step, call, 0, ""
 
-    async def started(self, process: Process) -> bool:
+    async def note_start(self, process: Process) -> bool:
         """It is there, and has heard nothing yet."""
         self._pid = process.pid
         known = {"pid": process.pid, "group": process.group, "born": process.born, "call_id": self._call.id}
         self._cause = self._step.note("process.started", {"command": "python", **known})
-        await self._step.host.durable()
+        await self._step.host.flush_events()
         return True
 
-    def finished(self, how: Mapping[str, Any]) -> None:
+    def note_end(self, how: Mapping[str, Any]) -> None:
         """It is gone."""
         if self._pid:
             known = {"pid": self._pid, "call_id": self._call.id, **{key: value for key, value in how.items() if value is not None}}

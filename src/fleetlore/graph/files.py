@@ -97,7 +97,7 @@ def from_text(text: str, source: str) -> Graph:
 
 def _parse_yaml(text: str, source: str) -> Any:
     tree = ParsedYaml(source, text)
-    tree.stop_if_wrong()
+    tree.raise_if_invalid()
     return tree.root
 
 

@@ -39,10 +39,10 @@ class SessionJournal:
     ) -> None:
         self._log, self.session, self._now, self._new_id = log, session, now, new_id
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[Event] = []
-        self._is_scheduled = False
-        self._storing: asyncio.Task[None] | None = None
-        self.broken: BaseException | None = None
+        self._pending_events: list[Event] = []
+        self._is_store_scheduled = False
+        self._store_task: asyncio.Task[None] | None = None
+        self.storage_error: BaseException | None = None
         """Why something that was folded is not on the log, once that happened: the session has to be read again."""
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
@@ -57,45 +57,45 @@ class SessionJournal:
             data=data if type(data) is dict else dict(data),
             **envelope,
         )
-        self._put(event)
+        self._queue_event(event)
         return id
 
-    def _put(self, event: Event) -> None:
+    def _queue_event(self, event: Event) -> None:
         apply_to_session(self.session, event)
-        self._waiting.append(event)
-        if not self._is_scheduled:
-            self._is_scheduled = True
+        self._pending_events.append(event)
+        if not self._is_store_scheduled:
+            self._is_store_scheduled = True
             # At the end of this turn of the loop, so that steps that follow each other at once go together.
             self._loop.call_soon(self._start_storing)
 
     async def append(self, events: Sequence[Event]) -> None:
         """What `recording.asked` tells: durable before an outward act, in order without waiting after it."""
         for event in events:
-            self._put(event if event.at is not None else replace(event, at=self._now()))
+            self._queue_event(event if event.at is not None else replace(event, at=self._now()))
         if any(event.kind in DURABLE_KINDS for event in events):
-            await self.durable()
+            await self.flush_events()
 
-    async def durable(self) -> None:
+    async def flush_events(self) -> None:
         """Wait until everything told is on the disk; raises what kept it off."""
-        if self._waiting:
-            await self._store()
-        elif self._storing is not None and not self._storing.done():
-            await asyncio.wait([self._storing])
-        if self.broken is not None:
-            raise self.broken
+        if self._pending_events:
+            await self._store_pending_events()
+        elif self._store_task is not None and not self._store_task.done():
+            await asyncio.wait([self._store_task])
+        if self.storage_error is not None:
+            raise self.storage_error
 
     def _start_storing(self) -> None:
-        self._is_scheduled = False
-        if self._waiting:
-            self._storing = asyncio.ensure_future(self._store())
+        self._is_store_scheduled = False
+        if self._pending_events:
+            self._store_task = asyncio.ensure_future(self._store_pending_events())
 
-    async def _store(self) -> None:
+    async def _store_pending_events(self) -> None:
         """What waits is taken and handed to the log in one go, so that the log's order is ours whoever comes here first."""
-        events, self._waiting = self._waiting, []
+        events, self._pending_events = self._pending_events, []
         try:
             await (self._log.append(events) if len(events) <= MAX_ATOMIC_EVENTS else self._log.append_all(events))
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, and that may be another task
-            self.broken = self.broken or error
+            self.storage_error = self.storage_error or error
             if isinstance(error, Invalid) and len(events) > 1:
                 await self._store_one_by_one(events)
 

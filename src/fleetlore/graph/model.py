@@ -66,6 +66,6 @@ class Graph(Struct, frozen=True, kw_only=True):
     source: str = ""
     """The file that it was read from."""
 
-    def into(self, role: str, kind: EdgeType) -> tuple[Edge, ...]:
+    def edges_into(self, role: str, kind: EdgeType) -> tuple[Edge, ...]:
         """The edges of one type that lead to a role."""
         return tuple(edge for edge in self.edges if edge.target == role and edge.type == kind)

@@ -29,7 +29,7 @@ class Node:
 
     def __init__(self, role: str, told: Mapping[str, Any]) -> None:
         self.role = role
-        self.told_options = {**self.options, **told}
+        self.configured_options = {**self.options, **told}
 
     async def run(self, step: Step) -> Any:
         """One step; what it answers is carried on by the edges."""
@@ -47,7 +47,7 @@ class Node:
         """What a node that a state edge leads to may look at."""
         return session.kept.get(self.role)
 
-    def reported(self, watching: WatcherContext) -> None:
+    def on_dashboard_reported(self, watching: WatcherContext) -> None:
         """The browser told what it shows, between turns or in one."""
 
     async def watch(self, watching: WatcherContext) -> None:

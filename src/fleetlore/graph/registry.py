@@ -38,7 +38,7 @@ class Registry:
     def __init__(self) -> None:
         self._nodes: dict[str, type[Node]] = {}
         self._conditions: dict[str, Test] = {}
-        self._looked = False
+        self._has_loaded_plugins = False
 
     def node(self, name: str) -> Callable[[_Made], _Made]:
         """Register a subclass of `Node`, or an async function of one step, under a versioned name."""
@@ -67,31 +67,31 @@ class Registry:
 
         return register
 
-    def find(self, name: str) -> type[Node] | None:
+    def find_node(self, name: str) -> type[Node] | None:
         """The implementation of that name."""
         role = name.removesuffix("_v1")
         if name not in self._nodes and role in BUILTIN_ROLES and role != name:
             self._nodes[name] = import_module(f"fleetlore.graph.nodes.{role}").NODE
         if name not in self._nodes:
-            self._look_around()
+            self._load_plugins()
         return self._nodes.get(name)
 
     def find_condition(self, name: str) -> Test | None:
         """The condition that was registered under a name."""
         if name not in self._conditions:
-            self._look_around()
+            self._load_plugins()
         return self._conditions.get(name)
 
-    def names(self) -> list[str]:
+    def list_nodes(self) -> list[str]:
         """Every implementation that there is."""
-        self._look_around()
+        self._load_plugins()
         return sorted({*self._nodes, *_BUILTIN_NAMES})
 
-    def _look_around(self) -> None:
+    def _load_plugins(self) -> None:
         """Load what installed packages offer, once."""
-        if not self._looked and self is REGISTRY:
-            self._looked = True
-            NODES.all()
+        if not self._has_loaded_plugins and self is REGISTRY:
+            self._has_loaded_plugins = True
+            NODES.load_all()
 
 
 REGISTRY = Registry()

@@ -279,11 +279,11 @@ def _add_line(parts: list[ScenarioStep], number: int, word: str, rest: str, prob
 
 async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> list[ExpectationResult]:
     """Every step, in a session of its own; what is expected of a step is asked once everything that it led to is over."""
-    session = await sessions.open(sessions.new_id(), identity=TEST_IDENTITY, channel="test")
+    session = await sessions.open_session(sessions.new_id(), identity=TEST_IDENTITY, channel="test")
     heard, findings, seen, place = CollectingSink(), list[ExpectationResult](), ScenarioObservation(), ""
-    session.attach(heard)
+    session.attach_sink(heard)
     if scenario.graph is not None:
-        await session.switch(scenario.graph)
+        await session.switch_graph(scenario.graph)
     for part in scenario.parts:
         for line in part.lines:
             if line.expects is not None:
@@ -291,10 +291,10 @@ async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> lis
                 continue
             heard.messages.clear()
             await _run_line(session, line)
-            await session.settled()
-            trace = [event async for event in sessions.events(session.id, after=place)]
+            await session.wait_until_settled()
+            trace = [event async for event in sessions.read_events(session.id, after=place)]
             place = (trace[-1].position or place) if trace else place
-            seen = ScenarioObservation(response=heard.text, error=heard.error, screen=session.screen(), trace=trace)
+            seen = ScenarioObservation(response=heard.text, error=heard.error, screen=session.build_screen(), trace=trace)
     await session.close()
     return findings
 
@@ -307,11 +307,11 @@ async def _run_line(session: Session, line: ScenarioLine) -> None:
             action, _, data = line.rest.partition(" ")
             await session.handle_action(action, _parse_json(data, line) if data.strip() else None)
         case "report":
-            await session.report(_parse_json(line.rest or "[]", line))
+            await session.report_dashboard(_parse_json(line.rest or "[]", line))
         case "switch":
-            await session.switch(line.rest)
+            await session.switch_graph(line.rest)
         case "clear":
-            await session.clear()
+            await session.clear_conversation()
 
 
 def _parse_json(text: str, line: ScenarioLine) -> Any:

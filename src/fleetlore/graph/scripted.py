@@ -46,10 +46,10 @@ def answer_request(ask: ModelRequest) -> Answer:
 def _answer_input(ask: ModelRequest) -> Answer:
     text = ask.prompt
     words = split_words(text)
-    social = _GREETING_WORDS.found_in(text) and len(words) <= 4
-    asking = text.rstrip().endswith("?") or _QUESTION_WORDS.found_in(text)
+    social = _GREETING_WORDS.is_found_in(text) and len(words) <= 4
+    asking = text.rstrip().endswith("?") or _QUESTION_WORDS.is_found_in(text)
     return {
-        "language": "de" if _GERMAN_WORDS.found_in(text) else "en",
+        "language": "de" if _GERMAN_WORDS.is_found_in(text) else "en",
         "intent": "social" if social else "question" if asking else "request",
         "topic": " ".join(words[:6]),
         "tone": "urgent" if text.rstrip().endswith("!") and not social else "casual",
@@ -63,13 +63,13 @@ def _answer_thinker(ask: ModelRequest) -> Answer:
     if last is not None and last.role == "tool":
         return _summarise_results(ask)
     for words, make in _SCREEN_REQUESTS:
-        if words.found_in(ask.prompt):
+        if words.is_found_in(ask.prompt):
             return make(ask)
     if (query := _SQL.search(ask.prompt)) is not None and (database := _first_database(ask)) is not None:
         return Calls([("query_db", {"database": database, "query": query["any"] or query[0]})])
     if (code := _PYTHON.search(ask.prompt)) is not None and any(tool.name == "run_python" for tool in ask.tools):
         return Calls([("run_python", {"code": code[1]})])
-    if WordList(("table", "tabelle")).found_in(ask.prompt):
+    if WordList(("table", "tabelle")).is_found_in(ask.prompt):
         return Calls([("emit_display", {"items": [PLANET_TABLE]})])
     if (name := _NAME.search(ask.prompt)) is not None:
         return f"Glad to know you, {name[1]}."
@@ -93,7 +93,7 @@ def _answer_output(ask: ModelRequest) -> Answer:
     if mark:
         return " ".join(_QUOTED_LINE.findall(notes))
     welcome = "Welcome back! " if "is back after" in (ask.system or "") else ""
-    german = _GERMAN_WORDS.found_in(ask.prompt)
+    german = _GERMAN_WORDS.is_found_in(ask.prompt)
     return welcome + ("Schön, dass du da bist. Was darf es sein?" if german else f"Good to see you. {_DEFAULT_REPLY}")
 
 
@@ -104,7 +104,7 @@ def _answer_memorizer(ask: ModelRequest) -> Answer:
     return {
         "mood": "calm",
         "topic": " ".join(split_words(last)[:6]),
-        "language": "de" if _GERMAN_WORDS.found_in(last) else "en",
+        "language": "de" if _GERMAN_WORDS.is_found_in(last) else "en",
         "style": "brief",
         "facts": names,
     }

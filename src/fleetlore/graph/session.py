@@ -56,16 +56,16 @@ class SessionContext:
     def __init__(
         self,
         *,
-        minds: Mapping[str, Model],
+        models: Mapping[str, Model],
         settings: GraphSettings,
-        engine_of: Callable[[str], Engine],
-        fresh_engine_of: Callable[[str], Engine],
-        reload: Callable[[str], Awaitable[SessionJournal]],
+        get_engine: Callable[[str], Engine],
+        reload_engine: Callable[[str], Engine],
+        reload_journal: Callable[[str], Awaitable[SessionJournal]],
         now: clock.Clock,
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
-        self.minds, self.settings, self.now, self.sleep = minds, settings, now, sleep
-        self.engine_of, self.fresh_engine_of, self.reload = engine_of, fresh_engine_of, reload
+        self.models, self.settings, self.now, self.sleep = models, settings, now, sleep
+        self.get_engine, self.reload_engine, self.reload_journal = get_engine, reload_engine, reload_journal
 
 
 class Session:
@@ -73,24 +73,24 @@ class Session:
 
     def __init__(self, pen: SessionJournal, around: SessionContext) -> None:
         self.id = pen.session.id
-        self._pen, self._around = pen, around
+        self._journal, self._context = pen, around
         self._sinks: list[Sink] = []
         self._lock = asyncio.Lock()
-        self._work: set[asyncio.Task[Any]] = set()
-        self._watchers: list[asyncio.Task[None]] = []
-        self._after: asyncio.Task[None] | None = None
-        self._behind: set[asyncio.Task[None]] = set()
+        self._running_turns: set[asyncio.Task[Any]] = set()
+        self._watcher_tasks: list[asyncio.Task[None]] = []
+        self._after_reply_task: asyncio.Task[None] | None = None
+        self._after_reply_tasks: set[asyncio.Task[None]] = set()
         """What comes after replies and is not over: each waits for the one before, `_after` is the newest."""
-        self._closed = False
-        self._use(around.engine_of(pen.session.graph))
+        self._is_closed = False
+        self._use_engine(around.get_engine(pen.session.graph))
 
-    def _use(self, engine: Engine) -> None:
+    def _use_engine(self, engine: Engine) -> None:
         """Go by this engine from now on."""
-        for task in self._watchers:
+        for task in self._watcher_tasks:
             task.cancel()
-        self._engine, self._tools = engine, Toolbox(engine.graph, self._around.settings)
+        self._engine, self._tools = engine, Toolbox(engine.graph, self._context.settings)
         beside = [node for node in engine.nodes.values() if has_watcher(node)]
-        self._watchers = [asyncio.ensure_future(_run_watcher(node, self)) for node in beside]
+        self._watcher_tasks = [asyncio.ensure_future(_run_watcher(node, self)) for node in beside]
 
     @property
     def graph(self) -> Graph:
@@ -100,23 +100,23 @@ class Session:
     @property
     def session(self) -> Conversation:
         """The fold."""
-        return self._pen.session
+        return self._journal.session
 
     @property
     def is_closed(self) -> bool:
         """Whether it takes no more turns."""
-        return self._closed
+        return self._is_closed
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is being done and nobody listens."""
-        return not self._work and not self._sinks and (self._after is None or self._after.done())
+        return not self._running_turns and not self._sinks and (self._after_reply_task is None or self._after_reply_task.done())
 
-    def attach(self, sink: Sink) -> None:
+    def attach_sink(self, sink: Sink) -> None:
         """Let a sink hear all that comes from now on."""
         self._sinks.append(sink)
 
-    def detach(self, sink: Sink) -> None:
+    def detach_sink(self, sink: Sink) -> None:
         """Let it hear no more."""
         self._sinks = [each for each in self._sinks if each is not sink]
 
@@ -126,7 +126,7 @@ class Session:
             try:
                 sink.send(message)
             except Exception:  # noqa: BLE001 - a sink is another's; one that breaks is let go, and the turn goes on
-                self.detach(sink)
+                self.detach_sink(sink)
 
     async def handle_text(self, text: str, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
         """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
@@ -135,54 +135,54 @@ class Session:
             raise Invalid("nothing was said; send some words")
         if (size := len(words.encode())) > MAX_TEXT_BYTES:
             raise Invalid(f"a message has at most {MAX_TEXT_BYTES:,} bytes, not {size:,}; say it in parts")
-        return await self._hand_over(self._taken(_UserInput(self.session.controls, text=words, dashboard=dashboard)))
+        return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, text=words, dashboard=dashboard)))
 
     async def handle_action(self, action: str, data: Any = None, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
         """The user pressed a control."""
         if not action or len(action) > MAX_ACTION_LENGTH:
             raise Invalid(f"an action has 1 to {MAX_ACTION_LENGTH} characters; give it such a name")
         _check_json(action, data)
-        return await self._hand_over(self._taken(_UserInput(self.session.controls, action=action, data=data, dashboard=dashboard)))
+        return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, action=action, data=data, dashboard=dashboard)))
 
-    async def report(self, dashboard: list[UiControl]) -> None:
+    async def report_dashboard(self, dashboard: list[UiControl]) -> None:
         """The browser tells what it shows. Only changes are kept; what does not fit is audited."""
         self._check_open()
         self._note_dashboard(dashboard)
         for node in self._engine.nodes.values():
-            node.reported(self)
+            node.on_dashboard_reported(self)
 
-    async def switch(self, graph: str) -> None:
+    async def switch_graph(self, graph: str) -> None:
         """Go on by another graph, between two turns; history and state stay. `Invalid` if there is none of that name."""
-        engine = self._around.fresh_engine_of(graph)
-        await self._hand_over(self._restarted("switch", engine))
+        engine = self._context.reload_engine(graph)
+        await self._run_shielded(self._restart_session("switch", engine))
 
-    async def clear(self) -> None:
+    async def clear_conversation(self) -> None:
         """Forget history, controls, state, machines and memory; the log keeps what was."""
-        await self._hand_over(self._restarted("clear"))
+        await self._run_shielded(self._restart_session("clear"))
 
     async def close(self) -> None:
         """Stop everything: the running turn, the sensor, children. The session can be opened again."""
-        if self._closed:
+        if self._is_closed:
             return
-        self._closed = True
-        for task in (*self._work, *self._watchers):
+        self._is_closed = True
+        for task in (*self._running_turns, *self._watcher_tasks):
             task.cancel()
-        await asyncio.gather(*self._work, *self._watchers, return_exceptions=True)
-        if behind := list(self._behind):
+        await asyncio.gather(*self._running_turns, *self._watcher_tasks, return_exceptions=True)
+        if behind := list(self._after_reply_tasks):
             await asyncio.wait(behind, timeout=GRACE)
             for task in behind:
                 task.cancel()
             await asyncio.gather(*behind, return_exceptions=True)
         with suppress(Exception):  # whose turn it was has been told; what the log does not have, it does not have
-            await self._pen.durable()
+            await self._journal.flush_events()
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until what comes after the last reply is over, and on the log."""
-        if self._after is not None:
-            await asyncio.wait([self._after])
-        await self._pen.durable()
+        if self._after_reply_task is not None:
+            await asyncio.wait([self._after_reply_task])
+        await self._journal.flush_events()
 
-    def screen(self) -> Screen:
+    def build_screen(self) -> Screen:
         """What the page shows."""
         fold = self.session
         memory, mode = fold.kept.get("memorizer"), fold.kept.get("director")
@@ -204,26 +204,26 @@ class Session:
     def seconds_since_activity(self) -> float:
         """How long ago the user last did something."""
         active = self.session.active_at
-        return 0.0 if active is None else max(0.0, (self._around.now() - active).total_seconds())
+        return 0.0 if active is None else max(0.0, (self._context.now() - active).total_seconds())
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
-        await self._around.sleep(seconds)
+        await self._context.sleep(seconds)
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
         """Tell the log, without waiting."""
-        return self._pen.note(kind, data, **envelope)
+        return self._journal.note(kind, data, **envelope)
 
     # One turn.
 
-    async def _hand_over(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+    async def _run_shielded(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Let the session do it, in a task of its own, and wait for that."""
-        if self._closed:
+        if self._is_closed:
             work.close()
         self._check_open()
         task = asyncio.ensure_future(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._running_turns.add(task)
+        task.add_done_callback(self._running_turns.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -232,40 +232,42 @@ class Session:
             raise
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._is_closed:
             raise Closed("the session was closed; open it again")
 
-    async def _taken(self, said: _UserInput) -> GraphTurnResult:
+    async def _take_turn(self, said: _UserInput) -> GraphTurnResult:
         """One turn, from what was said to `done`."""
         async with self._lock:
             began = perf_counter()
             try:
-                await self._make_ready(wait=said.action is None)
-                host, made, turn = await self._played(said, began)
+                await self._prepare_turn(wait=said.action is None)
+                host, made, turn = await self._run_turn(said, began)
             except asyncio.CancelledError:
-                await self._end_badly("interrupted", CLOSED_MESSAGE, began)
+                await self._end_failed_turn("interrupted", CLOSED_MESSAGE, began)
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a node, a mind or the log raised, the user is told, and the next turn works
-                await self._end_badly("error", words := _describe_error_for_user(error), began)
+                await self._end_failed_turn("error", words := _describe_error_for_user(error), began)
                 return GraphTurnResult(self.session.turn, words)
             self.send({"type": "done"})
-            if self._engine.has_after:
-                self._after = asyncio.ensure_future(self._come_after(self._engine, turn, made, host, self._after))
-                self._behind.add(self._after)
-                self._after.add_done_callback(self._behind.discard)
+            if self._engine.has_after_reply:
+                self._after_reply_task = asyncio.ensure_future(
+                    self._run_after_reply(self._engine, turn, made, host, self._after_reply_task)
+                )
+                self._after_reply_tasks.add(self._after_reply_task)
+                self._after_reply_task.add_done_callback(self._after_reply_tasks.discard)
             return GraphTurnResult(turn.number, None)
 
-    async def _make_ready(self, *, wait: bool) -> None:
-        if wait and self._after is not None:
-            await asyncio.wait([self._after])
-        if self._pen.broken is not None:  # something that was folded is not on the log
-            self._pen = await self._around.reload(self.id)
+    async def _prepare_turn(self, *, wait: bool) -> None:
+        if wait and self._after_reply_task is not None:
+            await asyncio.wait([self._after_reply_task])
+        if self._journal.storage_error is not None:  # something that was folded is not on the log
+            self._journal = await self._context.reload_journal(self.id)
 
-    async def _played(self, said: _UserInput, began: float) -> tuple[TurnHost, dict[str, Any], GraphTurn]:
+    async def _run_turn(self, said: _UserInput, began: float) -> tuple[TurnHost, dict[str, Any], GraphTurn]:
         away = self.seconds_since_activity()
         fold = self.session
         dashboard = said.dashboard if said.screen is fold.controls else None  # of another screen, it is no news
-        cause = self._begin(said, dashboard)
+        cause = self._note_user_input(said, dashboard)
         turn = GraphTurn(
             number=fold.turn,
             identity=fold.identity or "",
@@ -276,77 +278,77 @@ class Session:
             dashboard=None if dashboard is None else tuple(fold.reported or ()),
             away=away,
         )
-        host = TurnHost(self._engine, self._pen, self._tools, self._around.minds, self.send, turn.number, cause)
+        host = TurnHost(self._engine, self._journal, self._tools, self._context.models, self.send, turn.number, cause)
         made = await self._engine.run(turn, host)
-        self._speak(turn, made, host)
+        self._note_reply(turn, made, host)
         took = round((perf_counter() - began) * 1000, 3)
-        self._pen.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": took}, cause=cause)
-        await self._pen.durable()
+        self._journal.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": took}, cause=cause)
+        await self._journal.flush_events()
         return host, made, turn
 
-    def _begin(self, said: _UserInput, dashboard: list[UiControl] | None) -> str:
+    def _note_user_input(self, said: _UserInput, dashboard: list[UiControl] | None) -> str:
         """What the user did, told; answers its id."""
         if dashboard is not None:
             self._note_dashboard(dashboard)
         fold = self.session
         if said.action is None:
-            return self._pen.note("prompt.submitted", {"prompt": said.text}, actor=fold.identity, text=said.text[:300])
+            return self._journal.note("prompt.submitted", {"prompt": said.text}, actor=fold.identity, text=said.text[:300])
         control = next((each for each in fold.controls if each.get("action") == said.action), {})
         words = f"[pressed {control.get('label', said.action)}]"
         data = {"action": said.action, **({} if said.data is None else {"payload": said.data})}
-        return self._pen.note("ui.action", data, actor=fold.identity, text=words)
+        return self._journal.note("ui.action", data, actor=fold.identity, text=words)
 
     def _note_dashboard(self, dashboard: list[UiControl]) -> None:
         shown = controls.parse_reported_controls(dashboard)
         if shown != self.session.reported:
-            self._pen.note("ui.reported", {"controls": shown}, actor=self.session.identity)
+            self._journal.note("ui.reported", {"controls": shown}, actor=self.session.identity)
 
-    def _speak(self, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost) -> None:
+    def _note_reply(self, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost) -> None:
         """The reply, whole and once. An output node that streams nothing is heard all the same."""
         reply = made.get("output")
         if not isinstance(reply, str) or not reply:
             return
-        if not host.streamed:
+        if not host.has_streamed:
             self.send({"type": "delta", "content": reply})
         data: dict[str, Any] = {"turn": turn.number, "graph": self.graph.name}
         if "thinker" not in made and turn.action is not None:
             data["local"] = True
         elif self.session.flags:
-            data["answered"] = list(host.noticed)
-        self._pen.note("agent.spoke", data, cause=host.spoken, text=_truncate_reply(reply))
+            data["answered"] = list(host.noticed_flags)
+        self._journal.note("agent.spoke", data, cause=host.reply_step_id, text=_truncate_reply(reply))
 
-    async def _end_badly(self, reason: str, words: str, began: float) -> None:
+    async def _end_failed_turn(self, reason: str, words: str, began: float) -> None:
         """`error`, then `done`: always, whatever the log says to it."""
         try:
             if self.session.open is not None:
                 took = round((perf_counter() - began) * 1000, 3)
                 data = {"reason": reason, "turn": self.session.turn, "duration_ms": took}
-                self._pen.note("session.turn_ended", data, cause=self.session.open, text=words)
-                await self._pen.durable()
+                self._journal.note("session.turn_ended", data, cause=self.session.open, text=words)
+                await self._journal.flush_events()
         except Exception:  # noqa: BLE001 - the pen knows that it is broken; the next turn begins with what the log has
             pass
         finally:
             self.send({"type": "error", "message": words})
             self.send({"type": "done"})
 
-    async def _come_after(
+    async def _run_after_reply(
         self, engine: Engine, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
     ) -> None:
         """Memory and course, once what came after the turn before is done; what fails is on the log, and costs nobody a reply."""
         if earlier is not None and not earlier.done():
             await asyncio.wait([earlier])
         try:
-            await engine.run_after(turn, made, host)
+            await engine.run_after_reply(turn, made, host)
         except Exception:  # noqa: BLE001 - a node's failure is on the log; a log that takes nothing is noticed by the next turn
             pass
         finally:
             with suppress(Exception):  # the next turn reads again what the log has
-                await self._pen.durable()
+                await self._journal.flush_events()
 
-    async def _restarted(self, source: str, engine: Engine | None = None) -> None:
+    async def _restart_session(self, source: str, engine: Engine | None = None) -> None:
         """By another engine, or by the one that there is by then."""
         async with self._lock:
-            await self._make_ready(wait=True)
+            await self._prepare_turn(wait=True)
             fold, engine = self.session, engine or self._engine
             data = {
                 "source": source,
@@ -356,10 +358,10 @@ class Session:
                 "graph": engine.graph.name,
             }
             fold.agent = engine.graph.agent
-            self._pen.note("session.started", data, actor=fold.identity)
-            await self._pen.durable()
+            self._journal.note("session.started", data, actor=fold.identity)
+            await self._journal.flush_events()
             if engine is not self._engine:
-                self._use(engine)
+                self._use_engine(engine)
             if source == "clear":
                 self.send({"type": "controls", "controls": [], "state": {}})
 
@@ -401,7 +403,7 @@ def _describe_error_for_user(error: BaseException) -> str:
     inner = error.__cause__ if isinstance(error, NodeError) else error
     where = f"{error.role}: " if isinstance(error, NodeError) else ""
     if isinstance(inner, FleetloreError):
-        return Redactor().clean(f"{where}{inner}")[0]
+        return Redactor().redact_value(f"{where}{inner}")[0]
     return f"{where}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
 
 

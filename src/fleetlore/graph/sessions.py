@@ -58,31 +58,31 @@ class SessionManager:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._log, self._settings, self._registry, self._now = log, settings or GraphSettings(), registry, now
-        self._minds: dict[str, Model] = dict(minds or {})
-        self._open: dict[str, Session] = {}
+        self._models: dict[str, Model] = dict(minds or {})
+        self._open_sessions: dict[str, Session] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each as long as somebody opens that session
         self._engines: dict[str, Engine] = {graph.name: Engine(graph, registry) for graph in graphs}
         self._stack = AsyncExitStack()
-        self._around = SessionContext(
-            minds=self._minds,
+        self._context = SessionContext(
+            models=self._models,
             settings=self._settings,
-            engine_of=self._engine,
-            fresh_engine_of=self._fresh_engine,
-            reload=self._read_again,
+            get_engine=self._get_engine,
+            reload_engine=self._reload_engine,
+            reload_journal=self._reload_journal,
             now=now,
             sleep=sleep,
         )
 
     async def __aenter__(self) -> SessionManager:
         for profile, address in self._settings.minds.items():
-            if profile not in self._minds:
-                self._minds[profile] = await self._mind(address)
-        if DEFAULT_PROFILE not in self._minds:
-            self._minds[DEFAULT_PROFILE] = create_scripted_model()
-        self._engine(self._settings.default)  # what is wrong with it is said at once
+            if profile not in self._models:
+                self._models[profile] = await self._open_model(address)
+        if DEFAULT_PROFILE not in self._models:
+            self._models[DEFAULT_PROFILE] = create_scripted_model()
+        self._get_engine(self._settings.default)  # what is wrong with it is said at once
         return self
 
-    async def _mind(self, address: str) -> Model:
+    async def _open_model(self, address: str) -> Model:
         return create_scripted_model() if address == SCRIPTED_ADDRESS else await self._stack.enter_async_context(open_model(address))
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -90,21 +90,21 @@ class SessionManager:
 
     async def close(self) -> None:
         """Close every session, what they were doing told to the log."""
-        await asyncio.gather(*(session.close() for session in self._open.values()), return_exceptions=True)
-        self._open.clear()
+        await asyncio.gather(*(session.close() for session in self._open_sessions.values()), return_exceptions=True)
+        self._open_sessions.clear()
         await self._stack.aclose()
 
     @property
-    def default(self) -> str:
+    def default_graph(self) -> str:
         """The graph of a new session."""
-        return self._engine(self._settings.default).graph.name
+        return self._get_engine(self._settings.default).graph.name
 
-    def graphs(self) -> list[Graph]:
+    def list_graphs(self) -> list[Graph]:
         """Those that a session can switch to and that can be run, the default first."""
         graphs = []
         for name in dict.fromkeys((self._settings.default, *self._engines, *files.names(self._settings.folder))):
             try:
-                graphs.append(self._engine(name).graph)
+                graphs.append(self._get_engine(name).graph)
             except Invalid:
                 continue  # `lore graph check` tells why
         return graphs
@@ -113,36 +113,36 @@ class SessionManager:
         """An id for a new session."""
         return clock.uuid7()
 
-    async def open(self, id: str, *, identity: str, channel: str) -> Session:
+    async def open_session(self, id: str, *, identity: str, channel: str) -> Session:
         """The session of that id, made if there is none; `NoSuchSession` where it belongs to another identity or is no session of ours."""
         if not _SESSION_ID.fullmatch(id) or not is_name(identity):
             raise NoSuchSession(id)
         async with self._locks.setdefault(id, asyncio.Lock()):
-            session = self._open.get(id)
+            session = self._open_sessions.get(id)
             if session is None or session.is_closed:
-                self._open.pop(id, None)
-                session = await self._opened(id, identity, channel)
+                self._open_sessions.pop(id, None)
+                session = await self._load_session(id, identity, channel)
             elif session.session.identity != identity:
                 raise NoSuchSession(id)
-            self._open[id] = self._open.pop(id, session)  # the newest last
+            self._open_sessions[id] = self._open_sessions.pop(id, session)  # the newest last
             return session
 
-    async def events(self, id: str, *, after: str | None = None) -> AsyncGenerator[Event, None]:
+    async def read_events(self, id: str, *, after: str | None = None) -> AsyncGenerator[Event, None]:
         """What the log has of a session."""
         async for event in self._log.read(f"run:{id}", after=after or None):
             yield event
 
-    async def _opened(self, id: str, identity: str, channel: str) -> Session:
-        await self._make_room()
-        fold = await self._read(id)
+    async def _load_session(self, id: str, identity: str, channel: str) -> Session:
+        await self._close_idle_sessions()
+        fold = await self._fold_session(id)
         if fold is None:
-            fold = await self._begin(id, identity, channel)
+            fold = await self._start_session(id, identity, channel)
         if fold.identity != identity:
             raise NoSuchSession(id)
-        self._open[id] = session = Session(await self._pen(fold), self._around)
+        self._open_sessions[id] = session = Session(await self._open_journal(fold), self._context)
         return session
 
-    async def _read(self, id: str) -> Conversation | None:
+    async def _fold_session(self, id: str) -> Conversation | None:
         """The session as the log has it; `None` if nothing has that id, and nobody's where something else has."""
         fold: Conversation | None = None
         async for event in self._log.read(f"run:{id}"):
@@ -153,58 +153,58 @@ class SessionManager:
             apply_to_session(fold, event)
         return fold
 
-    async def _begin(self, id: str, identity: str, channel: str) -> Conversation:
+    async def _start_session(self, id: str, identity: str, channel: str) -> Conversation:
         """A new session, if nobody else begins it at the same moment."""
-        graph = self._engine(self._settings.default).graph
+        graph = self._get_engine(self._settings.default).graph
         fold = Conversation(id=id)
         data = {"source": "startup", "program": GRAPH_PROGRAM, "person": identity, "channel": channel[:200], "graph": graph.name}
         event = Event(id=clock.uuid7(), at=self._now(), kind="session.started", actor=identity, agent=graph.agent, run=id, data=data)
         try:
             await self._log.append([event], expect=Expect(f"run:{id}", None))
         except Conflict:
-            return await self._read(id) or fold
+            return await self._fold_session(id) or fold
         apply_to_session(fold, event)
         return fold
 
-    async def _pen(self, fold: Conversation) -> SessionJournal:
+    async def _open_journal(self, fold: Conversation) -> SessionJournal:
         """A pen for it; a turn that a crash broke off is ended first."""
         pen = SessionJournal(self._log, fold, now=self._now)
         if fold.graph not in self._engines:
             try:
-                self._engine(fold.graph)
+                self._get_engine(fold.graph)
             except Invalid:  # its graph is gone, or broken: go on by the usual one
                 fold.graph = self._settings.default
         if fold.open is not None:
             data = {"reason": "interrupted", "turn": fold.turn}
             pen.note("session.turn_ended", data, cause=fold.open, text="the turn was broken off; say it again")
-            await pen.durable()
+            await pen.flush_events()
         return pen
 
-    async def _read_again(self, id: str) -> SessionJournal:
-        fold = await self._read(id)
+    async def _reload_journal(self, id: str) -> SessionJournal:
+        fold = await self._fold_session(id)
         if fold is None:
             raise NoSuchSession(id)
-        return await self._pen(fold)
+        return await self._open_journal(fold)
 
-    async def _make_room(self) -> None:
+    async def _close_idle_sessions(self) -> None:
         """Close those that nobody listens to and that have been still for long; if that is not enough, the stillest."""
-        for id, session in list(self._open.items()):
-            full = len(self._open) >= self._settings.most_sessions
+        for id, session in list(self._open_sessions.items()):
+            full = len(self._open_sessions) >= self._settings.most_sessions
             if not full and session.seconds_since_activity() < self._settings.idle_seconds:
                 continue
-            if session.is_quiet and self._open.get(id) is session:  # another who makes room may have been faster
-                del self._open[id]
+            if session.is_idle and self._open_sessions.get(id) is session:  # another who makes room may have been faster
+                del self._open_sessions[id]
                 await session.close()
-        if len(self._open) >= self._settings.most_sessions:
-            raise TooManySessions(f"{len(self._open)} sessions are open and at work; try again later")
+        if len(self._open_sessions) >= self._settings.most_sessions:
+            raise TooManySessions(f"{len(self._open_sessions)} sessions are open and at work; try again later")
 
-    def _fresh_engine(self, name: str) -> Engine:
+    def _reload_engine(self, name: str) -> Engine:
         """The engine of a graph as its file is now, so that a graph can be changed while it runs; those in use go on as they were."""
         if (found := files.find(name, folder=self._settings.folder)) is not None:
             self._engines[name] = Engine(found, self._registry)
-        return self._engine(name)
+        return self._get_engine(name)
 
-    def _engine(self, name: str) -> Engine:
+    def _get_engine(self, name: str) -> Engine:
         """The engine of a graph, by name alone; the default may be a file."""
         if name not in self._engines:
             is_default = name == self._settings.default

@@ -27,7 +27,7 @@ class Toolbox:
         wanted = settings.databases if named == ALL_DATABASES else _parse_database_names(named)
         self.databases: Mapping[str, str] = {name: settings.databases[name] for name in wanted if name in settings.databases}
         """Name → address, of those that the graph may ask and that are set up here."""
-        self.runs_python = graph.tools.get("run_python") is True
+        self.can_run_python = graph.tools.get("run_python") is True
         """Whether the graph lets programs be run."""
 
 

@@ -39,17 +39,17 @@ class CollectingSink:
         """Keep it."""
         self.messages.append(message)
 
-    def of(self, kind: str) -> list[SinkMessage]:
+    def select_messages(self, kind: str) -> list[SinkMessage]:
         """Those of one type, in order."""
         return [message for message in self.messages if message["type"] == kind]
 
     @property
     def text(self) -> str:
         """The words that were streamed, together."""
-        return "".join(message["content"] for message in self.of("delta"))
+        return "".join(message["content"] for message in self.select_messages("delta"))
 
     @property
     def error(self) -> str | None:
         """What the last `error` said, if there was one."""
-        errors = self.of("error")
+        errors = self.select_messages("error")
         return str(errors[-1]["message"]) if errors else None

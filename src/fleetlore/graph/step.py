@@ -52,19 +52,19 @@ class StepHost(Protocol):
     def tools(self) -> Toolbox:
         """What can be done outside."""
 
-    def started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
+    def on_step_started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
         """A step begins, led to by another; what is answered is awaited."""
 
-    def finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
+    def on_step_finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
         """It has ended, and leads on to some."""
 
-    def failed(self, step: Step, error: BaseException, seconds: float) -> None:
+    def on_step_failed(self, step: Step, error: BaseException, seconds: float) -> None:
         """It has failed."""
 
     def note(self, step: Step, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
         """Tell the log, in order, without waiting; answers the event's id."""
 
-    async def durable(self) -> None:
+    async def flush_events(self) -> None:
         """Wait until everything told is on the disk: before an outward act."""
 
     async def ask(self, step: Step, ask: ModelRequest, profile: str | None) -> ModelReply:
@@ -89,7 +89,7 @@ class Step:
     @property
     def options(self) -> Mapping[str, Any]:
         """What the graph told this node."""
-        return self.node.told_options
+        return self.node.configured_options
 
     @property
     def session(self) -> Conversation:
@@ -107,7 +107,7 @@ class Step:
         engine = self.host.engine
         return {carries: node.state(self.session) for carries, node in engine.sources(self.role).state}
 
-    def briefing(self, task: str) -> str:
+    def build_system_prompt(self, task: str) -> str:
         """The system prompt: who the agent is, what this node is for, and what context edges bring."""
         engine = self.host.engine
         told = (node.context(self.session) for _, node in engine.sources(self.role).context)
@@ -121,7 +121,7 @@ class Step:
         """Tell the sinks."""
         self.host.send(message)
 
-    def hud(self, event: str, **more: Any) -> None:
+    def send_hud_event(self, event: str, **more: Any) -> None:
         """Tell the sinks what this node is at."""
         self.host.send({**more, "type": "hud", "node": self.role, "event": event, "turn": self.turn.number})
 

@@ -37,83 +37,87 @@ class TurnHost:
         cause: str,
     ) -> None:
         self.engine, self.tools = engine, tools
-        self._pen, self._minds, self._send, self._cause = pen, minds, send, cause
-        self._turn, self._waits = number, engine.graph.durable == "node"
-        self.streamed = False
+        self._journal, self._models, self._send, self._cause = pen, minds, send, cause
+        self._turn_number, self._should_flush_each_node = number, engine.graph.durable == "node"
+        self.has_streamed = False
         """Whether any words went out."""
-        self.noticed: tuple[str, ...] = ()
+        self.noticed_flags: tuple[str, ...] = ()
         """What the sensor had noticed when the reply was begun: later flags wait for the next one."""
-        self.spoken: str | None = None
+        self.reply_step_id: str | None = None
         """The id of the step that made the reply."""
 
     @property
     def session(self) -> Conversation:
         """The session as it stands."""
-        return self._pen.session
+        return self._journal.session
 
-    def started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
+    def on_step_started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
         """`node.started`, because of the step before, or of what the user did."""
         cause = self._cause if after is None else after.done
-        step.cause = self._pen.note("node.started", self._data(step), cause=cause)
+        step.cause = self._journal.note("node.started", self._step_data(step), cause=cause)
         if step.role == "output":
-            self.noticed = tuple(self.session.flags)
-        self._send({"type": "hud", "node": step.role, "event": "started", "turn": self._turn})
+            self.noticed_flags = tuple(self.session.flags)
+        self._send({"type": "hud", "node": step.role, "event": "started", "turn": self._turn_number})
         return None
 
-    def finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
+    def on_step_finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
         """`node.finished`, with what the node wants told."""
-        data = self._data(step)
+        data = self._step_data(step)
         data["duration_ms"] = milliseconds = round(seconds * 1000, 3)
         if edges:
             data["edges"] = edges
         if (told := step.node.told(made)) is not None:
             data["output"] = to_plain_json(told)
-        step.done = self._pen.note("node.finished", data, cause=step.cause)
+        step.done = self._journal.note("node.finished", data, cause=step.cause)
         if step.role == "output":
-            self.spoken = step.done
-        self._send({"type": "hud", "node": step.role, "event": "finished", "turn": self._turn, "duration_ms": milliseconds, "edges": edges})
-        return self._pen.durable() if self._waits and edges else None  # where nothing follows, the end of the turn waits
+            self.reply_step_id = step.done
+        self._send(
+            {"type": "hud", "node": step.role, "event": "finished", "turn": self._turn_number, "duration_ms": milliseconds, "edges": edges}
+        )
+        return (
+            self._journal.flush_events() if self._should_flush_each_node and edges else None
+        )  # where nothing follows, the end of the turn waits
 
-    def failed(self, step: Step, error: BaseException, seconds: float) -> None:
+    def on_step_failed(self, step: Step, error: BaseException, seconds: float) -> None:
         """`node.failed`, with all that is known; the sinks hear only that it did."""
-        data = {**self._data(step), "duration_ms": round(seconds * 1000, 3), "error": describe_error(error)}
-        self._pen.note("node.failed", data, cause=step.cause)
-        self._send({"type": "hud", "node": step.role, "event": "failed", "turn": self._turn})
+        data = {**self._step_data(step), "duration_ms": round(seconds * 1000, 3), "error": describe_error(error)}
+        self._journal.note("node.failed", data, cause=step.cause)
+        self._send({"type": "hud", "node": step.role, "event": "failed", "turn": self._turn_number})
 
-    def _data(self, step: Step) -> dict[str, Any]:
+    def _step_data(self, step: Step) -> dict[str, Any]:
         graph = self.engine.graph
-        return {"node": step.role, "implementation": graph.nodes[step.role], "graph": graph.name, "turn": self._turn}
+        return {"node": step.role, "implementation": graph.nodes[step.role], "graph": graph.name, "turn": self._turn_number}
 
     def note(self, step: Step, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
         """Tell the log, because of a step unless it says of what."""
-        return self._pen.note(kind, data, **{"cause": step.cause, **envelope})
+        return self._journal.note(kind, data, **{"cause": step.cause, **envelope})
 
-    async def durable(self) -> None:
+    async def flush_events(self) -> None:
         """Wait for the disk."""
-        await self._pen.durable()
+        await self._journal.flush_events()
 
     async def ask(self, step: Step, ask: ModelRequest, profile: str | None) -> ModelReply:
         """Ask the mind of a profile, else of the role, else the usual one; `model.called` is durable before."""
-        mind = self.mind(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
+        mind = self.select_model(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
         return await ask_and_record(
-            self._pen,
+            self._journal,
             mind,
             ask,
             agent=self.session.agent,
             scopes={"run": self.session.id},
             cause=step.cause,
             purpose=step.role,
-            data={"turn": self._turn},
+            data={"turn": self._turn_number},
         )
 
-    def mind(self, profile: str) -> Model:
+    def select_model(self, profile: str) -> Model:
         """The mind of a profile; the usual one where there is no such."""
-        return self._minds.get(profile) or self._minds[DEFAULT_PROFILE]
+        return self._models.get(profile) or self._models[DEFAULT_PROFILE]
 
     def send(self, message: SinkMessage) -> None:
         """Tell the sinks."""
         if message["type"] == "delta":
-            self.streamed = True
+            self.has_streamed = True
         self._send(message)
 
 

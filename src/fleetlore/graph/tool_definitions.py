@@ -107,7 +107,7 @@ def list_tools(step: Step) -> tuple[ToolDefinition, ...]:
                 "query_db", about, "database query", database={"type": "string", "enum": sorted(box.databases)}, query=_TEXT_SCHEMA
             )
         )
-    if box.runs_python:
+    if box.can_run_python:
         tools.append(
             _define_tool(
                 "run_python", "Run a short Python program without network or files; print what you want to know.", "code", code=_TEXT_SCHEMA
@@ -121,45 +121,45 @@ class ToolRunner:
 
     def __init__(self, step: Step) -> None:
         self._step = step
-        self.called: list[str] = []
+        self.called_tools: list[str] = []
         self._actions: tuple[UiControl, ...] | None = None
         self._display: tuple[UiControl, ...] | None = None
         self._tables: list[UiControl] = []
         self._state: dict[str, Any] = {}
         self._machines: list[dict[str, Any]] = []
-        self._known: dict[str, Machine] = dict(step.session.machines)
-        self.troubles = 0
+        self._known_machines: dict[str, Machine] = dict(step.session.machines)
+        self.failure_count = 0
         """Outward tools that failed in this turn."""
 
-    def thought(self, response: str) -> ThinkerResult:
+    def build_result(self, response: str) -> ThinkerResult:
         """All of it."""
         display = self._display
         if self._tables:
-            kept = display if display is not None else [each for each in self._shown() if each.get("type") == "label"]
+            kept = display if display is not None else [each for each in self._displayed_controls() if each.get("type") == "label"]
             display = (*kept, *self._tables)
         return ThinkerResult(
             response=response,
-            tools=tuple(self.called),
+            tools=tuple(self.called_tools),
             actions=self._actions,
             display=display,
             state=self._state,
             machines=tuple(self._machines),
         )
 
-    def _shown(self) -> list[UiControl]:
+    def _displayed_controls(self) -> list[UiControl]:
         return [each for each in self._step.session.controls if "machine_id" not in each and each.get("type") != "button"]
 
-    async def do(self, call: ModelToolCall) -> tuple[str, bool]:
+    async def run_tool_call(self, call: ModelToolCall) -> tuple[str, bool]:
         """One call, on record; answers what the model is told, and whether it failed."""
         step, began = self._step, perf_counter()
         call = replace(call, id=f"{step.turn.number}.{call.id}")  # a script, or a model, may count anew in every turn
-        self.called.append(call.name)
+        self.called_tools.append(call.name)
         asked = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
         cause = step.note("tool.called", asked, cause=step.cause)
         try:
             if call.name in EXTERNAL_TOOLS:
-                await step.host.durable()
-            result, failed = text_safety.truncate_text(await self._done(call), MAX_RESULT_LENGTH), False
+                await step.host.flush_events()
+            result, failed = text_safety.truncate_text(await self._dispatch_tool_call(call), MAX_RESULT_LENGTH), False
         except (InvalidControl, ToolFailure) as error:
             result, failed = text_safety.truncate_text(str(error), MAX_RESULT_LENGTH), True
         told = {"tool": call.name, "call_id": call.id, "duration_ms": round((perf_counter() - began) * 1000, 3)}
@@ -169,7 +169,7 @@ class ToolRunner:
             step.note("tool.returned", {**told, "output": result[:2000]}, cause=cause)
         return result, failed
 
-    async def _done(self, call: ModelToolCall) -> str:
+    async def _dispatch_tool_call(self, call: ModelToolCall) -> str:
         deed = _TOOL_HANDLERS.get(call.name)
         if deed is None:
             raise ToolFailure(f"there is no tool {call.name}")
@@ -204,44 +204,44 @@ class ToolRunner:
             raise InvalidControl(
                 f"a machine needs an id, at most {MAX_STATES} states, each with a name, and initial, the name of one of them"
             )
-        if id not in self._known and len(self._known) >= MAX_MACHINES:
+        if id not in self._known_machines and len(self._known_machines) >= MAX_MACHINES:
             raise InvalidControl(f"there are {MAX_MACHINES} machines already; destroy one first")
         _check_machine_size(states)
         _check_transitions(states, states)
-        self._known[id] = Machine(initial=initial, current=initial, states=states)
+        self._known_machines[id] = Machine(initial=initial, current=initial, states=states)
         self._machines.append({"do": "create", "id": id, "initial": initial, "states": states})
         return f"The machine {id} is on the screen, in {initial}."
 
     async def add_state(self, call: ModelToolCall) -> str:
         """One more state."""
-        id, machine = self._machine(call)
+        id, machine = self._find_machine(call)
         name, state = _parse_state(call.arguments.get("state"))
         states = {**machine.states, name: state}
         if len(states) > MAX_STATES:
             raise InvalidControl(f"a machine has at most {MAX_STATES} states")
         _check_machine_size(states)
         _check_transitions({name: state}, states)
-        self._known[id] = Machine(initial=machine.initial, current=machine.current, states=states)
+        self._known_machines[id] = Machine(initial=machine.initial, current=machine.current, states=states)
         self._machines.append({"do": "add", "id": id, "states": {name: state}})
         return f"The machine {id} has the state {name}."
 
     async def reset_machine(self, call: ModelToolCall) -> str:
         """Back to the first state."""
-        id, machine = self._machine(call)
+        id, machine = self._find_machine(call)
         self._machines.append({"do": "reset", "id": id})
         return f"The machine {id} is in {machine.initial} again."
 
     async def destroy_machine(self, call: ModelToolCall) -> str:
         """Away with it."""
-        id, _ = self._machine(call)
-        del self._known[id]
+        id, _ = self._find_machine(call)
+        del self._known_machines[id]
         self._machines.append({"do": "destroy", "id": id})
         return f"The machine {id} is gone."
 
-    def _machine(self, call: ModelToolCall) -> tuple[str, Machine]:
+    def _find_machine(self, call: ModelToolCall) -> tuple[str, Machine]:
         id = controls.clean_text(call.arguments.get("id"))
-        if (machine := self._known.get(id)) is None:
-            raise InvalidControl(f"there is no machine {id!r}; there are {', '.join(self._known) or 'none'}")
+        if (machine := self._known_machines.get(id)) is None:
+            raise InvalidControl(f"there is no machine {id!r}; there are {', '.join(self._known_machines) or 'none'}")
         return id, machine
 
     async def query_db(self, call: ModelToolCall) -> str:
@@ -249,7 +249,7 @@ class ToolRunner:
         try:
             table, told = await query_database(self._step, call)
         except ToolFailure as error:
-            raise self._troubled(error) from error
+            raise self._with_retry_advice(error) from error
         self._tables = [table]
         return told
 
@@ -258,11 +258,11 @@ class ToolRunner:
         try:
             return await run_python_program(self._step, call)
         except ToolFailure as error:
-            raise self._troubled(error) from error
+            raise self._with_retry_advice(error) from error
 
-    def _troubled(self, error: ToolFailure) -> ToolFailure:
-        self.troubles += 1
-        advice = "Correct it and call again." if self.troubles == 1 else "Do not try again; tell the user what went wrong."
+    def _with_retry_advice(self, error: ToolFailure) -> ToolFailure:
+        self.failure_count += 1
+        advice = "Correct it and call again." if self.failure_count == 1 else "Do not try again; tell the user what went wrong."
         return ToolFailure(f"{str(error).rstrip('.')}. {advice}")
 
 

@@ -19,7 +19,7 @@ class WordList:
     def __init__(self, words: Iterable[str]) -> None:
         self._phrases = tuple(f" {' '.join(split_words(word))} " for word in words)
 
-    def found_in(self, text: str) -> bool:
+    def is_found_in(self, text: str) -> bool:
         """Whether one of them is there, whole."""
         said = f" {' '.join(split_words(text))} "
         return any(phrase in said for phrase in self._phrases)

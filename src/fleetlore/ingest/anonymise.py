@@ -31,7 +31,7 @@ class WordReplacer:
         self._words = [(word, words[word]) for word in sorted(words, key=len, reverse=True)]
         self.count = 0
 
-    def replace(self, text: str) -> str:
+    def replace_words(self, text: str) -> str:
         """The text with each of them replaced, the longest first."""
         for word, other in self._words:
             if word in text:
@@ -82,14 +82,14 @@ class NameMask:
         self._owner = _repository_owner(event)
         branch = event.data.get("branch")
         self._branch = branch if isinstance(branch, str) and _is_identifying(branch) and not is_placeholder(branch) else None
-        self._known = WordReplacer(self._know(event))
+        self._known = WordReplacer(self._collect_known_names(event))
 
     @property
     def count(self) -> int:
         """How many were replaced."""
         return self._count + self._known.count
 
-    def _know(self, event: Event) -> dict[str, str]:
+    def _collect_known_names(self, event: Event) -> dict[str, str]:
         """The names that stand under names for names, and in the envelope, each with its pseudonym."""
         # A branch of one word would be found in every other sentence.
         names = [(sort, value) for sort, value in _iterate_names(event.data) if len(value) >= _MIN_NAME_CHARS]
@@ -100,43 +100,43 @@ class NameMask:
                 known.setdefault(value, _name_pseudonym("person", value))
         return known
 
-    def holds(self, key: str) -> bool:
+    def is_masked_key(self, key: str) -> bool:
         """Whether a name says that it holds one of a person or a machine."""
         return _name_sort(key) is not None
 
-    def whole(self, key: str, value: str) -> str:
+    def mask_value(self, key: str, value: str) -> str:
         """A name, unless it is anybody's or an agent's."""
-        if not _is_identifying(value) or value in self._agents - self._people():
+        if not _is_identifying(value) or value in self._agents - self._human_agents():
             return value
         self._count += 1
         return _name_pseudonym(_name_sort(key) or "person", value)
 
-    def within(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """A text without mail addresses, home folders, and the names that this event tells elsewhere."""
         if "@" in text:
             text = _MAIL_ADDRESS.sub(self._replace_mail, text)
-        text = self._known.replace(text)
+        text = self._known.replace_words(text)
         if self._owner is not None and f"/{self._owner}/" in text:
-            text = text.replace(f"/{self._owner}/", f"/{self._owned()}/")
+            text = text.replace(f"/{self._owner}/", f"/{self._replace_owner()}/")
         if "rw" in text:
-            text = _LS_LINE.sub(self._replace_listed, text)
+            text = _LS_LINE.sub(self._replace_ls_owner, text)
         return _HOME_FOLDER.sub(self._replace_home, text) if "home" in text or "Users" in text else text
 
-    def line(self, text: str) -> str:
+    def mask_line(self, text: str) -> str:
         """The event's line is a text like any other; where a forge's names a branch, that may be any word."""
-        text = self.within(text)
+        text = self.mask_text(text)
         if self._dialect != "forge" or self._branch is None:
             return text
         self._count += self._branch in text
         return re.sub(rf"\b{re.escape(self._branch)}\b", _name_pseudonym("branch", self._branch), text)
 
-    def scope(self, name: str, value: str) -> str:
+    def mask_scope(self, name: str, value: str) -> str:
         """Who did it, where that is a person; other scopes keep their names, but for mail addresses."""
         if name in ("actor", "agent", "parent", "child") and self._is_person(name, value):
             self._count += 1
             return _name_pseudonym("person", value)
         if name == "mission" and self._owner is not None:
-            return f"{self._owned()}/{value.partition('/')[2]}"
+            return f"{self._replace_owner()}/{value.partition('/')[2]}"
         return _MAIL_ADDRESS.sub(self._replace_mail, value) if "@" in value else value
 
     def _is_person(self, name: str, value: str) -> bool:
@@ -144,21 +144,21 @@ class NameMask:
             return False
         return self._dialect in _HUMAN_DIALECTS or (name == "actor" and value not in self._agents)
 
-    def _owned(self) -> str:
+    def _replace_owner(self) -> str:
         self._count += 1
         return _name_pseudonym("person", self._owner or "")
 
-    def _replace_listed(self, match: re.Match[str]) -> str:
-        owner, group = (self._known_as(name) for name in (match[3], match[5]))
+    def _replace_ls_owner(self, match: re.Match[str]) -> str:
+        owner, group = (self._replace_person(name) for name in (match[3], match[5]))
         return f"{match[1]}{match[2]}{owner}{match[4]}{group}"
 
-    def _known_as(self, name: str) -> str:
+    def _replace_person(self, name: str) -> str:
         if not _is_identifying(name) or name.isdigit():
             return name
         self._count += 1
         return _name_pseudonym("person", name)
 
-    def _people(self) -> frozenset[str]:
+    def _human_agents(self) -> frozenset[str]:
         return self._agents if self._dialect in _HUMAN_DIALECTS else frozenset()
 
     def _replace_mail(self, match: re.Match[str]) -> str:
@@ -250,31 +250,31 @@ class PathMask:
         """How many were replaced."""
         return self._count + self._known.count
 
-    def holds(self, key: str) -> bool:
+    def is_masked_key(self, key: str) -> bool:
         """Whether a name says that it holds a path."""
         return _is_path_key(key) or (self._is_tool and key in _FILE_LINE_KEYS)
 
-    def whole(self, key: str, value: str) -> str:
+    def mask_value(self, key: str, value: str) -> str:
         """A path; under `source`, which may name anything, only what looks like one."""
         if key in _FILE_LINE_KEYS:
-            return self.line(value)
+            return self.mask_line(value)
         if _PATH_PSEUDONYM.fullmatch(value) or (key == "source" and not _looks_like_file(value)):
             return value
         self._count += 1
         return _path_pseudonym(value)
 
-    def within(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """A text whose paths are replaced: those by form, and those that this event names elsewhere."""
-        text = self._known.replace(text)
+        text = self._known.replace_words(text)
         text = _PATH_PATTERN.sub(self._replace, text) if "/" in text or "\\" in text else text
         return _KNOWN_FILE_NAME.sub(self._replace_bare, text) if "." in text else text
 
-    def line(self, text: str) -> str:
+    def mask_line(self, text: str) -> str:
         """The event's line; that of a tool may name a file without its folder, and the event say no more of it."""
-        text = self.within(text)
+        text = self.mask_text(text)
         return _BARE_FILE_NAME.sub(self._replace_bare, text) if self._is_tool else text
 
-    def scope(self, name: str, value: str) -> str:
+    def mask_scope(self, name: str, value: str) -> str:
         """A scope that is named after a file or a folder."""
         if not value.startswith(("/", "~/", "./", "../")) and value[1:3] != ":\\":
             return value
@@ -362,19 +362,19 @@ class AnonymiseMask(Protocol):
     def count(self) -> int:
         """How many were replaced."""
 
-    def holds(self, key: str) -> bool:
+    def is_masked_key(self, key: str) -> bool:
         """Whether what stands under a name is such a thing."""
 
-    def whole(self, key: str, value: str) -> str:
+    def mask_value(self, key: str, value: str) -> str:
         """The pseudonym of one."""
 
-    def within(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """A text with those in it replaced."""
 
-    def line(self, text: str) -> str:
+    def mask_line(self, text: str) -> str:
         """The same for the event's line for people."""
 
-    def scope(self, name: str, value: str) -> str:
+    def mask_scope(self, name: str, value: str) -> str:
         """The same for the envelope's actor and scopes, where most names are those of agents."""
 
 
@@ -400,8 +400,8 @@ def anonymise_event(event: Event, levels: Collection[str]) -> Event:
 
 
 def _apply_mask(event: Event, mask: AnonymiseMask) -> Event:
-    names = {name: mask.scope(name, value) for name in ("actor", *SCOPE_FIELDS) if (value := getattr(event, name)) is not None}
-    text = None if event.text is None else mask.line(event.text)
+    names = {name: mask.mask_scope(name, value) for name in ("actor", *SCOPE_FIELDS) if (value := getattr(event, name)) is not None}
+    text = None if event.text is None else mask.mask_line(event.text)
     data = _mask_value(event.data, mask)
     origin = None if event.origin is None else _mask_origin(event.origin, mask)
     count = mask.count + (event.origin is not None and event.origin.rest is not None)
@@ -413,14 +413,14 @@ def _apply_mask(event: Event, mask: AnonymiseMask) -> Event:
 
 def _mask_origin(origin: Origin, mask: AnonymiseMask) -> Origin:
     """Without the rest of a foreign record, which may hold the same again."""
-    source = origin.source and (mask.whole("source", origin.source) if mask.holds("source") else mask.within(origin.source))
-    cut = tuple(replace(each, path=mask.within(each.path)) for each in origin.cut)
-    return replace(origin, rest=None, source=source, id=origin.id and mask.within(origin.id), cut=cut)
+    source = origin.source and (mask.mask_value("source", origin.source) if mask.is_masked_key("source") else mask.mask_text(origin.source))
+    cut = tuple(replace(each, path=mask.mask_text(each.path)) for each in origin.cut)
+    return replace(origin, rest=None, source=source, id=origin.id and mask.mask_text(origin.id), cut=cut)
 
 
 def _mask_value(value: Any, mask: AnonymiseMask) -> Any:
     if isinstance(value, str):
-        return value if is_placeholder(value) else mask.within(value)
+        return value if is_placeholder(value) else mask.mask_text(value)
     if isinstance(value, list):
         return [_mask_value(item, mask) for item in value]
     if isinstance(value, dict):
@@ -430,15 +430,15 @@ def _mask_value(value: Any, mask: AnonymiseMask) -> Any:
 
 def _mask_key(key: str, mask: AnonymiseMask) -> str:
     """The name of a part, which may itself be a path or an address; else it is left, whatever else it may mean."""
-    return mask.within(key) if "/" in key or "@" in key or "\\" in key else key
+    return mask.mask_text(key) if "/" in key or "@" in key or "\\" in key else key
 
 
 def _mask_under_key(key: str, value: Any, mask: AnonymiseMask) -> Any:
     """What stands under a name."""
-    if not mask.holds(key):
+    if not mask.is_masked_key(key):
         return _mask_value(value, mask)
     if isinstance(value, str):
-        return value if is_placeholder(value) or not value else mask.whole(key, value)
+        return value if is_placeholder(value) or not value else mask.mask_value(key, value)
     if isinstance(value, list):
         return [_mask_under_key(key, item, mask) for item in value]
     return _mask_value(value, mask)

@@ -33,7 +33,7 @@ class ImportItem(NamedTuple):
     rejected: str | None = None
 
     @property
-    def at(self) -> datetime | None:
+    def newest_time(self) -> datetime | None:
         """When the newest of its events happened."""
         if not self.events:
             return None
@@ -73,18 +73,18 @@ class BatchWriter:
         self._on_rejected, self._on_dropped = on_rejected, on_dropped
         self.tally = ImportTally()
 
-    def again(self) -> BatchWriter:
+    def new_writer(self) -> BatchWriter:
         """Another one for the same log, with a count of its own."""
         return BatchWriter(
             self._log, dialect=self._dialect, admission=self._admission, on_rejected=self._on_rejected, on_dropped=self._on_dropped
         )
 
-    def put_all(self, items: Iterable[ImportItem]) -> None:
+    def write_all(self, items: Iterable[ImportItem]) -> None:
         """Store any number of items, in groups."""
         for group in _group_items(items):
-            self.put(group)
+            self.write_batch(group)
 
-    def put(self, items: Sequence[ImportItem]) -> None:
+    def write_batch(self, items: Sequence[ImportItem]) -> None:
         """Store one group; every id is given, so that a second try stores nothing twice."""
         head = self._log.head()
         gone: frozenset[str] = frozenset()
@@ -94,18 +94,18 @@ class BatchWriter:
             except Forgotten as error:
                 gone |= frozenset(error.ids)
             except Invalid:
-                items = self._without_misfits(items)
+                items = self._reject_invalid_items(items)
             else:
-                self._count(items, iter(positions), head or "", gone)
+                self._count_batch(items, iter(positions), head or "", gone)
                 return
 
-    def _without_misfits(self, items: Sequence[ImportItem]) -> list[ImportItem]:
-        checked = [self._checked(item) for item in items]
+    def _reject_invalid_items(self, items: Sequence[ImportItem]) -> list[ImportItem]:
+        checked = [self._check_item(item) for item in items]
         if all(now is before for now, before in zip(checked, items, strict=True)):
             raise AssertionError("the log refused a group whose every event it would take")
         return checked
 
-    def _checked(self, item: ImportItem) -> ImportItem:
+    def _check_item(self, item: ImportItem) -> ImportItem:
         """The item itself, or its rejection where the log would not take one of its events.
 
         A rejection that the log would not take either is dropped: else there would be no end.
@@ -116,13 +116,13 @@ class BatchWriter:
         except Invalid as error:
             if item.rejected is None:
                 dialect = next((event.origin.dialect for event in item.events if event.origin is not None), self._dialect)
-                return make_rejection(item.line, str(error), dialect=dialect, at=item.at)
+                return make_rejection(item.line, str(error), dialect=dialect, at=item.newest_time)
             reason = f"{item.rejected}; it was dropped, because the log does not take its rejection either ({error})"
             self._on_dropped(f"{item.line.source}, line {item.line.n}: {reason}")
             return item._replace(events=(), rejected=reason)
         return item
 
-    def _count(self, items: Sequence[ImportItem], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:
+    def _count_batch(self, items: Sequence[ImportItem], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:
         seen: set[str] = set()
         for item in items:
             kept = [next(positions) for event in item.events if event.id not in gone]
@@ -170,7 +170,7 @@ def make_rejection(line: SourceLine, reason: str, *, dialect: str, at: datetime 
 
 def make_sample(raw: bytes) -> str:
     """How a record began. Secrets go first, so that none is cut in half and then not recognised."""
-    text, _ = Redactor().clean(raw[: 4 * SAMPLE_BYTES].decode(errors="replace"))
+    text, _ = Redactor().redact_value(raw[: 4 * SAMPLE_BYTES].decode(errors="replace"))
     return text.encode()[:SAMPLE_BYTES].decode(errors="ignore")
 
 

@@ -180,7 +180,7 @@ class SpoolTarget(NamedTuple):
     log: str | None = None
     town: str | None = None
 
-    def settings(self) -> Settings:
+    def load_settings(self) -> Settings:
         """As a command would have seen them there; of a folder that is gone, those above it still speak."""
         environ = {"FLEETLORE_LOG": _restore_password(self.log or ""), "FLEETLORE_TOWN": self.town or ""}
         environ["XDG_CONFIG_HOME"] = os.environ.get("XDG_CONFIG_HOME", "")
@@ -251,7 +251,7 @@ def _drain_file(path: str, open_log: OpenLog, on_warning: OnWarning) -> list[str
         for batch in _batch_entries(_read_entries(path)):
             early |= {entry.line.n for entry in batch if entry.torn or is_before_recording(entry)}
             for place, entries in _group_by_target(entry for entry in batch if entry.line.n not in early):
-                logs.put(place, entries)
+                logs.write_entries(place, entries)
     if not (logs.failed or early):
         os.unlink(path)
         return []
@@ -272,21 +272,21 @@ class _TargetLogs:
         self.failed: dict[SpoolTarget, str] = {}
         """The places whose lines have to wait, and why."""
 
-    def put(self, place: SpoolTarget, entries: Sequence[SpoolEntry]) -> None:
+    def write_entries(self, place: SpoolTarget, entries: Sequence[SpoolEntry]) -> None:
         """Store what lines of one place tell, and what their transcripts do."""
         if place in self.failed:
             return
         try:
-            settings = place.settings()
+            settings = place.load_settings()
             for warning in settings.warnings:
                 self._on_warning(warning)
-            log = self._log_of(settings)
+            log = self._open_target_log(settings)
             for program in dict.fromkeys(entry.program for entry in entries):
-                self._put_program([entry for entry in entries if entry.program == program], program, log, settings)
+                self._write_program_entries([entry for entry in entries if entry.program == program], program, log, settings)
         except (FleetloreError, OSError) as error:
             self.failed[place] = str(error)
 
-    def _put_program(self, entries: Sequence[SpoolEntry], program: str, log: BlockingRecorder, settings: Settings) -> None:
+    def _write_program_entries(self, entries: Sequence[SpoolEntry], program: str, log: BlockingRecorder, settings: Settings) -> None:
         redactor, levels = Redactor(settings.redact_patterns.value), settings.redact_levels.value
         veil = make_anonymiser(levels) if levels else None
         if program in _HOOK_MODULES and (paths := list(_find_transcripts(entries, program))):
@@ -296,9 +296,9 @@ class _TargetLogs:
             )
         admission = Admission(redactor=redactor, veil=veil)
         deposit = BatchWriter(log, dialect=program.replace("-", "_") or _SPOOL_SOURCE, admission=admission, on_dropped=self._on_warning)
-        deposit.put_all(ImportItem(entry.line, ()) if is_in_transcript(entry, log) else self._item(entry, log) for entry in entries)
+        deposit.write_all(ImportItem(entry.line, ()) if is_in_transcript(entry, log) else self._make_item(entry, log) for entry in entries)
 
-    def _log_of(self, settings: Settings) -> BlockingRecorder:
+    def _open_target_log(self, settings: Settings) -> BlockingRecorder:
         # What is taken out of events belongs to the folder, not to the log: two projects may share one log, and each has its own.
         key = (settings.log.value, settings.town.value, settings.redact_patterns.value, settings.redact_levels.value)
         if key not in self._open:
@@ -306,15 +306,15 @@ class _TargetLogs:
             self._open[key] = self._open_log(settings)
         return self._open[key]
 
-    def _item(self, entry: SpoolEntry, log: BlockingRecorder) -> ImportItem:
+    def _make_item(self, entry: SpoolEntry, log: BlockingRecorder) -> ImportItem:
         at = entry.at
         try:
-            return ImportItem(entry.line, tuple(self._events(entry, at, log)))
+            return ImportItem(entry.line, tuple(self._make_events(entry, at, log)))
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return make_rejection(entry.line, reason, dialect=entry.program or _SPOOL_SOURCE, at=at)
 
-    def _events(self, entry: SpoolEntry, at: datetime | None, log: BlockingRecorder) -> Iterator[Event]:
+    def _make_events(self, entry: SpoolEntry, at: datetime | None, log: BlockingRecorder) -> Iterator[Event]:
         own = find_uuid(_text_or_none(entry.told.get("id")) or "") or ""
         for event in _convert_entry(entry, at, self._twins):
             yield reuse_logged_id(self._change(event), own, log)

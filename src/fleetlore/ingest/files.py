@@ -52,7 +52,7 @@ class OrderedItem(NamedTuple):
     reached: datetime
     item: ImportItem
 
-    def key(self) -> tuple[datetime, str, int]:
+    def sort_key(self) -> tuple[datetime, str, int]:
         """By time, then by source and line."""
         return self.reached, self.item.line.source, self.item.line.n
 
@@ -80,7 +80,7 @@ def _open_source(path: str, stack: ExitStack) -> ImportSource:
 def read_sources(sources: Iterable[ImportSource], dialect: Dialect, *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
     """The items of all sources, merged by time. Within a source the order of its lines is kept."""
     streams = [order_items(read_source(source, dialect, on_read=on_read), source.modified) for source in sources]
-    return (placed.item for placed in merge(*streams, key=OrderedItem.key))
+    return (placed.item for placed in merge(*streams, key=OrderedItem.sort_key))
 
 
 def read_source(source: ImportSource, dialect: Dialect, *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
@@ -115,10 +115,10 @@ def order_items(items: Iterable[ImportItem], modified: datetime) -> Iterator[Ord
     """Give each item without a time that of the one before it, else of the next, else the file's own."""
     items = iter(items)
     lead = _read_until_dated(items)
-    last = next((item.at for item in lead if item.at is not None), modified)
+    last = next((item.newest_time for item in lead if item.newest_time is not None), modified)
     reached = last
     for item in chain(lead, items):
-        last = item.at or last
+        last = item.newest_time or last
         reached = max(reached, last)
         yield OrderedItem(reached, set_missing_times(item, last))
 
@@ -130,6 +130,6 @@ def _read_until_dated(items: Iterator[ImportItem]) -> list[ImportItem]:
     for item in items:
         lead.append(item)
         held += len(item.line.raw)
-        if item.at is not None or held > MOST_HELD:
+        if item.newest_time is not None or held > MOST_HELD:
             break
     return lead

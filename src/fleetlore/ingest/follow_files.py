@@ -43,7 +43,7 @@ class TranscriptFollower:
         self._growing: set[str] = set()
         """Files that were read while they were being written to: their last answer is stored when they come to rest."""
 
-    def round(self) -> ImportTally:
+    def import_changes(self) -> ImportTally:
         """Take in what is new; files that were last written to before `since` are left alone until they change."""
         now = {
             path: seen
@@ -55,12 +55,12 @@ class TranscriptFollower:
         quiet_since = (clock.now() - recordings.FINISHED_AFTER).timestamp() * 1e9
         finished = {path for path in self._growing if path in now and now[path][1] <= quiet_since}
         paths = sorted(changed | finished)
-        tally = self._catch_up(paths) if paths else ImportTally()
+        tally = self._import_files(paths) if paths else ImportTally()
         self._growing = {path for path in self._growing | changed if path in now and now[path][1] > quiet_since}
         self._seen = now
         return tally
 
-    def _catch_up(self, paths: Iterable[str]) -> ImportTally:
+    def _import_files(self, paths: Iterable[str]) -> ImportTally:
         return discovery.import_new_lines(
             self._log,
             paths,

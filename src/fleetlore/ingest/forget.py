@@ -53,7 +53,7 @@ def purge_spool(wanted: ForgetFilter, settings: Settings, *, folder: str | None 
     _remove_partial_files(folder or spool.spool_folder())
     if wanted.kinds or wanted.ids is not None:
         return 0
-    return spool.purge_lines(lambda line: any(map(wanted.fits, _line_events(line))) and _belongs_to(line, settings), folder=folder)
+    return spool.purge_lines(lambda line: any(map(wanted.matches_event, _line_events(line))) and _belongs_to(line, settings), folder=folder)
 
 
 def _remove_partial_files(folder: str) -> None:
@@ -68,7 +68,7 @@ def _belongs_to(line: Mapping[str, Any], settings: Settings) -> bool:
     """Whether a line would go into the log that the settings mean."""
     place = SpoolTarget(*(value if isinstance(value := line.get(name), str) and value else None for name in SpoolTarget._fields))
     try:
-        there = place.settings()
+        there = place.load_settings()
         same_log = _normalize_address(there.log.value, place.cwd or "") == _normalize_address(settings.log.value, "")
     except FleetloreError:  # what nobody can read chooses no log
         return False
@@ -124,7 +124,7 @@ class ForgetFilter(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     ids: frozenset[str] | None = None
 
-    def fits(self, event: Event) -> bool:
+    def matches_event(self, event: Event) -> bool:
         """Whether an event is one of them."""
         if event.kind in PROTECTED_KINDS or _is_unreadable(event) or not matches_kind(event.kind, self.kinds):
             return False
@@ -163,7 +163,7 @@ def find_matching_events(log: BlockingRecorder, wanted: ForgetFilter, *, progres
     """All of them that are in the log now."""
     found = FoundEvents()
     for event in _report_progress(_read_candidates(log, wanted), log, progress):
-        if wanted.fits(event):
+        if wanted.matches_event(event):
             found.add(event)
     return found
 

@@ -277,12 +277,12 @@ def read_records(repository: GitHistory, *, on_commit: Callable[[], None] = lamb
     with closing(_Mailmap(repository.path)) as mailmap:
         for commit in _read_commits(repository):
             record = _make_commit_record(commit, repository, reverts)
-            yield from tags.due(commit.moment)
+            yield from tags.pop_due(commit.committed_at)
             yield record
             yield from _make_coauthor_records(commit, record, mailmap)
-            tags.reach(record, mailmap)
+            tags.add_commit_tags(record, mailmap)
             on_commit()
-        yield from tags.due(None)
+        yield from tags.pop_due(None)
 
 
 @dataclass(slots=True)
@@ -297,11 +297,11 @@ class _Commit:
     deletions: int = 0
 
     @property
-    def moment(self) -> int:
+    def committed_at(self) -> int:
         """When it was committed, in seconds since 1970."""
         return _parse_seconds(self.fields[6])
 
-    def count(self, line: bytes) -> None:
+    def add_numstat(self, line: bytes) -> None:
         """Add one line of `--numstat`; a binary file has dashes for numbers."""
         insertions, deletions, name = line.split(b"\t", 2)
         self.changed += 1
@@ -321,7 +321,7 @@ def _read_commits(repository: GitHistory) -> Iterator[_Commit]:
                     yield commit
                 commit = _Commit(token[1:].decode(), [next(tokens) for _ in _COMMIT_FIELDS[1:]])
             elif commit and token.count(b"\t") >= 2:
-                commit.count(token.removeprefix(b"\n"))
+                commit.add_numstat(token.removeprefix(b"\n"))
         if commit:
             yield commit
 
@@ -348,7 +348,7 @@ def _make_commit_record(commit: _Commit, repository: GitHistory, reverts: _Rever
         changed=commit.changed if counts else None,
         insertions=commit.insertions if counts else None,
         deletions=commit.deletions if counts else None,
-        recovers=reverts.note(commit.sha, said, more),
+        recovers=reverts.record_commit(commit.sha, said, more),
         shallow=True if is_edge else None,
     )
 
@@ -357,7 +357,7 @@ def _make_coauthor_records(commit: _Commit, record: Record, mailmap: _Mailmap) -
     """A record for everybody else who is named in a trailer, once; numbered as they stand there."""
     seen = {record["author"]}
     for n, line in enumerate(commit.fields[9].splitlines()[:MAX_COAUTHORS], 1):
-        name, email = mailmap.find(*_parse_contact(line))
+        name, email = mailmap.map_name(*_parse_contact(line))
         if not name or name in seen:
             continue
         seen.add(name)
@@ -388,10 +388,10 @@ class _Tags:
             # A light tag is its commit's own name.
             self._of.setdefault((tag[3] or tag[1]).decode(), []).append(tag)
 
-    def reach(self, commit: Record, mailmap: _Mailmap) -> None:
+    def add_commit_tags(self, commit: Record, mailmap: _Mailmap) -> None:
         """A commit was told: its tags wait for their time."""
         for name, own, _, peeled, _, tagger, email, tagged, subject in self._of.pop(commit["sha"], ()):
-            by, address = mailmap.find(tagger, email.strip(b"<>")) if tagged else (commit["author"], commit.get("email"))
+            by, address = mailmap.map_name(tagger, email.strip(b"<>")) if tagged else (commit["author"], commit.get("email"))
             record = without_none(
                 type=TAG,
                 sha=commit["sha"],
@@ -404,7 +404,7 @@ class _Tags:
             )
             heappush(self._waiting, (_parse_seconds(tagged), record["tag"], record))
 
-    def due(self, moment: int | None) -> Iterator[Record]:
+    def pop_due(self, moment: int | None) -> Iterator[Record]:
         """The waiting tags that were set by then, oldest first; `None` for all."""
         while self._waiting and (moment is None or self._waiting[0][0] <= moment):
             yield heappop(self._waiting)[2]
@@ -426,7 +426,7 @@ class _Reverts:
     def __init__(self) -> None:
         self._by_start: dict[str, list[tuple[str, str]]] = {}
 
-    def note(self, sha: str, subject: str, body: str) -> str | None:
+    def record_commit(self, sha: str, subject: str, body: str) -> str | None:
         """Remember a revert; of any other commit, the revert that it makes good."""
         times, reverted = count_reverts(subject, body), find_reverted_commit(body)
         if times % 2:
@@ -434,9 +434,9 @@ class _Reverts:
                 self._by_start.setdefault(name[:7], []).append((name, sha))
         if times or not self._by_start:
             return None
-        return next(filter(None, map(self._find, find_fixed_commits(f"{subject}\n{body}"))), None)
+        return next(filter(None, map(self._find_revert, find_fixed_commits(f"{subject}\n{body}"))), None)
 
-    def _find(self, name: str) -> str | None:
+    def _find_revert(self, name: str) -> str | None:
         known = self._by_start.get(name[:7], ())
         return next((revert for whole, revert in known if whole.startswith(name) or name.startswith(whole)), None)
 
@@ -449,14 +449,14 @@ class _Mailmap:
         self._process: subprocess.Popen[bytes] | None = None
         self._known: dict[tuple[bytes, bytes], str] = {}
 
-    def find(self, name: bytes, email: bytes) -> tuple[str, str]:
+    def map_name(self, name: bytes, email: bytes) -> tuple[str, str]:
         """The proper name, and the address as it was given."""
         known = self._known.get((name, email))
         if known is None:
-            known = self._known[name, email] = decode_text(self._ask(name, email) or name, MAX_NAME_CHARS)
+            known = self._known[name, email] = decode_text(self._query_mailmap(name, email) or name, MAX_NAME_CHARS)
         return known, decode_text(email, MAX_NAME_CHARS)
 
-    def _ask(self, name: bytes, email: bytes) -> bytes:
+    def _query_mailmap(self, name: bytes, email: bytes) -> bytes:
         if not email or re.search(rb"[<>\n]", name + email):
             return b""
         if self._process is None:

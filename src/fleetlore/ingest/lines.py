@@ -60,7 +60,7 @@ def split_lines(source: str, chunks: Iterable[bytes]) -> Iterator[SourceLine]:
     splitter = LineSplitter(source)
     for chunk in chunks:
         yield from splitter.feed(chunk)
-    yield from splitter.end()
+    yield from splitter.flush()
 
 
 class LineSplitter:
@@ -71,7 +71,7 @@ class LineSplitter:
         self._n = n
         self.consumed = 0
         """Bytes of all lines that have ended, with their ends."""
-        self._held = bytearray()
+        self._partial_line = bytearray()
         self._size = 0
         self._digest = sha256()
         self._occurrences = _OccurrenceCounter() if counting else None
@@ -86,26 +86,26 @@ class LineSplitter:
         *ended, rest = chunk.split(b"\n")
         for part in ended:
             if self._size or len(part) > LONGEST_LINE:
-                self._hold(part)
+                self._append_partial(part)
                 self.consumed += self._size + 1
-                yield from self.end()
+                yield from self.flush()
                 continue
             self.consumed += len(part) + 1
-            if (line := self._line(part, len(part))) is not None:
+            if (line := self._make_line(part, len(part))) is not None:
                 yield line
-        self._hold(rest)
+        self._append_partial(rest)
 
-    def end(self) -> Iterator[SourceLine]:
+    def flush(self) -> Iterator[SourceLine]:
         """The line that is held back, if it has something in it; a new one begins."""
-        raw, size = bytes(self._held), self._size
+        raw, size = bytes(self._partial_line), self._size
         if size > LONGEST_LINE:
             raw += self._digest.digest()
-        self._held.clear()
+        self._partial_line.clear()
         self._size = 0
-        if (line := self._line(raw, size)) is not None:
+        if (line := self._make_line(raw, size)) is not None:
             yield line
 
-    def _line(self, raw: bytes, size: int) -> SourceLine | None:
+    def _make_line(self, raw: bytes, size: int) -> SourceLine | None:
         self._n += 1
         if self._n == 1:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
@@ -115,14 +115,14 @@ class LineSplitter:
         nth = 0 if self._occurrences is None else self._occurrences.count(raw)
         return SourceLine(self._source, self._n, raw, nth, size if size > LONGEST_LINE else len(raw))
 
-    def _hold(self, part: bytes) -> None:
+    def _append_partial(self, part: bytes) -> None:
         before, self._size = self._size, self._size + len(part)
         if self._size <= LONGEST_LINE:
-            self._held += part
+            self._partial_line += part
             return
         if before <= LONGEST_LINE:
-            self._digest = sha256(self._held)
-            self._held = (self._held + part[:SAMPLE_BYTES])[:SAMPLE_BYTES]
+            self._digest = sha256(self._partial_line)
+            self._partial_line = (self._partial_line + part[:SAMPLE_BYTES])[:SAMPLE_BYTES]
         self._digest.update(part)
 
 

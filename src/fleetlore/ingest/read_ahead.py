@@ -23,26 +23,26 @@ class LogReadAhead:
     """What stands in a log behind a position, and what comes. It only reads; it ends when the log is closed."""
 
     def __init__(self, log: BlockingRecorder, *, after: str | None) -> None:
-        self._waiting: Queue[_QueueItem] = Queue(MAX_EVENTS_AHEAD)
+        self._queue: Queue[_QueueItem] = Queue(MAX_EVENTS_AHEAD)
         self._closed = False
-        Thread(target=self._fill, args=(log, after), name="fleetlore-outbox", daemon=True).start()
+        Thread(target=self._fill_queue, args=(log, after), name="fleetlore-outbox", daemon=True).start()
 
-    def take(self, most: int, *, timeout: float) -> list[Event]:
+    def take_events(self, most: int, *, timeout: float) -> list[Event]:
         """At most so many events, without waiting for more once there is one; none if none came in time."""
         events: list[Event] = []
         try:
             while len(events) < most:
-                thing = self._waiting.get(timeout=timeout) if not events else self._waiting.get_nowait()
+                thing = self._queue.get(timeout=timeout) if not events else self._queue.get_nowait()
                 if not isinstance(thing, Event):
-                    return self._end(thing, events)
+                    return self._end_reading(thing, events)
                 events.append(thing)
         except Empty:
             pass
         return events
 
-    def _end(self, thing: BaseException | None, events: list[Event]) -> list[Event]:
+    def _end_reading(self, thing: BaseException | None, events: list[Event]) -> list[Event]:
         if events:
-            self._waiting.put(thing)  # nobody fills it any more: there is room, and it is found again next time
+            self._queue.put(thing)  # nobody fills it any more: there is room, and it is found again next time
         elif thing is not None:
             raise thing
         return events
@@ -51,20 +51,20 @@ class LogReadAhead:
         """Read no further. The thread is gone once the log is closed too."""
         self._closed = True
 
-    def _fill(self, log: BlockingRecorder, after: str | None) -> None:
+    def _fill_queue(self, log: BlockingRecorder, after: str | None) -> None:
         try:
             with closing(log.follow(after=after)) as events:
                 for event in events:
-                    if not self._put(event):
+                    if not self._put_item(event):
                         return
-            self._put(None)
+            self._put_item(None)
         except BaseException as error:  # noqa: BLE001 - it belongs to the one who takes, not to this thread
-            self._put(error)
+            self._put_item(error)
 
-    def _put(self, thing: _QueueItem) -> bool:
+    def _put_item(self, thing: _QueueItem) -> bool:
         while not self._closed:
             try:
-                self._waiting.put(thing, timeout=_PUT_TIMEOUT)
+                self._queue.put(thing, timeout=_PUT_TIMEOUT)
             except Full:
                 continue
             return True

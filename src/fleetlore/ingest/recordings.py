@@ -45,10 +45,10 @@ def open_growing_files(
     found = []
     for path in paths:
         with suppress(OSError):
-            found.append(TranscriptFile(path, recording, place=known.get(path), live=True))
+            found.append(TranscriptFile(path, recording, import_offset=known.get(path), live=True))
     for tape in found:
-        tape.is_at_rest = clock.now() - tape.modified >= rest
-    return [tape for tape in found if tape.left or (tape.is_at_rest and not tape.was_finished)]
+        tape.is_finished = clock.now() - tape.modified >= rest
+    return [tape for tape in found if tape.remaining_bytes or (tape.is_finished and not tape.was_finished)]
 
 
 def open_history(files: Sequence[tuple[str, Recording]], log: BlockingRecorder) -> dict[str, TranscriptFile]:
@@ -61,9 +61,9 @@ def open_history(files: Sequence[tuple[str, Recording]], log: BlockingRecorder) 
     found: dict[str, TranscriptFile] = {}
     for path, recording in files:
         with suppress(FileNotFoundError):  # it was there a moment ago
-            tape = TranscriptFile(path, recording, place=known.get(path), live=_is_young(path))
-            tape.is_at_rest = True
-            if tape.left:
+            tape = TranscriptFile(path, recording, import_offset=known.get(path), live=_is_young(path))
+            tape.is_finished = True
+            if tape.remaining_bytes:
                 found[path] = tape
     return found
 
@@ -87,24 +87,24 @@ def import_transcripts(
         items = (_change_item(item, change) for item in items)
     if not_before is not None:
         items = (_drop_old_events(item, not_before) for item in items)
-    parts = _PartialReplies(log, deposit.again())
-    deposit.put_all(map(parts.put_aside, items))
-    parts.store()
-    places.save_offsets(log, {tape.path: tape.place for tape in tapes if tape.place is not None})
+    parts = _PartialReplies(log, deposit.new_writer())
+    deposit.write_all(map(parts.hold_back, items))
+    parts.store_held()
+    places.save_offsets(log, {tape.path: tape.import_offset for tape in tapes if tape.import_offset is not None})
 
 
 def merge_items(tapes: Sequence[TranscriptFile], *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
     """The items of all files, by time; a file is gone into only when its first time is reached."""
     piece = min(CHUNK, max(MIN_CHUNK_BYTES, MOST_READ_AHEAD // max(1, len(tapes))))
     if len(tapes) == 1:
-        yield from (placed.item for placed in order_items(tapes[0].items(on_read=on_read), tapes[0].modified))
+        yield from (placed.item for placed in order_items(tapes[0].read_items(on_read=on_read), tapes[0].modified))
         return
     waiting = sorted(((_first_event_time(tape, piece), tape.name, index) for index, tape in enumerate(tapes)), reverse=True)
     active: list[tuple[tuple[datetime, str, int], int, OrderedItem, Iterator[OrderedItem]]] = []
     while waiting or active:
         while waiting and (not active or waiting[-1][0] <= active[0][0][0]):
             index = waiting.pop()[2]
-            _push_next_item(active, index, order_items(tapes[index].items(on_read=on_read, piece=piece), tapes[index].modified))
+            _push_next_item(active, index, order_items(tapes[index].read_items(on_read=on_read, piece=piece), tapes[index].modified))
         if active:
             _, index, placed, stream = heappop(active)
             yield placed.item
@@ -116,12 +116,12 @@ def _push_next_item(
 ) -> None:
     placed = next(stream, None)
     if placed is not None:
-        heappush(active, (placed.key(), index, placed, stream))
+        heappush(active, (placed.sort_key(), index, placed, stream))
 
 
 def _first_event_time(tape: TranscriptFile, piece: int) -> datetime:
     """The time of the first event, for which only the beginning is read."""
-    first = next((placed for placed in order_items(tape.items(piece=piece), tape.modified) if placed.item.events), None)
+    first = next((placed for placed in order_items(tape.read_items(piece=piece), tape.modified) if placed.item.events), None)
     return tape.modified if first is None else first.reached
 
 
@@ -143,7 +143,7 @@ class _PartialReplies:
         self._log, self._deposit = log, deposit
         self._held: list[ImportItem] = []
 
-    def put_aside(self, item: ImportItem) -> ImportItem:
+    def hold_back(self, item: ImportItem) -> ImportItem:
         """The item without them."""
         first = next((index for index, event in enumerate(item.events) if _is_partial_reply(event)), None)
         if first is None:
@@ -152,18 +152,18 @@ class _PartialReplies:
             event for index, event in enumerate(item.events) if _is_partial_reply(event) or (index > first and event.kind == TURN_END)
         )
         if len(self._held) >= MOST_PARTS:
-            self.store()
+            self.store_held()
         self._held.append(item._replace(line=item.line._replace(raw=b""), events=parts))
         return item._replace(events=tuple(event for event in item.events if event not in parts))
 
-    def store(self) -> None:
+    def store_held(self) -> None:
         """Those of no known whole. A whole that comes after all replaces its part."""
         held, self._held = self._held, []
         for start in range(0, len(held), WHOLES_AT_ONCE):
             group = held[start : start + WHOLES_AT_ONCE]
             wholes = {str(event.data["whole"]) for item in group for event in item.events if _is_partial_reply(event)}
             known = {event.id for event in self._log.get(sorted(wholes))}
-            self._deposit.put_all(
+            self._deposit.write_all(
                 item._replace(
                     events=tuple(event for event in item.events if not _is_partial_reply(event) or event.data["whole"] not in known)
                 )

@@ -134,7 +134,7 @@ def _is_sealed(settings: Settings) -> bool:
     if split_url(settings.log.value)[0] == "memory":
         return False
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return shared.seal() is not None
+        return shared.load_seal() is not None
 
 
 def _was_trimmed_recently(log: BlockingRecorder, now: datetime, key: OperatorKey | None) -> bool:

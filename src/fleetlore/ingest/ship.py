@@ -101,9 +101,9 @@ class Shipper:
 
     def __init__(self, open_source: OpenRecorder, open_target: OpenRecorder, *, full: bool = False, now: clock.Clock = clock.now) -> None:
         self._open_source, self._open_target, self._full, self._now = open_source, open_target, full, now
-        self._pause = FIRST_PAUSE
-        self._tell: Callable[[ShipStatus], None] = lambda standing: None
-        self.standing = ShipStatus()
+        self._retry_pause = FIRST_PAUSE
+        self._on_progress: Callable[[ShipStatus], None] = lambda standing: None
+        self.status = ShipStatus()
         self.memory: ShipMemory | None = None
         """What is known of both sides, once they were asked."""
 
@@ -113,80 +113,80 @@ class Shipper:
         With `once` a side that does not answer is an error; else it is tried again for ever. Ctrl-C ends it too; the
         standing then tells what is left, as after any other end.
         """
-        self._tell = on_progress
+        self._on_progress = on_progress
         try:
-            while not self._session(stop, once=once):
+            while not self._run_session(stop, once=once):
                 pass
         except KeyboardInterrupt:
-            self._end()
+            self._finish()
             raise
         if not once or stop.is_set():
-            self._end()
-        self.say("stopped")
-        return self.standing
+            self._finish()
+        self.report_state("stopped")
+        return self.status
 
-    def _session(self, stop: Flag, *, once: bool) -> bool:
+    def _run_session(self, stop: Flag, *, once: bool) -> bool:
         """Ship as long as nothing breaks; answers whether all is done."""
         try:
             with ExitStack() as stack:
                 _ShipSession(self, stack, self._open_source, self._open_target, stop).run(once=once)
         except _SourceWentBack:
-            return self._wait(stop, None, pause=self._pause - FIRST_PAUSE)
+            return self._wait_for_retry(stop, None, pause=self._retry_pause - FIRST_PAUSE)
         except Conflict as error:
             # Somebody else ships the same log, or the target was cut or put back: look again where it stands.
-            return self._wait(stop, SideUnavailable("target", error), pause=self._pause - FIRST_PAUSE)
+            return self._wait_for_retry(stop, SideUnavailable("target", error), pause=self._retry_pause - FIRST_PAUSE)
         except SideUnavailable as lost:
             if once:
                 raise lost.error from lost
-            return self._wait(stop, lost, pause=self._pause)
+            return self._wait_for_retry(stop, lost, pause=self._retry_pause)
         return True
 
-    def _wait(self, stop: Flag, lost: SideUnavailable | None, *, pause: float) -> bool:
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+    def _wait_for_retry(self, stop: Flag, lost: SideUnavailable | None, *, pause: float) -> bool:
+        self._retry_pause = min(2 * self._retry_pause, LONGEST_PAUSE)
         if lost is None or pause <= 0:
             return stop.wait(pause)
-        self.standing.lost, self.standing.reason, self.standing.retry_in = lost.side, str(lost.error), pause
-        self.standing.trouble = next(words for kind, words in FAILURE_TEXTS.items() if isinstance(lost.error, kind))
-        self.say("lost")
+        self.status.lost, self.status.reason, self.status.retry_in = lost.side, str(lost.error), pause
+        self.status.trouble = next(words for kind, words in FAILURE_TEXTS.items() if isinstance(lost.error, kind))
+        self.report_state("lost")
         ended = stop.wait(pause)
-        self.standing.retry_in = None
+        self.status.retry_in = None
         if not ended:
-            self.say("trying")  # to connect may take a while, too
-        self._clear_trouble()
+            self.report_state("trying")  # to connect may take a while, too
+        self._clear_failure()
         return ended
 
-    def _clear_trouble(self) -> None:
-        self.standing.lost = self.standing.trouble = self.standing.reason = self.standing.retry_in = None
+    def _clear_failure(self) -> None:
+        self.status.lost = self.status.trouble = self.status.reason = self.status.retry_in = None
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         """Have the standing tell what is left now; what nobody answers in time is not known."""
-        if not self.standing.empty:
+        if not self.status.empty:
             answers: list[int | None] = []
-            if self.memory is not None and self.standing.lost != "source":
-                look = Thread(target=self._look, args=(answers,), name="fleetlore-last-look", daemon=True)
+            if self.memory is not None and self.status.lost != "source":
+                look = Thread(target=self._check_remaining, args=(answers,), name="fleetlore-last-look", daemon=True)
                 look.start()
                 look.join(FINAL_CHECK_SECONDS)
-            self.standing.to_go = answers[0] if answers else None
-        self._clear_trouble()
-        self.standing.state = "stopped"
+            self.status.to_go = answers[0] if answers else None
+        self._clear_failure()
+        self.status.state = "stopped"
 
-    def _look(self, answers: list[int | None]) -> None:
+    def _check_remaining(self, answers: list[int | None]) -> None:
         try:
             with self._open_source() as source:
-                answers.append(count_remaining(self.standing.position, source.head()))
+                answers.append(count_remaining(self.status.position, source.head()))
         except (FleetloreError, OSError):
             return  # then it is not known
 
-    def went_well(self) -> None:
+    def reset_backoff(self) -> None:
         """Something was stored, or nothing is left: the next pause is a short one again."""
-        self._pause = FIRST_PAUSE
+        self._retry_pause = FIRST_PAUSE
 
-    def say(self, state: ShipState) -> None:
+    def report_state(self, state: ShipState) -> None:
         """Tell where it stands."""
-        self.standing.state = state
-        self._tell(self.standing)
+        self.status.state = state
+        self._on_progress(self.status)
 
-    def prepare(self, event: Event, source: str) -> Event:
+    def prepare_event(self, event: Event, source: str) -> Event:
         """The event as the target gets it: stamped, and without what stays at home."""
         stamped = stamp_shipped_place(event, source)
         if self._full:
@@ -194,13 +194,13 @@ class Shipper:
         try:
             left = withhold(stamped)
         except RecursionError:
-            self.standing.rejected += 1
+            self.status.rejected += 1
             return make_ship_rejection(stamped, source, "nested too deeply")
         if left is not stamped:
-            self.standing.withheld += 1
+            self.status.withheld += 1
         return left
 
-    def age_of(self, at: datetime | None) -> float:
+    def event_age(self, at: datetime | None) -> float:
         """How long ago something happened."""
         return 0.0 if at is None else max(0.0, (self._now() - at).total_seconds())
 
@@ -210,11 +210,11 @@ class _ShipSession:
 
     def __init__(self, shipper: Shipper, stack: ExitStack, open_source: OpenRecorder, open_target: OpenRecorder, stop: Flag) -> None:
         self._shipper, self._stack, self._stop = shipper, stack, stop
-        self._standing = shipper.standing
+        self._status = shipper.status
         with attribute_errors("source"):
             self._source = stack.enter_context(open_source())
             if shipper.memory is not None:  # what waits is told while the target is away, too
-                self._standing.to_go = count_remaining(self._standing.position, self._source.head())
+                self._status.to_go = count_remaining(self._status.position, self._source.head())
         with attribute_errors("target"):
             self._target = stack.enter_context(open_target())
         self._id = self._target_id = self._scope = ""
@@ -223,30 +223,30 @@ class _ShipSession:
 
     def run(self, *, once: bool) -> None:
         """Go on behind the newest event at the target."""
-        if not self._identify(once=once):
+        if not self._read_log_ids(once=once):
             return
         with attribute_errors("source"):
             goal = self._source.head()
-        outbox = self._read_on()
+        outbox = self._start_reading()
         while not self._stop.is_set():
-            is_done = self._tell() or has_reached(goal, self._standing.position)
+            is_done = self._update_progress() or has_reached(goal, self._status.position)
             if once and is_done:
                 return
             with attribute_errors("source"):
-                events = outbox.take(MAX_APPEND_EVENTS, timeout=POLL_SECONDS)
+                events = outbox.take_events(MAX_APPEND_EVENTS, timeout=POLL_SECONDS)
             if events:
-                self._take_on(events)
+                self._ship_batch(events)
 
-    def _identify(self, *, once: bool) -> bool:
+    def _read_log_ids(self, *, once: bool) -> bool:
         """Learn the ids of both logs; a source in which nothing was ever stored has none yet."""
         while True:
             with attribute_errors("source"):
                 self._id = self._source.info().log_id
-            self._standing.empty = not self._id
+            self._status.empty = not self._id
             if self._id:
                 break
-            self._standing.to_go = 0
-            self._shipper.say("caught up")
+            self._status.to_go = 0
+            self._shipper.report_state("caught up")
             if once or self._stop.wait(POLL_SECONDS):
                 return False
         with attribute_errors("target"):
@@ -256,36 +256,36 @@ class _ShipSession:
         self._scope = f"source:{self._id}"
         return True
 
-    def _read_on(self) -> LogReadAhead:
+    def _start_reading(self) -> LogReadAhead:
         start = find_start(self._source, self._target, self._id, self._shipper.memory)
         self._head = start.head
-        self._pass(start.landmark)
+        self._set_landmark(start.landmark)
         if start.went_back:
-            self._standing.went_back = self._standing.position or LOG_BEGINNING
-        outbox = LogReadAhead(self._source, after=self._standing.position)
+            self._status.went_back = self._status.position or LOG_BEGINNING
+        outbox = LogReadAhead(self._source, after=self._status.position)
         self._stack.callback(outbox.close)  # before the source is closed, which ends its thread
         return outbox
 
-    def _pass(self, landmark: ShipLandmark | None) -> None:
+    def _set_landmark(self, landmark: ShipLandmark | None) -> None:
         """Everything up to this place was dealt with."""
         self._landmark = landmark
-        self._standing.position = None if landmark is None else landmark.position
+        self._status.position = None if landmark is None else landmark.position
         self._shipper.memory = ShipMemory(self._id, self._head, landmark)
 
-    def _take_on(self, events: Sequence[Event]) -> None:
+    def _ship_batch(self, events: Sequence[Event]) -> None:
         """Ship what has come, if it still follows what was shipped last; to be stored may take a while, so it is told first."""
         self._check_landmark()
         with attribute_errors("source"):
-            self._standing.to_go = count_remaining(self._standing.position, self._source.head())
-        self._shipper.say("shipping")
+            self._status.to_go = count_remaining(self._status.position, self._source.head())
+        self._shipper.report_state("shipping")
         with attribute_errors("target"):
-            self._ship(events)
+            self._ship_events(events)
 
     def _check_landmark(self) -> None:
         if self._landmark is not None and not has_landmark(self._source, self._landmark):
             raise _SourceWentBack
 
-    def _ship(self, events: Sequence[Event]) -> None:
+    def _ship_events(self, events: Sequence[Event]) -> None:
         """Events in their order; before a `log.forgotten` goes, what it speaks of is erased."""
         reasons = {
             hash: str(fact.data.get("reason"))
@@ -294,29 +294,29 @@ class _ShipSession:
             for hash in forgotten_hashes(fact)
         }
         if reasons:
-            self._forget(reasons)
+            self._erase_forgotten(reasons)
             # What was read just before it was erased is not sent any more.
             kept = [event for event in events if hash_event_id(str(event.id)).hex() not in reasons]
         else:
             kept = list(events)
-        for parcel in split_parcels(self._prepared(kept)):
-            self._put(parcel)
+        for parcel in split_parcels(self._prepare_events(kept)):
+            self._store_or_split(parcel)
         last = events[-1]
         assert last.position is not None
-        self._pass(ShipLandmark(last.position, (str(last.id),)))
-        self._standing.behind_seconds = self._shipper.age_of(last.at)
+        self._set_landmark(ShipLandmark(last.position, (str(last.id),)))
+        self._status.behind_seconds = self._shipper.event_age(last.at)
 
-    def _prepared(self, events: Sequence[Event]) -> Iterator[Event]:
-        there = self._there_already(events)
+    def _prepare_events(self, events: Sequence[Event]) -> Iterator[Event]:
+        there = self._find_existing_ids(events)
         for event in events:
             if is_shipped_from(event, self._target_id):
-                self._standing.returned += 1
+                self._status.returned += 1
             elif event.id in there:
-                self._standing.already += 1
+                self._status.already += 1
             else:
-                yield self._shipper.prepare(event, self._id)
+                yield self._shipper.prepare_event(event, self._id)
 
-    def _there_already(self, events: Sequence[Event]) -> set[str | None]:
+    def _find_existing_ids(self, events: Sequence[Event]) -> set[str | None]:
         """Of events that were shipped before, from log to log, those that have come to the target another way.
 
         A target that knows an id again for a while only would store them twice.
@@ -326,26 +326,26 @@ class _ShipSession:
         ]
         return {event.id for event in self._target.get(chained)} if chained and self._target_id else set()
 
-    def _put(self, events: Sequence[Event]) -> None:
+    def _store_or_split(self, events: Sequence[Event]) -> None:
         """Store events; one that the target does not take is found by halving, and keeps no other back."""
         try:
-            self._store(events)
+            self._append_events(events)
         except Forgotten as error:
             left = [event for event in events if event.id not in error.ids]
             if len(left) == len(events):
                 raise
-            self._standing.forgotten += len(events) - len(left)
-            self._put(left)
+            self._status.forgotten += len(events) - len(left)
+            self._store_or_split(left)
         except Invalid as error:
             if len(events) > 1:
                 middle = len(events) // 2
-                self._put(events[:middle])
-                self._put(events[middle:])
+                self._store_or_split(events[:middle])
+                self._store_or_split(events[middle:])
             else:
-                self._store([make_ship_rejection(events[0], self._id, str(error))])
-                self._standing.rejected += 1
+                self._append_events([make_ship_rejection(events[0], self._id, str(error))])
+                self._status.rejected += 1
 
-    def _store(self, events: Sequence[Event]) -> None:
+    def _append_events(self, events: Sequence[Event]) -> None:
         if not events:
             return
         positions = self._target.append(events, expect=Expect(self._scope, self._head))
@@ -356,10 +356,10 @@ class _ShipSession:
         if head != self._head and head not in positions:
             raise Conflict(self._scope, self._head, head)
         self._head = head
-        self._standing.shipped += len(events)
-        self._shipper.went_well()
+        self._status.shipped += len(events)
+        self._shipper.reset_backoff()
 
-    def _forget(self, reasons: Mapping[str, str]) -> None:
+    def _erase_forgotten(self, reasons: Mapping[str, str]) -> None:
         """Have the target erase for good what the source has erased; done twice, it finds nothing the second time."""
         if self._head is None:  # it has nothing from here
             return
@@ -368,26 +368,26 @@ class _ShipSession:
             if event.id is not None and (reason := reasons.get(hash_event_id(event.id).hex())) is not None:
                 found.setdefault(reason, []).append(event.id)
         for reason, ids in found.items():
-            self._standing.erased += self._target.erase(ids, reason)
+            self._status.erased += self._target.erase(ids, reason)
         if found:
             head = self._target.head(self._scope)
             if head is not None and head > self._head:
                 raise Conflict(self._scope, self._head, head)
             self._head = head
 
-    def _tell(self) -> bool:
+    def _update_progress(self) -> bool:
         """Say where it stands; answers whether nothing is left."""
         with attribute_errors("source"):
             head = self._source.head()
-        position = self._standing.position
+        position = self._status.position
         if head is not None and position is not None and head < position:
             self._check_landmark()
-        self._standing.to_go = count_remaining(position, head)
+        self._status.to_go = count_remaining(position, head)
         done = has_reached(head, position)
         if done:
-            self._standing.behind_seconds = 0.0
-            self._shipper.went_well()
-        self._shipper.say("caught up" if done else "shipping")
+            self._status.behind_seconds = 0.0
+            self._shipper.reset_backoff()
+        self._shipper.report_state("caught up" if done else "shipping")
         return done
 
 

@@ -42,11 +42,11 @@ def withhold(event: Event, hold: rules.WithholdPolicy = rules.SHIPPING_POLICY) -
     """The event as it may leave the machine. It still fits its kind; withholding twice changes nothing more."""
     hold = rules.find_policy(event.kind, event.data.get("tool"), hold)
     pen = _Redaction(hold, is_private=hold.prompts and event.visibility == "private")
-    data = _kind_filter(event.kind, hold).write(pen, event.data)
+    data = _kind_filter(event.kind, hold).filter_value(pen, event.data)
     if rules.has_session_title(event.kind, _dialect_of(event), hold):
         pen.hide(data.get("name"))
         data = {key: value for key, value in data.items() if key != "name"}
-    states = {name: pen.plain(getattr(event, name)) for name in ("old_state", "new_state")}
+    states = {name: pen.filter_plain(getattr(event, name)) for name in ("old_state", "new_state")}
     origin = None if event.origin is None else _filter_origin(event.origin, pen)
     text = _filter_text(event, pen)
     if not pen.count:
@@ -99,32 +99,32 @@ class _Redaction:
     def __init__(self, hold: rules.WithholdPolicy, *, is_private: bool) -> None:
         self.hold, self.is_private = hold, is_private
         self.count = 0
-        self._taken: list[str] = []
+        self._hidden_texts: list[str] = []
 
-    def plain(self, value: Any) -> Any:
+    def filter_plain(self, value: Any) -> Any:
         """A value that its kind describes: names, states, reasons, titles."""
         if isinstance(value, str):
             return self.hide(value) if self.is_private or is_long_text(value) else value
         if isinstance(value, list):
-            return [self.plain(item) for item in value]
-        return self.free(value)
+            return [self.filter_plain(item) for item in value]
+        return self.filter_undescribed(value)
 
     def named(self, value: Any) -> Any:
         """A value that goes if it is a name, a path, an id or a time; one that does not is no line for people either, where titles stay."""
         as_quoted = self.hold.titles or (isinstance(value, str) and is_long_text(value))
         return self.hide(value, as_quoted=as_quoted) if isinstance(value, str) and not looks_like_name(value) else value
 
-    def free(self, value: Any) -> Any:
+    def filter_undescribed(self, value: Any) -> Any:
         """A value that nobody has described: names and numbers go, words stay."""
         if self.is_private:
             return self.hide_each(value) if isinstance(value, list) else self.hide_object(value)
         if isinstance(value, list):
-            return [self.free(item) for item in value]
+            return [self.filter_undescribed(item) for item in value]
         if isinstance(value, dict):
-            return self.beside(value)
+            return self.filter_extra_fields(value)
         return self.named(value)
 
-    def beside(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def filter_extra_fields(self, fields: dict[str, Any]) -> dict[str, Any]:
         """The parts of an object that nobody has described."""
         if not fields:
             return fields
@@ -132,12 +132,15 @@ class _Redaction:
             hidden = self.hide_object(fields)
             assert isinstance(hidden, dict)
             return hidden
-        return {self.name(key): self.hide(item) if self._is_words(key) else self.free(item) for key, item in fields.items()}
+        return {
+            self.filter_key(key): self.hide(item) if self._is_text_key(key) else self.filter_undescribed(item)
+            for key, item in fields.items()
+        }
 
-    def _is_words(self, key: str) -> bool:
+    def _is_text_key(self, key: str) -> bool:
         return is_text_key(key) or (self.hold.titles and key == "title")
 
-    def name(self, key: str) -> str:
+    def filter_key(self, key: str) -> str:
         """The name of a part, which may be no name either."""
         return key if looks_like_name(key) and not self.is_private else str(self.hide(key))
 
@@ -147,7 +150,7 @@ class _Redaction:
             return value
         self.count += 1
         if as_quoted:
-            self._taken.extend(_strings_in(value))
+            self._hidden_texts.extend(_strings_in(value))
         size = len(value.encode(errors="replace")) if isinstance(value, str) else len(msgspec.json.encode(value))
         return f"[withheld: {size:,} {'byte' if size == 1 else 'bytes'}]"
 
@@ -174,7 +177,7 @@ class _Redaction:
     def leave(self, value: Any) -> Any:
         """What nobody asked to withhold, without the words that stand in it under telling names."""
         if self.is_private:
-            return self.plain(value)
+            return self.filter_plain(value)
         if isinstance(value, list):
             return [self.leave(item) for item in value]
         if not isinstance(value, dict):
@@ -183,7 +186,7 @@ class _Redaction:
 
     def is_quoted_by(self, text: str) -> bool:
         """Whether a line for people repeats something that stays."""
-        return not is_placeholder(text) and any(is_quoting(text, words) for words in self._taken)
+        return not is_placeholder(text) and any(is_quoting(text, words) for words in self._hidden_texts)
 
 
 def _is_hidden_object(value: dict[str, Any]) -> bool:
@@ -202,16 +205,16 @@ def _strings_in(value: Any) -> Iterator[str]:
 class _FieldFilter:
     """How a value of some type is written: what nobody has described."""
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
         """The value without what stays."""
-        return pen.free(value)
+        return pen.filter_undescribed(value)
 
 
 class _PlainFilter(_FieldFilter):
     """Names, states, reasons, titles."""
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
-        return pen.plain(value)
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
+        return pen.filter_plain(value)
 
 
 class _RuleFilter(_FieldFilter):
@@ -220,7 +223,7 @@ class _RuleFilter(_FieldFilter):
     def __init__(self, how: rules.WithholdMethod) -> None:
         self._how = how
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
         return getattr(pen, self._how)(value)
 
 
@@ -230,9 +233,9 @@ class _FormalFilter(_PlainFilter):
     def __init__(self, *, words: frozenset[Any] = frozenset(), pattern: str | None = None) -> None:
         self.words, self._pattern = words, pattern
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
         is_formal = isinstance(value, str) and (value in self.words or (self._pattern is not None and re.search(self._pattern, value)))
-        return value if is_formal else super().write(pen, value)
+        return value if is_formal else super().filter_value(pen, value)
 
 
 class _ListFilter(_FieldFilter):
@@ -241,8 +244,8 @@ class _ListFilter(_FieldFilter):
     def __init__(self, item: _FieldFilter) -> None:
         self._item = item
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
-        return [self._item.write(pen, item) for item in value] if isinstance(value, list) else super().write(pen, value)
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
+        return [self._item.filter_value(pen, item) for item in value] if isinstance(value, list) else super().filter_value(pen, value)
 
 
 class _MapFilter(_FieldFilter):
@@ -251,10 +254,10 @@ class _MapFilter(_FieldFilter):
     def __init__(self, item: _FieldFilter) -> None:
         self._item = item
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
         if not isinstance(value, dict):
-            return super().write(pen, value)
-        return {pen.name(key): self._item.write(pen, item) for key, item in value.items()}
+            return super().filter_value(pen, value)
+        return {pen.filter_key(key): self._item.filter_value(pen, item) for key, item in value.items()}
 
 
 class _ObjectFilter(_FieldFilter):
@@ -263,11 +266,11 @@ class _ObjectFilter(_FieldFilter):
     def __init__(self, fields: Mapping[str, _FieldFilter]) -> None:
         self.fields = fields
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
         if not isinstance(value, dict):
-            return super().write(pen, value)
-        known = {key: self.fields[key].write(pen, item) for key, item in value.items() if key in self.fields}
-        return known | pen.beside({key: item for key, item in value.items() if key not in self.fields})
+            return super().filter_value(pen, value)
+        known = {key: self.fields[key].filter_value(pen, item) for key, item in value.items() if key in self.fields}
+        return known | pen.filter_extra_fields({key: item for key, item in value.items() if key not in self.fields})
 
 
 class _UnionFilter(_FieldFilter):
@@ -280,10 +283,10 @@ class _UnionFilter(_FieldFilter):
         self._list: _FieldFilter = next((shape for shape in shapes if isinstance(shape, _ListFilter)), _PlainFilter())
         self._else: _FieldFilter = next((shape for shape in shapes if isinstance(shape, _PlainFilter)), _PlainFilter())
 
-    def write(self, pen: _Redaction, value: Any) -> Any:
+    def filter_value(self, pen: _Redaction, value: Any) -> Any:
         if isinstance(value, dict):
-            return self._object.write(pen, value)
-        return (self._list if isinstance(value, list) else self._else).write(pen, value)
+            return self._object.filter_value(pen, value)
+        return (self._list if isinstance(value, list) else self._else).filter_value(pen, value)
 
 
 def _merge_objects(objects: Sequence[_ObjectFilter]) -> _ObjectFilter:

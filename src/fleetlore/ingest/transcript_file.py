@@ -69,36 +69,36 @@ _DECOMPRESSORS = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzc
 class TranscriptFile:
     """Reads a file of records. `live`: it may still grow, so an unfinished last line waits."""
 
-    def __init__(self, path: str, recording: Recording, *, place: ImportOffset | None = None, live: bool = False) -> None:
+    def __init__(self, path: str, recording: Recording, *, import_offset: ImportOffset | None = None, live: bool = False) -> None:
         self.path, self._recording, self._live = path, recording, live
         # A rollout that is compressed later keeps its name, so that a line that was rejected is not rejected a second time.
         self.name = os.path.basename(path).removesuffix(zstd.SUFFIX).encode(errors="replace").decode()
         status = os.stat(path)
         self.modified = datetime.fromtimestamp(status.st_mtime, UTC)
         self.size = status.st_size
-        self._piece = CHUNK
-        self._trouble: str | None = None
-        self._beginning = self._look()
+        self._chunk_bytes = CHUNK
+        self._read_error: str | None = None
+        self._beginning = self._read_beginning()
         self._is_compressed = path.endswith(zstd.SUFFIX) or self._beginning.startswith(zstd.MAGIC)
-        self._from = place if place is not None and self._goes_on_from(place) else None
-        self.place: ImportOffset | None = self._from
+        self._resume_offset = import_offset if import_offset is not None and self._can_resume_at(import_offset) else None
+        self.import_offset: ImportOffset | None = self._resume_offset
         """Where it was left, once all items were taken."""
-        self.is_at_rest = not live
+        self.is_finished = not live
         """Whether what the last lines held back is told, for want of others; should they come after all, they tell it better."""
 
-    def _look(self) -> bytes:
+    def _read_beginning(self) -> bytes:
         try:
             return _read_at(self.path, 0, HEAD_BYTES)
         except OSError as error:  # it is there, and nobody lets us read it
-            self._trouble = error.strerror or str(error)
+            self._read_error = error.strerror or str(error)
             return b""
 
-    def _goes_on_from(self, place: ImportOffset) -> bool:
+    def _can_resume_at(self, place: ImportOffset) -> bool:
         """Whether this is the file that was left there, and what was kept in mind is still understood.
 
         A compressed file is read whole or not at all: nobody appends to one.
         """
-        if place.offset > self.size or self._trouble or place.head != self._mark(place.offset):
+        if place.offset > self.size or self._read_error or place.head != self._fingerprint(place.offset):
             return False
         if self._is_compressed and place.offset < self.size:
             return False
@@ -108,25 +108,25 @@ class TranscriptFile:
             return False
         return True
 
-    def _mark(self, offset: int) -> str:
+    def _fingerprint(self, offset: int) -> str:
         """By which a file is known again: how it begins, and how it goes on up to a place."""
         # Up to the first line's end: a file that has only begun is still the same when it has grown.
         begin = max(0, offset - HEAD_BYTES)
         return sha256(self._beginning.partition(b"\n")[0] + _read_at(self.path, begin, offset - begin)).hexdigest()[:16]
 
     @property
-    def left(self) -> int:
+    def remaining_bytes(self) -> int:
         """How many bytes there are to read; of a file that cannot be read, that is still to be said."""
-        if self._trouble is not None or (self._is_compressed and not self.size):
+        if self._read_error is not None or (self._is_compressed and not self.size):
             return 1
-        return self.size - (self._from.offset if self._from else 0)
+        return self.size - (self._resume_offset.offset if self._resume_offset else 0)
 
     @property
     def was_finished(self) -> bool:
         """Whether the file was read to its end after the last change, and all that its end shows is in the log."""
-        return self._from is None or self._from.finished
+        return self._resume_offset is None or self._resume_offset.finished
 
-    def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[ImportItem]:
+    def read_items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[ImportItem]:
         """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
 
         A file that cannot be read, or not to its end, says so in one more.
@@ -134,47 +134,47 @@ class TranscriptFile:
         if reason := _explain_compressed(self._beginning):
             yield self._rejection(SourceLine(self.name, 1, self._beginning, 0, self.size), reason)
             return
-        self._trouble = None
-        start = None if self._is_compressed else self._from
+        self._read_error = None
+        start = None if self._is_compressed else self._resume_offset
         reader = self._recording.open(start.mind if start else None)
         if start is None:
             _read_metadata_file(self.path, reader)
         offset, lines = (start.offset, start.lines) if start else (0, 0)
         mind: bytes | None = None
         held: ImportItem | None = None
-        self._piece = piece or CHUNK
-        for line, size in self._lines(LineSplitter(self.name, n=lines, counting=False), offset, on_read):
+        self._chunk_bytes = piece or CHUNK
+        for line, size in self._read_lines(LineSplitter(self.name, n=lines, counting=False), offset, on_read):
             if held is not None:
                 yield held
             if size == 0 and mind is None:
                 mind = reader.save()  # it has no end, and is read again if the file grows
-            held = self._item(line, reader)
+            held = self._make_item(line, reader)
             offset, lines = offset + size, line.n if size else lines
-        if not self.is_at_rest:
-            held = self._with(held, reader.settle())
+        if not self.is_finished:
+            held = self._add_events(held, reader.flush_complete())
             mind = reader.save()
         else:
             mind = mind or reader.save()  # what the end brings to light is not remembered: the file may grow after all
             held = held or ImportItem(SourceLine(self.name, lines, b"", 0, 0), ())
-            held = self._with(held, reader.end(clock.now()))
+            held = self._add_events(held, reader.end(clock.now()))
         if held is not None and (held.events or held.line.size or held.rejected):
             yield held
-        if self._trouble is not None:
+        if self._read_error is not None:
             yield self._rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
         else:
-            self._remember(self.size if self._is_compressed else offset, lines, mind)
+            self._save_offset(self.size if self._is_compressed else offset, lines, mind)
 
-    def _remember(self, offset: int, lines: int, mind: bytes) -> None:
+    def _save_offset(self, offset: int, lines: int, mind: bytes) -> None:
         if detect_utf16(self._beginning) is not None:  # places in it are not those in what was read
             return
         with suppress(OSError):
-            finished = self.is_at_rest and clock.now() - self.modified >= QUIET
-            self.place = ImportOffset(offset=offset, lines=lines, head=self._mark(offset), mind=mind, finished=finished)
+            finished = self.is_finished and clock.now() - self.modified >= QUIET
+            self.import_offset = ImportOffset(offset=offset, lines=lines, head=self._fingerprint(offset), mind=mind, finished=finished)
 
-    def _with(self, item: ImportItem | None, events: list[Event]) -> ImportItem | None:
-        return None if item is None else item._replace(events=item.events + tuple(self._placed(event, item.line) for event in events))
+    def _add_events(self, item: ImportItem | None, events: list[Event]) -> ImportItem | None:
+        return None if item is None else item._replace(events=item.events + tuple(self._set_origin(event, item.line) for event in events))
 
-    def _lines(self, splitter: LineSplitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[SourceLine, int]]:
+    def _read_lines(self, splitter: LineSplitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[SourceLine, int]]:
         """Each line, and how many bytes were used up by it and the empty ones before it."""
         may_be_whole = self._recording.whole_files and offset == 0 and not self._is_compressed
         if may_be_whole and (whole := read_documents(self.path, self.name)) is not None:
@@ -182,15 +182,15 @@ class TranscriptFile:
             yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(whole))
             return
         used = 0
-        chunks = self._decompressed(on_read) if self._is_compressed else self._chunks(offset, on_read)
+        chunks = self._decompressed(on_read) if self._is_compressed else self._read_chunks(offset, on_read)
         for chunk in chunks if offset else convert_to_utf8(chunks):
             for line in splitter.feed(chunk):
                 yield line, splitter.consumed - used
                 used = splitter.consumed
-        if not self._live and self._trouble is None:
-            yield from ((line, 0) for line in splitter.end())
+        if not self._live and self._read_error is None:
+            yield from ((line, 0) for line in splitter.flush())
 
-    def _chunks(self, offset: int, on_read: Callable[[int], None]) -> Iterator[bytes]:
+    def _read_chunks(self, offset: int, on_read: Callable[[int], None]) -> Iterator[bytes]:
         while chunk := self._read_at(offset):
             offset += len(chunk)
             yield chunk
@@ -198,18 +198,18 @@ class TranscriptFile:
 
     def _decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
         try:
-            yield from zstd.decompress(self._chunks(0, on_read))
+            yield from zstd.decompress(self._read_chunks(0, on_read))
         except zstd.Damaged as error:
-            self._trouble = self._trouble or str(error)
+            self._read_error = self._read_error or str(error)
 
     def _read_at(self, offset: int) -> bytes:
         try:
-            return _read_at(self.path, offset, self._piece)
+            return _read_at(self.path, offset, self._chunk_bytes)
         except OSError as error:  # it was there a moment ago
-            self._trouble = error.strerror or str(error)
+            self._read_error = error.strerror or str(error)
             return b""
 
-    def _item(self, line: SourceLine, reader: RecordReader) -> ImportItem:
+    def _make_item(self, line: SourceLine, reader: RecordReader) -> ImportItem:
         if line.too_long:
             return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
         try:
@@ -218,12 +218,12 @@ class TranscriptFile:
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return self._rejection(line, reason)
-        return ImportItem(line, tuple(self._placed(event, line) for event in events))
+        return ImportItem(line, tuple(self._set_origin(event, line) for event in events))
 
     def _rejection(self, line: SourceLine, reason: str) -> ImportItem:
         return make_rejection(line._replace(path=self.path), reason, dialect=self._recording.name, at=None)
 
-    def _placed(self, event: Event, line: SourceLine) -> Event:
+    def _set_origin(self, event: Event, line: SourceLine) -> Event:
         return event if event.origin is None else replace(event, origin=replace(event.origin, source=line.source, n=line.n))
 
 

@@ -39,36 +39,36 @@ class TrimTotals:
     """Adds up events in the order of the log."""
 
     def __init__(self, costs: Costs) -> None:
-        self._costs, self._spending = costs.whole, costs.initial()
+        self._costs, self._spending = costs.unpruned, costs.initial()
         self._gone = self._events = 0
         self._kinds: Counter[str] = Counter()
         self._agents: Counter[str] = Counter()
         self._first: str | None = None
         self._last: str | None = None
 
-    def add(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """One more; what an earlier trim of this log told of itself is taken over."""
         self._gone += 1
         self._spending = self._costs.apply(self._spending, event)
         if event.kind == "log.trimmed" and (event.origin is None or event.origin.log is None):
-            self._take_over(event.data)
+            self._add_earlier_trim(event.data)
             return
         self._events += 1
         self._kinds[event.kind] += 1
         if event.agent is not None:
             self._agents[event.agent] += 1
-        self._widen(_format_time(event_stamp(event)[0]))
+        self._extend_time_range(_format_time(event_stamp(event)[0]))
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing that stays in the log can count again what was added."""
         return self._spending.is_settled
 
-    def leave_to(self, event: Event) -> None:
+    def remove_superseded(self, event: Event) -> None:
         """Leave what a reply counts that stays in the log to it."""
-        self._costs.leave_to(self._spending, event)
+        self._costs.remove_superseded(self._spending, event)
 
-    def _take_over(self, data: dict[str, Any]) -> None:
+    def _add_earlier_trim(self, data: dict[str, Any]) -> None:
         self._events += _count_or_zero(data.get("events"))
         for counter, name in ((self._kinds, "counts"), (self._agents, "agents")):
             told = data.get(name)
@@ -76,13 +76,13 @@ class TrimTotals:
                 counter[key] += _count_or_zero(value)
         for name in ("first_at", "last_at"):
             if isinstance(at := data.get(name), str):
-                self._widen(at)
+                self._extend_time_range(at)
 
-    def _widen(self, at: str) -> None:
+    def _extend_time_range(self, at: str) -> None:
         self._first = at if self._first is None else min(self._first, at)
         self._last = at if self._last is None else max(self._last, at)
 
-    def told(self) -> dict[str, Any]:
+    def to_event_data(self) -> dict[str, Any]:
         """As `log.trimmed` says it; `gone` is how many events were added."""
         spent = cost_sums.sum_total(self._spending)
         tokens = {name: value for name in _TOKEN_FIELDS if (value := getattr(spent, name))}
@@ -161,15 +161,15 @@ def look(
     total, totals, before = log.info().events, TrimTotals(costs or Costs()), position_after(last)
     newest = None
     for done, event in enumerate(log.read(before=before), 1):
-        totals.add(event)
+        totals.add_event(event)
         newest = event.position
         if progress is not None and done % 1000 == 0:
             progress(done, total)
     if newest is None:
         return None
     for event in () if totals.is_settled else log.read(after=newest, kinds=[REPLY_KIND]):
-        totals.leave_to(event)
-    return TrimResult(before=before, last=newest, totals=totals.told())
+        totals.remove_superseded(event)
+    return TrimResult(before=before, last=newest, totals=totals.to_event_data())
 
 
 def trim_log(
@@ -219,8 +219,8 @@ def checkpoint_views(log: BlockingRecorder, last: Position, store: ProjectionSto
 
 
 def _checkpoint_calls(log: BlockingRecorder, store: ProjectionStore, costs: Costs) -> Sequence[Callable[[Position], None]]:
-    views: list[LogView[Any]] = [view_of(fleet, "fleet"), TIME_INDEX_VIEW, *(view_of(each, each.name) for each in (costs, costs.whole))]
-    return [Runner(log, view, store).keep for view in views]
+    views: list[LogView[Any]] = [view_of(fleet, "fleet"), TIME_INDEX_VIEW, *(view_of(each, each.name) for each in (costs, costs.unpruned))]
+    return [Runner(log, view, store).keep_checkpoint for view in views]
 
 
 def _append_trim_event(log: BlockingRecorder, found: TrimResult, head: Position | None, key: OperatorKey | None) -> bool:
@@ -233,7 +233,7 @@ def _append_trim_event(log: BlockingRecorder, found: TrimResult, head: Position 
     }
     fact = Event(kind=TRIMMED_KIND, actor=TRIM_ACTOR, text=_describe_trim(found.events), visibility="system", data=data)
     if key is not None:
-        fact = key.sign(fact, admit=log.admit)
+        fact = key.sign_event(fact, admit=log.admit)
     for _ in range(MAX_RETRIES):
         try:
             log.append([fact], expect=Expect(TOWN, head))

@@ -61,39 +61,39 @@ class LeaseHolder:
         self, shared: Coordination, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
     ) -> None:
         self._shared, self._name, self._holder = shared, name, holder or make_holder_name()
-        self._seconds, self._pause = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
+        self._seconds, self._renew_seconds = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
         self.lost = asyncio.Event()
         self.lease: Lease | None = None
-        self.trouble: BaseException | None = None
+        self.last_failure: BaseException | None = None
         """Why it could not be renewed, the last time that it could not."""
-        self._sure_until = 0.0
-        self._renewing: asyncio.Task[None] | None = None
+        self._held_until = 0.0
+        self._renewal_task: asyncio.Task[None] | None = None
         # A thread of its own: whatever else blocks, the lease is renewed.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lease")
 
     async def __aenter__(self) -> Lease:
         asked = ticks()
         try:
-            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._take)
+            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._acquire_lease)
         except BaseException:
             self._thread.shutdown(wait=False)
             raise
-        self.lease, self._sure_until = lease, asked + self._seconds
-        self._renewing = asyncio.create_task(self._keep())
+        self.lease, self._held_until = lease, asked + self._seconds
+        self._renewal_task = asyncio.create_task(self._renew_periodically())
         return lease
 
-    def _take(self) -> Lease:
+    def _acquire_lease(self) -> Lease:
         lease = self._shared.take(self._name, self._holder, self._seconds)
         if lease is not None:
             return lease
-        other = self._shared.holder_of(self._name)
+        other = self._shared.find_lease(self._name)
         if other is not None and is_dead(other.holder):
-            lease = self._follow(other.holder)
+            lease = self._take_over_from(other.holder)
         if lease is None:
             raise Held(self._name, other.holder if other else "another process", self._seconds)
         return lease
 
-    def _follow(self, dead: str) -> Lease | None:
+    def _take_over_from(self, dead: str) -> Lease | None:
         """Let go of it in the name of one who is dead: nobody else can. Of several who do that at once one gets it."""
         left = self._shared.take(self._name, dead, self._seconds)
         if left is not None:
@@ -101,9 +101,9 @@ class LeaseHolder:
         return self._shared.take(self._name, self._holder, self._seconds)
 
     async def __aexit__(self, *_: object) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.wait([self._renewing])
+        if self._renewal_task is not None:
+            self._renewal_task.cancel()
+            await asyncio.wait([self._renewal_task])
         try:
             if self.lease is not None:
                 with suppress(FleetloreError):
@@ -112,45 +112,45 @@ class LeaseHolder:
             self.lost.set()
             self._thread.shutdown(wait=False)
 
-    async def assure(self) -> None:
+    async def ensure_held(self) -> None:
         """Return if nobody else can hold it just now. That is asked only where it is not known: after a sleep of the machine, say."""
         assert self.lease is not None
         if self.lost.is_set():
-            raise self.loss()
-        if ticks() >= self._sure_until:
-            await self._renew()
+            raise self.make_loss_error()
+        if ticks() >= self._held_until:
+            await self._renew_lease()
 
-    def hear(self, epoch: object) -> None:
+    def on_lease_taken(self, epoch: object) -> None:
         """Somebody took the lease, as the log says: it is lost, unless that was long ago, or this one."""
         if isinstance(epoch, int) and self.lease is not None and epoch > self.lease.epoch:
             self.lost.set()
 
-    def loss(self) -> LeaseLost:
+    def make_loss_error(self) -> LeaseLost:
         """What is to be said of it once it is lost."""
         assert self.lease is not None
         lost = LeaseLost(self.lease.name, self.lease.holder, self.lease.epoch)
-        if self.trouble is not None and not isinstance(self.trouble, LeaseLost):
-            reason = str(self.trouble) or "the log does not answer in time"  # a time-out says nothing
+        if self.last_failure is not None and not isinstance(self.last_failure, LeaseLost):
+            reason = str(self.last_failure) or "the log does not answer in time"  # a time-out says nothing
             lost.args = (f"{lost}. It could not be renewed: {reason}",)
         return lost
 
-    async def _renew(self) -> None:
+    async def _renew_lease(self) -> None:
         assert self.lease is not None
         asked = ticks()
         self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.renew, self.lease)
-        self._sure_until, self.trouble = asked + self._seconds, None
+        self._held_until, self.last_failure = asked + self._seconds, None
 
-    async def _keep(self) -> None:
+    async def _renew_periodically(self) -> None:
         """Troubles with the log are waited out for as long as the lease holds."""
-        pause = self._pause
+        pause = self._renew_seconds
         while True:
             await asyncio.sleep(pause)
             try:
-                async with asyncio.timeout(max(AGAIN_SECONDS, self._sure_until - ticks())):
-                    await self._renew()
-                pause = self._pause
+                async with asyncio.timeout(max(AGAIN_SECONDS, self._held_until - ticks())):
+                    await self._renew_lease()
+                pause = self._renew_seconds
             except Exception as error:  # noqa: BLE001 - whatever it is, the lease ends
-                self.trouble, pause = error, AGAIN_SECONDS
-                if isinstance(error, LeaseLost) or ticks() >= self._sure_until:
+                self.last_failure, pause = error, AGAIN_SECONDS
+                if isinstance(error, LeaseLost) or ticks() >= self._held_until:
                     break
         self.lost.set()

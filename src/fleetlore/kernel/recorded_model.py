@@ -56,19 +56,19 @@ async def ask_and_record(
     teller = _CallRecorder(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
     prices, start = prices or _default_prices(), monotonic()
     try:
-        await teller.called(ask, cause)
+        await teller.record_call(ask, cause)
         reply = price_reply(await mind.reply(ask), prices)
-        return replace(reply, event=await teller.replied(reply))
+        return replace(reply, event=await teller.record_reply(reply))
     except MindError as error:
         if isinstance(error.reply, ModelReply):
             error.reply = price_reply(error.reply, prices)
-        error.event = await teller.failed(error, monotonic() - start)
+        error.event = await teller.record_failure(error, monotonic() - start)
         raise
     except LogError:
         raise
     except BaseException as error:
         with suppress(LogError):
-            await teller.failed(error, monotonic() - start)
+            await teller.record_failure(error, monotonic() - start)
         raise
 
 
@@ -87,42 +87,42 @@ class _CallRecorder:
     ) -> None:
         provider, _, model = name.partition(":")
         self._log, self._envelope, self._keeps_words, self._new_id = log, envelope, keep == "words", new_id
-        self._call = new_id()
-        self._shared = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call}
+        self._call_id = new_id()
+        self._shared_data = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call_id}
 
-    async def called(self, ask: ModelRequest, cause: str | None) -> None:
+    async def record_call(self, ask: ModelRequest, cause: str | None) -> None:
         """Before the mind is asked."""
-        prompt = "\n\n".join(filter(None, (ask.besides, ask.prompt)))
+        prompt = "\n\n".join(filter(None, (ask.context_json, ask.prompt)))
         whole = f"{ask.system}\n\n{prompt}" if ask.system else prompt
         sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
         words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
-        await self._log.append([self._event("model.called", self._call, cause, sizes | words)])
+        await self._log.append([self._event("model.called", self._call_id, cause, sizes | words)])
 
-    async def replied(self, reply: ModelReply) -> str:
+    async def record_reply(self, reply: ModelReply) -> str:
         """What came; answers the event's id."""
-        event = self._replied(reply)
+        event = self._make_reply_event(reply)
         await self._log.append([event])
         return event.id or ""
 
-    async def failed(self, error: BaseException, seconds: float) -> str:
+    async def record_failure(self, error: BaseException, seconds: float) -> str:
         """What did not come, and what it took all the same; answers the event's id."""
-        paid = [self._replied(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
+        paid = [self._make_reply_event(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
         told = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
         if not paid:  # else that event tells it
             told["latency_ms"] = round(seconds * 1000)
-        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call, told)
+        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call_id, told)
         await self._log.append([*paid, event])
         return event.id or ""
 
-    def _replied(self, reply: ModelReply) -> Event:
-        taken = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared["model"]}
+    def _make_reply_event(self, reply: ModelReply) -> Event:
+        taken = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared_data["model"]}
         words = {"said": reply.text} if self._keeps_words else {}
-        return self._event("model.replied", self._new_id(), self._call, taken | words)
+        return self._event("model.replied", self._new_id(), self._call_id, taken | words)
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
         # A prompt holds what its agent knows, and others need not.
         visibility: Visibility = "private" if self._keeps_words else "public"
-        known = {name: value for name, value in {**self._shared, **data}.items() if value is not None}
+        known = {name: value for name, value in {**self._shared_data, **data}.items() if value is not None}
         return Event(id=id, kind=kind, cause=cause, visibility=visibility, data=known, **self._envelope)
 
 
@@ -135,11 +135,11 @@ def price_reply(reply: ModelReply, prices: Prices) -> ModelReply:
     """The reply with its cost, by the table where the endpoint does not say it."""
     if reply.usd is not None:
         return reply
-    price = prices.find(reply.model, clock.now().date().isoformat())
+    price = prices.find_price(reply.model, clock.now().date().isoformat())
     if price is None:
         return reply
     usage = reply.usage
-    return replace(reply, usd=price.cost(TokenCounts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
+    return replace(reply, usd=price.compute_cost(TokenCounts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
 
 
 def _describe_error(error: BaseException) -> str:

@@ -50,36 +50,36 @@ class Admission:
         veil: Callable[[Event], Event] | None = None,
     ) -> None:
         # Our own clock and ids need no checking; others do, and ids of others may come twice, as those of a test do.
-        self._mints = new_id is clock.uuid7
+        self._creates_ids = new_id is clock.uuid7
         self._now: clock.Clock = now if now is clock.now else lambda: _convert_to_utc(now())
-        self._new_id: Callable[[], str] = new_id if self._mints else lambda: _canonical_uuid("$.id", new_id())
+        self._new_id: Callable[[], str] = new_id if self._creates_ids else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
-        self._veil = veil
-        plain = self._mints and now is clock.now and veil is None
-        self._at_sight = make_fast_admission(self._redactor, now=now, new_id=new_id) if plain else None
+        self._anonymise = veil
+        plain = self._creates_ids and now is clock.now and veil is None
+        self._fast_admit = make_fast_admission(self._redactor, now=now, new_id=new_id) if plain else None
 
     def admit(self, event: Event) -> Record:
         """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
-        if self._at_sight is not None and (record := self._at_sight(event)) is not None:
+        if self._fast_admit is not None and (record := self._fast_admit(event)) is not None:
             return record
         if not isinstance(event, Event):
             raise InvalidEvent("$", f"an Event is needed, not {type(event).__name__}")
         try:
-            return self._admit(event)
+            return self._admit_event(event)
         except RecursionError as error:
             raise InvalidEvent("$.data", "nested too deeply") from error
 
-    def _admit(self, event: Event) -> Record:
-        minted = event.id is None and self._mints
-        raw = _encode_event(self._stamp(event))
+    def _admit_event(self, event: Event) -> Record:
+        minted = event.id is None and self._creates_ids
+        raw = _encode_event(self._stamp_event(event))
         event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
         _validate_event(event)
         check_payload(event.kind, event.data)
-        if self._veil is not None:
-            event = self._veil(event)
+        if self._anonymise is not None:
+            event = self._anonymise(event)
             raw = codec.encode(event)
-        if self._redactor.suspects(raw):
-            event, raw = self._redact(event, raw)
+        if self._redactor.may_contain_secret(raw):
+            event, raw = self._redact_event(event, raw)
             _validate_event(event)
         if len(raw) > MAX_STRING_BYTES:
             event, raw = _truncate_strings(event, raw)
@@ -89,7 +89,7 @@ class Admission:
         assert event.at is not None
         return Record(event.id, event.at, event.kind, event_scopes(event), raw, uuid_bytes(event.id), epoch_microseconds(event.at), minted)
 
-    def _stamp(self, event: Event) -> Event:
+    def _stamp_event(self, event: Event) -> Event:
         """The event with an id, a time in UTC and an actor."""
         return replace(
             event,
@@ -98,11 +98,11 @@ class Admission:
             actor=event.agent if event.actor is None else event.actor,
         )
 
-    def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
+    def _redact_event(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
         record = codec.to_builtins(event)
         open_to_change = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
-        fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_patterns_of_its_own else frozenset[str]()
-        cleaned, found = self._redactor.clean(
+        fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_extra_patterns else frozenset[str]()
+        cleaned, found = self._redactor.redact_value(
             open_to_change, harmless=_HARMLESS_STAGE_KEYS if _is_stage_event(event) else (), fixed_keys=fixed_keys
         )
         if not found:
@@ -116,7 +116,7 @@ class Admission:
 def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[], str]) -> Callable[[Event], Record | None] | None:
     """The short way for plain events, compiled: the same record, or `None` where it cannot tell. `None` itself where nobody compiled it."""
     words = telling_words()
-    if words is None or redactor.has_patterns_of_its_own:
+    if words is None or redactor.has_extra_patterns:
         return None
     from fleetlore._quick import Admitter
 
@@ -129,7 +129,7 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
         scopes_of_names=_scopes_from_names,
         payload_of=_payload_type,
         convert=convert,
-        suspects=redactor.suspects,
+        suspects=redactor.may_contain_secret,
         words=words,
         utc=UTC,
         longest=MAX_STRING_BYTES,

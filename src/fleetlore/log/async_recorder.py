@@ -40,23 +40,23 @@ class Recorder:
 
     def __init__(self, backend: Backend, admission: Admission, *, is_guest: bool = False) -> None:
         self._backend = backend
-        self._is_guest = is_guest
+        self._shares_backend = is_guest
         self._admission = admission
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[_PendingBatch] = []
-        self._committing = False
+        self._pending: list[_PendingBatch] = []
+        self._is_committing = False
         self._closed: asyncio.Future[None] | None = None
-        self._work: SimpleQueue[list[_PendingBatch] | None] = SimpleQueue()
-        self._writer = Thread(target=self._write, name="fleetlore-writer", daemon=True)
+        self._write_queue: SimpleQueue[list[_PendingBatch] | None] = SimpleQueue()
+        self._writer = Thread(target=self._run_writer, name="fleetlore-writer", daemon=True)
         self._writer.start()
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="fleetlore-reader")
         self._idle = asyncio.Event()
         self._idle.set()
 
     @classmethod
-    def beside(cls, log: BlockingRecorder) -> Recorder:
+    def from_blocking(cls, log: BlockingRecorder) -> Recorder:
         """A log that threads have open, for tasks of the running loop too. It stays open when this one is closed: close this one first."""
-        backend, admission = log.inner()
+        backend, admission = log.backend_and_admission()
         return cls(backend, admission, is_guest=True)
 
     async def close(self) -> None:
@@ -67,53 +67,53 @@ class Recorder:
 
     async def _close(self) -> None:
         await self._idle.wait()
-        self._work.put(None)
+        self._write_queue.put(None)
         await asyncio.to_thread(self._writer.join)
-        if not self._is_guest:
+        if not self._shares_backend:
             await asyncio.to_thread(self._backend.close)
         self._readers.shutdown(wait=False)
 
-    def for_threads(self) -> BlockingRecorder:
+    def as_blocking(self) -> BlockingRecorder:
         """The same log for threads, as `prompts/agent_context.py` wants it. It is closed with this one: leave it open."""
         return BlockingRecorder(lambda: self._backend, self._admission).__enter__()
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
         self._check_open()
-        return await self._submit(prepare_batch(self._admission, events, expect))
+        return await self._submit_batch(prepare_batch(self._admission, events, expect))
 
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
         positions: list[Position] = []
         for batches in group_batches(map(self._admission.admit, events)):
             self._check_open()
-            for answer in await asyncio.gather(*map(self._submit, batches)):
+            for answer in await asyncio.gather(*map(self._submit_batch, batches)):
                 positions += answer
         return positions
 
-    def _submit(self, batch: AppendBatch) -> asyncio.Future[list[Position]]:
+    def _submit_batch(self, batch: AppendBatch) -> asyncio.Future[list[Position]]:
         future: asyncio.Future[list[Position]] = self._loop.create_future()
-        self._waiting.append((batch, future))
-        if not self._committing:
-            self._committing = True
+        self._pending.append((batch, future))
+        if not self._is_committing:
+            self._is_committing = True
             self._idle.clear()
             # At the end of this turn of the loop, so that every task that is ready now shares the commit.
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._commit_pending)
         return future
 
-    def _hand_over(self) -> None:
-        if not self._waiting:
-            self._committing = False
+    def _commit_pending(self) -> None:
+        if not self._pending:
+            self._is_committing = False
             self._idle.set()
             return
-        group, self._waiting = self._waiting, []
-        outcomes = self._commit_here(group)
+        group, self._pending = self._pending, []
+        outcomes = self._try_commit_on_loop(group)
         if outcomes is None:
-            self._work.put(group)
+            self._write_queue.put(group)
         else:
-            self._settle(group, outcomes)
+            self._resolve_futures(group, outcomes)
 
-    def _commit_here(self, group: Sequence[_PendingBatch]) -> Sequence[AppendOutcome | BaseException] | None:
+    def _try_commit_on_loop(self, group: Sequence[_PendingBatch]) -> Sequence[AppendOutcome | BaseException] | None:
         """What takes only a moment is done on the loop."""
         try:
             return self._backend.commit_at_once([batch for batch, _ in group])
@@ -122,22 +122,22 @@ class Recorder:
         except BaseException:  # Ctrl-C is for the loop
             for _, future in group:
                 future.cancel()
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._commit_pending)
             raise
 
-    def _write(self) -> None:
+    def _run_writer(self) -> None:
         """The writer thread: one commit after another."""
-        while (group := self._work.get()) is not None:
+        while (group := self._write_queue.get()) is not None:
             try:
                 outcomes: Sequence[AppendOutcome | BaseException] = self._backend.commit([batch for batch, _ in group])
             except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, not to this thread
                 outcomes = [error] * len(group)
             try:
-                self._loop.call_soon_threadsafe(self._settle, group, outcomes)
+                self._loop.call_soon_threadsafe(self._resolve_futures, group, outcomes)
             except RuntimeError:  # the loop has ended, and with it everybody who waited
                 return
 
-    def _settle(self, group: Sequence[_PendingBatch], outcomes: Sequence[AppendOutcome | BaseException]) -> None:
+    def _resolve_futures(self, group: Sequence[_PendingBatch], outcomes: Sequence[AppendOutcome | BaseException]) -> None:
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue  # whoever waited was cancelled
@@ -148,7 +148,7 @@ class Recorder:
             else:
                 future.set_exception(outcome)
         # Behind those who wake up now: what they append at once is part of the next commit.
-        self._loop.call_soon(self._hand_over)
+        self._loop.call_soon(self._commit_pending)
 
     async def read(
         self,
@@ -164,7 +164,7 @@ class Recorder:
         """Events of a scope, oldest first unless told otherwise, read a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
         while (page := next_page_query(query, limit)) is not None:
-            rows = await self._run(partial(self._backend.read, page))
+            rows = await self._run_in_reader(partial(self._backend.read, page))
             for stored in rows:
                 yield decode_stored(stored)
             if len(rows) < page.limit:
@@ -179,7 +179,7 @@ class Recorder:
         thread = ThreadPoolExecutor(1, thread_name_prefix="fleetlore-follower")
         try:
             while self._closed is None:
-                page = await self._loop.run_in_executor(thread, tail.next, WAIT_SECONDS)
+                page = await self._loop.run_in_executor(thread, tail.next_page, WAIT_SECONDS)
                 for event in decode_page(page, after):
                     after = event.position
                     yield event
@@ -193,29 +193,29 @@ class Recorder:
     async def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
         known = [form for id in ids if (form := find_uuid(id))]
-        return [decode_stored(stored) for stored in await self._run(partial(self._backend.get, known))]
+        return [decode_stored(stored) for stored in await self._run_in_reader(partial(self._backend.get, known))]
 
     async def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
-        return await self._run(partial(self._backend.head, check_scope(scope)))
+        return await self._run_in_reader(partial(self._backend.head, check_scope(scope)))
 
     async def trim(self, before: Position) -> int:
         """Drop everything in the town before a position; answers how many events went."""
-        return await self._run(partial(self._backend.trim, before))
+        return await self._run_in_reader(partial(self._backend.trim, before))
 
     async def erase(self, ids: Sequence[str], reason: str) -> int:
         """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
         count = 0
         for part in split_ids(ids):
             fact = self._admission.admit(make_forgotten_event(part, reason))
-            count += await self._run(partial(self._backend.erase, part, fact))
+            count += await self._run_in_reader(partial(self._backend.erase, part, fact))
         return count
 
     async def info(self) -> LogInfo:
         """What this log is, how large, and what it promises."""
-        return await self._run(self._backend.info)
+        return await self._run_in_reader(self._backend.info)
 
-    async def _run(self, verb: Callable[[], _Answer]) -> _Answer:
+    async def _run_in_reader(self, verb: Callable[[], _Answer]) -> _Answer:
         self._check_open()
         return await self._loop.run_in_executor(self._readers, verb)
 

@@ -101,7 +101,7 @@ class TailPage(NamedTuple):
 class LogTail(Protocol):
     """A cursor that waits for what comes next in one scope. Holds no read transaction while it waits."""
 
-    def next(self, timeout: float) -> TailPage:
+    def next_page(self, timeout: float) -> TailPage:
         """The next records, waiting at most `timeout` seconds; an empty page when nothing came."""
 
     def close(self) -> None:

@@ -53,16 +53,16 @@ class Lease(Struct, frozen=True, kw_only=True):
 class CoordinationStore(Protocol):
     """Where one town's cursors, leases, tokens and seal are kept; called from any thread."""
 
-    def load(self, name: str) -> Position | None:
+    def load_cursor(self, name: str) -> Position | None:
         """The position of a cursor."""
 
-    def commit(self, name: str, position: Position) -> None:
+    def commit_cursor(self, name: str, position: Position) -> None:
         """Move a cursor."""
 
-    def cursors(self) -> dict[str, Position]:
+    def list_cursors(self) -> dict[str, Position]:
         """Every cursor."""
 
-    def forget(self, name: str) -> None:
+    def delete_cursor(self, name: str) -> None:
         """Drop a cursor."""
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
@@ -74,19 +74,19 @@ class CoordinationStore(Protocol):
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one."""
 
-    def holder_of(self, name: str) -> Lease | None:
+    def find_lease(self, name: str) -> Lease | None:
         """The lease as it is held now."""
 
-    def keep_token(self, token: Token) -> None:
+    def save_token(self, token: Token) -> None:
         """Keep a token under its id."""
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         """Every token."""
 
-    def drop_token(self, id: str) -> None:
+    def delete_token(self, id: str) -> None:
         """Drop a token."""
 
-    def seal(self) -> bytes | None:
+    def load_seal(self) -> bytes | None:
         """The seal."""
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
@@ -100,11 +100,11 @@ class Coordination:
     """The cursors, leases, tokens and seal of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
 
     def __init__(self, open_keeper: Callable[[], CoordinationStore]) -> None:
-        self._open_keeper = open_keeper
-        self._keeper: CoordinationStore | None = None
+        self._open_store = open_keeper
+        self._store: CoordinationStore | None = None
 
     def __enter__(self) -> Self:
-        self._keeper = self._open_keeper()
+        self._store = self._open_store()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -112,33 +112,33 @@ class Coordination:
 
     def close(self) -> None:
         """Let go of the log. Leases that were taken stay until they end."""
-        if self._keeper is not None:
-            self._keeper.close()
-            self._keeper = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
-    def aio(self) -> AsyncCoordination:
+    def as_async(self) -> AsyncCoordination:
         """The same verbs for asyncio: `async with open_shared(url).aio() as shared`."""
         return AsyncCoordination(self)
 
     # --- cursors
 
-    def load(self, name: str) -> Position | None:
+    def load_cursor(self, name: str) -> Position | None:
         """The position that was last committed under a name."""
-        return self._opened().load(_validate_name("cursor", name))
+        return self._require_store().load_cursor(_validate_name("cursor", name))
 
-    def commit(self, name: str, position: Position) -> None:
+    def commit_cursor(self, name: str, position: Position) -> None:
         """Remember a position, the last word wins; as durable as the log's events when it returns."""
         if not _is_position(position):
             raise Invalid(f"not a position: {position!r}; 1 to 100 digits and hyphens are needed, as the log gives them")
-        self._opened().commit(_validate_name("cursor", name), position)
+        self._require_store().commit_cursor(_validate_name("cursor", name), position)
 
-    def cursors(self) -> dict[str, Position]:
+    def list_cursors(self) -> dict[str, Position]:
         """Every cursor, by name."""
-        return dict(sorted(self._opened().cursors().items()))
+        return dict(sorted(self._require_store().list_cursors().items()))
 
-    def forget(self, name: str) -> None:
+    def delete_cursor(self, name: str) -> None:
         """Drop a cursor; nothing happens if there is none."""
-        self._opened().forget(_validate_name("cursor", name))
+        self._require_store().delete_cursor(_validate_name("cursor", name))
 
     # --- leases
 
@@ -147,117 +147,117 @@ class Coordination:
 
         NATS counts whole seconds and rounds up.
         """
-        return self._opened().take(_validate_name("lease", name), _validate_name("holder", holder), _validate_lease_seconds(seconds))
+        return self._require_store().take(_validate_name("lease", name), _validate_name("holder", holder), _validate_lease_seconds(seconds))
 
     def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """Let a lease last so long from now, by default as long as before. `LeaseLost` if it ended, was released or was taken since."""
-        return self._opened().renew(lease, _validate_lease_seconds(lease.seconds if seconds is None else seconds))
+        return self._require_store().renew(lease, _validate_lease_seconds(lease.seconds if seconds is None else seconds))
 
     def release(self, lease: Lease) -> None:
         """Let the next one in. A lease that was lost is let be, whoever has it now."""
-        self._opened().release(lease)
+        self._require_store().release(lease)
 
-    def holder_of(self, name: str) -> Lease | None:
+    def find_lease(self, name: str) -> Lease | None:
         """The lease as it is held now, or `None` if it is free."""
-        return self._opened().holder_of(_validate_name("lease", name))
+        return self._require_store().find_lease(_validate_name("lease", name))
 
     # --- tokens
 
-    def keep_token(self, token: Token) -> None:
+    def save_token(self, token: Token) -> None:
         """Let a token in from now on; one of the same id gives way. As durable as the log's events when it returns."""
-        self._opened().keep_token(token_rules.validate_token(token))
+        self._require_store().save_token(token_rules.validate_token(token))
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         """Every token, the oldest first, those whose time is up among them."""
-        return sorted(self._opened().tokens(), key=lambda token: (token.created_at, token.id))
+        return sorted(self._require_store().list_tokens(), key=lambda token: (token.created_at, token.id))
 
-    def drop_token(self, id: str) -> None:
+    def delete_token(self, id: str) -> None:
         """Let a token in no more; nothing happens if there is none."""
-        self._opened().drop_token(token_rules.validate_token_id(id))
+        self._require_store().delete_token(token_rules.validate_token_id(id))
 
     # --- the seal
 
-    def seal(self) -> Seal | None:
+    def load_seal(self) -> Seal | None:
         """The seal, `None` if there is none; one that cannot be read is `Damaged`, never an open door."""
-        kept = self._opened().seal()
+        kept = self._require_store().load_seal()
         return None if kept is None else seal_rules.decode_seal(kept)
 
     def set_seal(self, seal: Seal, expect: Seal | None) -> None:
         """Put a seal in the place of the one expected, or of none; `Busy` if another came first. As durable as the log's events."""
         before = None if expect is None else seal_rules.encode_seal(expect)
-        if not self._opened().set_seal(seal_rules.encode_seal(seal_rules.check_seal(seal)), before):
+        if not self._require_store().set_seal(seal_rules.encode_seal(seal_rules.check_seal(seal)), before):
             raise Busy("somebody else has sealed this log, or changed its passphrase, meanwhile; look with `lore seal --status`")
 
-    def _opened(self) -> CoordinationStore:
-        if self._keeper is None:
+    def _require_store(self) -> CoordinationStore:
+        if self._store is None:
             raise Closed("not open; use it inside `with open_shared(url) as shared`")
-        return self._keeper
+        return self._store
 
 
 class AsyncCoordination:
     """`Shared`, each verb in a thread of its own while the loop goes on."""
 
     def __init__(self, shared: Coordination) -> None:
-        self._shared = shared
+        self._coordination = shared
 
     async def __aenter__(self) -> Self:
-        await _run_in_thread(self._shared.__enter__)
+        await _run_in_thread(self._coordination.__enter__)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await _run_in_thread(self._shared.close)
+        await _run_in_thread(self._coordination.close)
 
-    async def load(self, name: str) -> Position | None:
+    async def load_cursor(self, name: str) -> Position | None:
         """See `Shared.load`."""
-        return await _run_in_thread(self._shared.load, name)
+        return await _run_in_thread(self._coordination.load_cursor, name)
 
-    async def commit(self, name: str, position: Position) -> None:
+    async def commit_cursor(self, name: str, position: Position) -> None:
         """See `Shared.commit`."""
-        await _run_in_thread(self._shared.commit, name, position)
+        await _run_in_thread(self._coordination.commit_cursor, name, position)
 
-    async def cursors(self) -> dict[str, Position]:
+    async def list_cursors(self) -> dict[str, Position]:
         """See `Shared.cursors`."""
-        return await _run_in_thread(self._shared.cursors)
+        return await _run_in_thread(self._coordination.list_cursors)
 
-    async def forget(self, name: str) -> None:
+    async def delete_cursor(self, name: str) -> None:
         """See `Shared.forget`."""
-        await _run_in_thread(self._shared.forget, name)
+        await _run_in_thread(self._coordination.delete_cursor, name)
 
     async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """See `Shared.take`."""
-        return await _run_in_thread(self._shared.take, name, holder, seconds)
+        return await _run_in_thread(self._coordination.take, name, holder, seconds)
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """See `Shared.renew`."""
-        return await _run_in_thread(self._shared.renew, lease, seconds)
+        return await _run_in_thread(self._coordination.renew, lease, seconds)
 
     async def release(self, lease: Lease) -> None:
         """See `Shared.release`."""
-        await _run_in_thread(self._shared.release, lease)
+        await _run_in_thread(self._coordination.release, lease)
 
-    async def holder_of(self, name: str) -> Lease | None:
+    async def find_lease(self, name: str) -> Lease | None:
         """See `Shared.holder_of`."""
-        return await _run_in_thread(self._shared.holder_of, name)
+        return await _run_in_thread(self._coordination.find_lease, name)
 
-    async def keep_token(self, token: Token) -> None:
+    async def save_token(self, token: Token) -> None:
         """See `Shared.keep_token`."""
-        await _run_in_thread(self._shared.keep_token, token)
+        await _run_in_thread(self._coordination.save_token, token)
 
-    async def tokens(self) -> list[Token]:
+    async def list_tokens(self) -> list[Token]:
         """See `Shared.tokens`."""
-        return await _run_in_thread(self._shared.tokens)
+        return await _run_in_thread(self._coordination.list_tokens)
 
-    async def drop_token(self, id: str) -> None:
+    async def delete_token(self, id: str) -> None:
         """See `Shared.drop_token`."""
-        await _run_in_thread(self._shared.drop_token, id)
+        await _run_in_thread(self._coordination.delete_token, id)
 
-    async def seal(self) -> Seal | None:
+    async def load_seal(self) -> Seal | None:
         """See `Shared.seal`."""
-        return await _run_in_thread(self._shared.seal)
+        return await _run_in_thread(self._coordination.load_seal)
 
     async def set_seal(self, seal: Seal, expect: Seal | None) -> None:
         """See `Shared.set_seal`."""
-        await _run_in_thread(self._shared.set_seal, seal, expect)
+        await _run_in_thread(self._coordination.set_seal, seal, expect)
 
 
 async def _run_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

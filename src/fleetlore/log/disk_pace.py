@@ -29,11 +29,11 @@ class DiskPace:
         """Whether the next one may be made on the loop."""
         return self._credit > 0
 
-    def note(self, seconds: float, events: int) -> None:
+    def record_commit(self, seconds: float, events: int) -> None:
         """A commit of so many events took so long."""
         credit = self._credit + ALLOWED_SECONDS + ALLOWED_SECONDS_PER_EVENT * events - seconds
         self._credit = min(MAX_CREDIT, max(-MAX_DEBT, credit))
 
-    def met_others(self) -> None:
+    def record_contention(self) -> None:
         """Another process was writing; a thread will wait for it."""
         self._credit = min(self._credit, -CONTENTION_DEBT)

@@ -54,8 +54,8 @@ class BlockingRecorder:
         self._open_backend = open_backend
         self._admission = admission
         self._backend: Backend | None = None
-        self._waiting: list[_PendingAppend] = []
-        self._committing = Lock()
+        self._pending: list[_PendingAppend] = []
+        self._commit_lock = Lock()
 
     def __enter__(self) -> Self:
         self._backend = self._open_backend()
@@ -70,37 +70,37 @@ class BlockingRecorder:
             self._backend.close()
             self._backend = None
 
-    def inner(self) -> tuple[Backend, Admission]:
+    def backend_and_admission(self) -> tuple[Backend, Admission]:
         """What it is made of, for another door to the same log."""
-        return self._opened(), self._admission
+        return self._require_backend(), self._admission
 
     def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
-        return self._append(prepare_batch(self._admission, events, expect))
+        return self._append_batch(prepare_batch(self._admission, events, expect))
 
-    def _append(self, batch: AppendBatch) -> list[Position]:
-        if not self._committing.acquire(blocking=False):
-            return self._append_with_others(batch)
+    def _append_batch(self, batch: AppendBatch) -> list[Position]:
+        if not self._commit_lock.acquire(blocking=False):
+            return self._append_in_group(batch)
         try:
-            [outcome] = self._opened().commit((batch,))
+            [outcome] = self._require_backend().commit((batch,))
         finally:
-            self._committing.release()
+            self._commit_lock.release()
         return unwrap_outcome(outcome)
 
-    def _append_with_others(self, batch: AppendBatch) -> list[Position]:
+    def _append_in_group(self, batch: AppendBatch) -> list[Position]:
         """Another thread is committing: whoever comes next stores everything that gathers meanwhile."""
         request = _PendingAppend(batch)
-        self._waiting.append(request)
-        with self._committing:
+        self._pending.append(request)
+        with self._commit_lock:
             if request.outcome is None:
-                self._commit_waiting()
-        return request.result()
+                self._commit_pending()
+        return request.unwrap_result()
 
-    def _commit_waiting(self) -> None:
+    def _commit_pending(self) -> None:
         """Commit for every thread that is waiting; those behind find their outcome when they get the lock."""
-        requests, self._waiting = self._waiting, []
+        requests, self._pending = self._pending, []
         try:
-            outcomes: Sequence[AppendOutcome | BaseException] = self._opened().commit([request.batch for request in requests])
+            outcomes: Sequence[AppendOutcome | BaseException] = self._require_backend().commit([request.batch for request in requests])
         except BaseException as error:  # noqa: BLE001 - it belongs to every thread that waits, this one among them
             outcomes = [error] * len(requests)
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -119,9 +119,9 @@ class BlockingRecorder:
         positions: list[Position] = []
         for batches in group_batches(records):
             if len(batches) == 1:  # it may share its write to the disk with other threads
-                positions += self._append(batches[0])
+                positions += self._append_batch(batches[0])
             else:
-                for outcome in self._opened().commit(batches):
+                for outcome in self._require_backend().commit(batches):
                     positions += unwrap_outcome(outcome)
         return positions
 
@@ -138,19 +138,19 @@ class BlockingRecorder:
     ) -> Generator[Event, None, None]:
         """Events of a scope, oldest first unless told otherwise, read a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
-        return self._read(query, limit)
+        return self._read_events(query, limit)
 
-    def _read(self, query: LogQuery, limit: int | None) -> Generator[Event, None, None]:
-        for rows in self._pages(query, limit):
+    def _read_events(self, query: LogQuery, limit: int | None) -> Generator[Event, None, None]:
+        for rows in self._read_pages(query, limit):
             yield from decode_all_stored(rows)
 
     def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[StoredRecord], None, None]:
         """The stored records of a scope, oldest first: for those who do not need all that is in each."""
-        return self._pages(make_query(scope, None, None, (), since, False), None)
+        return self._read_pages(make_query(scope, None, None, (), since, False), None)
 
-    def _pages(self, query: LogQuery, limit: int | None) -> Generator[list[StoredRecord], None, None]:
+    def _read_pages(self, query: LogQuery, limit: int | None) -> Generator[list[StoredRecord], None, None]:
         while (page := next_page_query(query, limit)) is not None:
-            rows = self._opened().read(page)
+            rows = self._require_backend().read(page)
             yield rows
             if len(rows) < page.limit:
                 return
@@ -159,9 +159,9 @@ class BlockingRecorder:
 
     def follow(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[Event, None, None]:
         """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
-        return self._follow(check_scope(scope), after)
+        return self._follow_events(check_scope(scope), after)
 
-    def _follow(self, scope: str, after: Position | None) -> Generator[Event, None, None]:
+    def _follow_events(self, scope: str, after: Position | None) -> Generator[Event, None, None]:
         with closing(self._follow_pages(scope, after)) as pages:
             for page in pages:
                 for event in decode_page(page, after):
@@ -173,7 +173,7 @@ class BlockingRecorder:
         return self._follow_pages(check_scope(scope), after)
 
     def _follow_pages(self, scope: str, after: Position | None) -> Generator[TailPage, None, None]:
-        tail = self._opened().tail(scope, after)
+        tail = self._require_backend().tail(scope, after)
         try:
             while self._backend is not None:
                 yield _wait_for_page(tail)
@@ -185,26 +185,26 @@ class BlockingRecorder:
     def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
         known = [form for id in ids if (form := find_uuid(id))]
-        return [decode_stored(stored) for stored in self._opened().get(known)]
+        return [decode_stored(stored) for stored in self._require_backend().get(known)]
 
     def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
-        return self._opened().head(check_scope(scope))
+        return self._require_backend().head(check_scope(scope))
 
     def trim(self, before: Position) -> int:
         """Drop everything in the town before a position; answers how many events went."""
-        return self._opened().trim(before)
+        return self._require_backend().trim(before)
 
     def erase(self, ids: Sequence[str], reason: str) -> int:
         """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
-        backend = self._opened()
+        backend = self._require_backend()
         return sum(backend.erase(part, self._admission.admit(make_forgotten_event(part, reason))) for part in split_ids(ids))
 
     def info(self) -> LogInfo:
         """What this log is, how large, and what it promises."""
-        return self._opened().info()
+        return self._require_backend().info()
 
-    def _opened(self) -> Backend:
+    def _require_backend(self) -> Backend:
         if self._backend is None:
             raise Closed("the log is not open; use it inside `with connect(…).blocking() as log:`")
         return self._backend
@@ -212,7 +212,7 @@ class BlockingRecorder:
 
 def _wait_for_page(tail: LogTail) -> TailPage:
     try:
-        return tail.next(WAIT_SECONDS)
+        return tail.next_page(WAIT_SECONDS)
     except RuntimeError as error:
         if isinstance(error.__context__, KeyboardInterrupt):  # it came after a Condition let go of its lock, and hides behind that now
             raise error.__context__ from None
@@ -226,7 +226,7 @@ class _PendingAppend:
         self.batch = batch
         self.outcome: AppendOutcome | BaseException | None = None
 
-    def result(self) -> list[Position]:
+    def unwrap_result(self) -> list[Position]:
         """The positions, or the error that kept the events out."""
         assert self.outcome is not None
         return unwrap_outcome(self.outcome)

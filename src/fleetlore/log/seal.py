@@ -68,25 +68,25 @@ class SigningKey:
     def __init__(self, secret: bytes, *, id: str, goal: str | None) -> None:
         self._secret, self.id, self.goal = secret, id, goal
 
-    def sign(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
+    def sign_event(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
         """The event as the log will store it, signed: stamped, checked, its secrets taken out. Give `admit` of the log that it is for."""
         if event.goal != self.goal:
             whose = "no goal" if self.goal is None else f"the goal {self.goal}"
             raise Invalid(f"this key signs facts of {whose}, not of {event.goal}")
         settled = _admit_until_stable(replace(event, mac=None), admit or _ADMISSION.admit)
-        return replace(settled, mac=Mac(key=self.id, hex=self._mac(settled)))
+        return replace(settled, mac=Mac(key=self.id, hex=self._compute_mac(settled)))
 
-    def holds(self, event: Event) -> bool:
+    def has_signed(self, event: Event) -> bool:
         """Whether this key signed the event as it is. A stored event may be anything."""
         if event.mac is None or event.mac.key != self.id or event.goal != self.goal:
             return False
         try:
-            wanted = self._mac(event)
+            wanted = self._compute_mac(event)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return False
         return hmac.compare_digest(wanted.encode(), event.mac.hex.encode(errors="replace"))
 
-    def _mac(self, event: Event) -> str:
+    def _compute_mac(self, event: Event) -> str:
         return hmac.digest(self._secret, _signed_bytes(event), "sha256").hex()
 
     def __repr__(self) -> str:
@@ -103,39 +103,39 @@ class OperatorKey:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self.id = self._derived("name")[:8].hex()
+        self.id = self._derive_secret("name")[:8].hex()
 
     def goal_key(self, goal_id: str) -> SigningKey:
         """The key of one goal; whoever has it can sign for no other."""
-        return SigningKey(self._derived("goal", goal_id), id=self.id, goal=goal_id)
+        return SigningKey(self._derive_secret("goal", goal_id), id=self.id, goal=goal_id)
 
-    def sign(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
+    def sign_event(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
         """The event, signed by the key of its goal, or by that for facts of no goal."""
-        return self._key_of(event).sign(event, admit=admit)
+        return self._signing_key_for(event).sign_event(event, admit=admit)
 
-    def holds(self, event: Event) -> bool:
+    def has_signed(self, event: Event) -> bool:
         """Whether the event was signed by the key of its goal, or by that for facts of no goal."""
-        return self._key_of(event).holds(event)
+        return self._signing_key_for(event).has_signed(event)
 
-    def vouch(self, token: Token) -> Token:
+    def sign_token(self, token: Token) -> Token:
         """The token, signed: on a sealed log no other may steer."""
-        return replace(token, mac=self._token_mac(token))
+        return replace(token, mac=self._compute_token_mac(token))
 
-    def vouches_for(self, token: Token) -> bool:
+    def has_signed_token(self, token: Token) -> bool:
         """Whether the token was signed, as it is."""
-        return hmac.compare_digest(self._token_mac(token), token.mac)
+        return hmac.compare_digest(self._compute_token_mac(token), token.mac)
 
-    def wrapped(self, pad: bytes) -> str:
+    def wrap_with_pad(self, pad: bytes) -> str:
         """The key under a pad, which must be used for nothing else."""
         return _xor_with_pad(self._secret, pad).hex()
 
-    def _key_of(self, event: Event) -> SigningKey:
-        return self.goal_key(event.goal) if event.goal is not None else SigningKey(self._derived("no goal"), id=self.id, goal=None)
+    def _signing_key_for(self, event: Event) -> SigningKey:
+        return self.goal_key(event.goal) if event.goal is not None else SigningKey(self._derive_secret("no goal"), id=self.id, goal=None)
 
-    def _token_mac(self, token: Token) -> str:
-        return hmac.digest(self._derived("tokens"), token_rules.encode_token(replace(token, mac="")), "sha256").hex()
+    def _compute_token_mac(self, token: Token) -> str:
+        return hmac.digest(self._derive_secret("tokens"), token_rules.encode_token(replace(token, mac="")), "sha256").hex()
 
-    def _derived(self, purpose: str, name: str = "") -> bytes:
+    def _derive_secret(self, purpose: str, name: str = "") -> bytes:
         return hmac.digest(self._secret, f"fleetlore {purpose}\0{name}".encode(), "sha256")
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class OperatorKey:
 
 def is_trusted_event(event: Event, key: SigningKey | OperatorKey | None) -> bool:
     """Whether a fact that steers is believed: all are on a log that is not sealed (no key), else those that the key has signed."""
-    return key is None or key.holds(event)
+    return key is None or key.has_signed(event)
 
 
 # --- passphrases
@@ -169,7 +169,7 @@ def make_seal(
         check="",
     )
     pad, guard = _derive_pad_and_guard(check_passphrase(passphrase), blank)
-    seal = replace(blank, wrapped=key.wrapped(pad))
+    seal = replace(blank, wrapped=key.wrap_with_pad(pad))
     return replace(seal, check=_compute_check(guard, seal)), key
 
 

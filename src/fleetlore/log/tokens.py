@@ -45,7 +45,7 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mac: str = ""
     """On a sealed log, the signature of whoever holds its passphrase: without it, `admin` is worth no more than `write`."""
 
-    def is_over(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         """Whether its time is up."""
         return self.expires_at is not None and self.expires_at <= now
 

@@ -37,7 +37,7 @@ class AnthropicModel(HttpModel):
         "stop": ("stop_sequences",),
     }
 
-    def _sdk(self) -> ModuleType:
+    def _import_sdk(self) -> ModuleType:
         import anthropic
 
         return anthropic
@@ -45,25 +45,25 @@ class AnthropicModel(HttpModel):
     def _new_client(self, http: Any) -> Any:
         import anthropic
 
-        key = self.place.key or "none"
-        client = anthropic.AsyncAnthropic(api_key=key, base_url=self.place.base_url or DEFAULT_URL, max_retries=0, http_client=http)
+        key = self.endpoint.key or "none"
+        client = anthropic.AsyncAnthropic(api_key=key, base_url=self.endpoint.base_url or DEFAULT_URL, max_retries=0, http_client=http)
         _ = client.messages  # loads more of the library: now, and not in the time of the first answer
         return client
 
-    async def _hear(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
-        asked = self._request(ask, unknown)
-        headers = await self._listen(
+    async def _stream_answer(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
+        asked = self._build_request(ask, unknown)
+        headers = await self._read_stream(
             lambda: self._client.messages.create(**asked),
             lambda piece: _accept_piece(heard, piece),
             lambda body: _accept_body(heard, body),
         )
         heard.request_id = parse_short_text(headers.get("request-id"))
 
-    def _request(self, ask: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
+    def _build_request(self, ask: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
         if ask.schema is not None and FORMAT_PARAMETER in unknown:
             ask = replace(ask, prompt=f"{ask.prompt}\n\n{schema_instruction(ask.schema)}")
         asked: dict[str, Any] = {
-            "model": self.place.model,
+            "model": self.endpoint.model,
             "messages": _encode_messages(normalise_messages(ask)),
             "max_tokens": ask.max_tokens,
             "stream": True,
@@ -114,12 +114,12 @@ def _accept_piece(heard: StreamAccumulator, piece: Any) -> bool:
             _accept_header(heard, get_nested(piece, "message"))
         case "content_block_start" if get_nested(piece, "content_block", "type") == "tool_use":
             block = get_nested(piece, "content_block")
-            return heard.call(get_nested(piece, "index"), id=get_nested(block, "id"), name=get_nested(block, "name"))
+            return heard.add_call_piece(get_nested(piece, "index"), id=get_nested(block, "id"), name=get_nested(block, "name"))
         case "content_block_delta":
             delta, written = get_nested(piece, "delta"), get_nested(piece, "delta", "partial_json")
             if heard.wants_calls and written:
-                return heard.call(get_nested(piece, "index"), arguments=written)
-            return heard.add(get_nested(delta, "text") or written) or bool(get_nested(delta, "thinking"))
+                return heard.add_call_piece(get_nested(piece, "index"), arguments=written)
+            return heard.add_text(get_nested(delta, "text") or written) or bool(get_nested(delta, "thinking"))
         case "message_delta":
             _accept_finish(heard, get_nested(piece, "delta", "stop_reason"))
             _accept_usage(heard, get_nested(piece, "usage"))
@@ -132,9 +132,9 @@ def _accept_body(heard: StreamAccumulator, body: Any) -> None:
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
         made = get_nested(block, "input")
         if heard.wants_calls and isinstance(made, dict):
-            heard.call(number, id=get_nested(block, "id"), name=get_nested(block, "name"), arguments=made)
+            heard.add_call_piece(number, id=get_nested(block, "id"), name=get_nested(block, "name"), arguments=made)
             continue
-        heard.add(json.dumps(made) if isinstance(made, dict) else get_nested(block, "text"))
+        heard.add_text(json.dumps(made) if isinstance(made, dict) else get_nested(block, "text"))
     _accept_finish(heard, get_nested(body, "stop_reason"))
 
 

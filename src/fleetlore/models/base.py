@@ -109,12 +109,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
             raise InvalidMind(f"two tools of one name: {', '.join(tool.name for tool in self.tools)}")
 
     @property
-    def newest(self) -> str:
+    def newest_text(self) -> str:
         """What was said last, and is to be answered."""
         return self.prompt or (self.messages[-1].text if self.messages else "")
 
     @property
-    def besides(self) -> str:
+    def context_json(self) -> str:
         """What the model reads besides system and prompt: earlier messages and tools, as JSON; nothing if there are none."""
         return "".join(json.dumps(to_builtins(each), ensure_ascii=False) for each in (*self.messages, *self.tools))
 
@@ -160,4 +160,6 @@ def estimate_tokens(text: str) -> int:
 
 def estimate_usage(ask: ModelRequest, text: str) -> TokenUsage:
     """What an answer may have taken, where the endpoint does not say."""
-    return TokenUsage(input=estimate_tokens((ask.system or "") + ask.besides + ask.prompt), output=estimate_tokens(text), estimated=True)
+    return TokenUsage(
+        input=estimate_tokens((ask.system or "") + ask.context_json + ask.prompt), output=estimate_tokens(text), estimated=True
+    )

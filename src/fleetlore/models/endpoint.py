@@ -58,48 +58,48 @@ class ErrorTranslator:
     def __init__(self, name: str, sdk: ModuleType, key: str) -> None:
         self.name, self._sdk, self._key = name, sdk, key
 
-    def in_our_words(self, error: Exception) -> MindError:
+    def to_model_error(self, error: Exception) -> MindError:
         """The same failure as a `MindError`."""
         if isinstance(error, MindError):
             return error
         if isinstance(error, self._sdk.APIStatusError):
-            return self._of_status_error(error)
+            return self._from_status_error(error)
         if _has_class_name(error, "APITimeoutError", "ConnectTimeout", "PoolTimeout"):
             return MindTimeout(f"{self.name}: no connection in time; see to base_url and the network", waiting_for=WAITING_FOR_CONNECTION)
         if isinstance(error, self._sdk.APIConnectionError) or _has_class_name(error, "TransportError", "StreamError"):
-            return MindBusy(f"{self.name}: the connection failed ({self._said(error.__cause__ or error)})")
+            return MindBusy(f"{self.name}: the connection failed ({self._clean_message(error.__cause__ or error)})")
         if isinstance(error, self._sdk.APIError):
-            return self.of_complaint(error.body or {"message": error.message})
-        return MindNonsense(f"the endpoint sent what its protocol does not know ({type(error).__name__}: {self._said(error)})")
+            return self.from_body(error.body or {"message": error.message})
+        return MindNonsense(f"the endpoint sent what its protocol does not know ({type(error).__name__}: {self._clean_message(error)})")
 
-    def of_complaint(self, body: object) -> MindError:
+    def from_body(self, body: object) -> MindError:
         """What a body says that came with status 200."""
         status, words = parse_error_body(body)
-        return self.of_status(status or 400, words or "it reports an error and does not say which")
+        return self.from_status(status or 400, words or "it reports an error and does not say which")
 
-    def of_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> MindError:
+    def from_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> MindError:
         """By an HTTP status: 429 and 5xx pass, everything else does not."""
-        told = f"{self.name}: {status}: {self._said(words)}"
+        told = f"{self.name}: {status}: {self._clean_message(words)}"
         if status == 429 or status >= 500:
             return MindBusy(told, status=status, retry_after=parse_retry_after(headers or {}, clock.now()))
         advice = _ADVICE.get(status)
         return MindRefused(f"{told}; {advice}" if advice else told, status=status)
 
-    def _of_status_error(self, error: Any) -> MindError:
+    def _from_status_error(self, error: Any) -> MindError:
         status, words = parse_error_body(error.body)
         # A stream that has begun with 200 may still end in an error.
         if error.status_code == 200 or (status == 402 and error.status_code == 429):
-            return self.of_status(status or 500, words or error.message)
+            return self.from_status(status or 500, words or error.message)
         if 300 <= error.status_code < 400:
             words = f"it points to {error.response.headers.get('location', 'another place')}; name that in base_url"
-        return self.of_status(error.status_code, words or error.message, error.response.headers)
+        return self.from_status(error.status_code, words or error.message, error.response.headers)
 
-    def _said(self, words: object) -> str:
+    def _clean_message(self, words: object) -> str:
         """One line of what was said, without secrets."""
         line = " ".join(str(words).split())
         if len(self._key) >= _MIN_MASKED_KEY_CHARS:
             line = line.replace(self._key, MASK)
-        line = Redactor().clean(line)[0]
+        line = Redactor().redact_value(line)[0]
         return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
 
 
@@ -177,21 +177,21 @@ class HttpModel:
         self,
         place: ModelEndpoint,
         *,
-        patience: ModelTimeouts | None = None,
+        timeouts: ModelTimeouts | None = None,
         attempts: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.place, self.patience = place, patience or ModelTimeouts()
+        self.endpoint, self.timeouts = place, timeouts or ModelTimeouts()
         self.name = f"{self.provider}:{place.model}"
-        self._retrying = partial(Retrier, attempts or RetryPolicy(), sleep=sleep, chance=chance)
-        self._unknown: frozenset[str] = frozenset()
+        self._new_retrier = partial(Retrier, attempts or RetryPolicy(), sleep=sleep, chance=chance)
+        self._unknown_parameters: frozenset[str] = frozenset()
         self._client: Any = None
-        sdk = self._sdk()
-        self._failures = ErrorTranslator(self.name, sdk, place.key)
-        self._raised = (sdk.APIError, *http_error_types(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
+        sdk = self._import_sdk()
+        self._error_translator = ErrorTranslator(self.name, sdk, place.key)
+        self._sdk_errors = (sdk.APIError, *http_error_types(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
-    def _sdk(self) -> ModuleType:
+    def _import_sdk(self) -> ModuleType:
         """The client library, imported now."""
         raise NotImplementedError
 
@@ -199,13 +199,13 @@ class HttpModel:
         """The library's client, which asks once and no more."""
         raise NotImplementedError
 
-    async def _hear(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
+    async def _stream_answer(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
         """One attempt, without the parameters that the endpoint does not know."""
         raise NotImplementedError
 
     async def __aenter__(self) -> HttpModel:
         # In a thread: it loads more of the library, and certificates.
-        self._client = await asyncio.to_thread(lambda: self._new_client(create_http_client(self.patience.connect)))
+        self._client = await asyncio.to_thread(lambda: self._new_client(create_http_client(self.timeouts.connect)))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -216,40 +216,42 @@ class HttpModel:
         """The answer, asked for again as long as that may help and there is time."""
         if self._client is None:
             raise MindRefused(f"{self.name} is not open; ask it within `async with`")
-        start, seconds, tries = monotonic(), self.patience.total if ask.timeout is None else ask.timeout, self._retrying()
+        start, seconds, tries = monotonic(), self.timeouts.total if ask.timeout is None else ask.timeout, self._new_retrier()
         speech = TextStream(ask.hear) if ask.hear and ask.schema is None else None
 
         def time_left() -> float:
             # Whoever has heard a beginning would hear it twice.
-            return 0.0 if speech and speech.begun else start + seconds - monotonic()
+            return 0.0 if speech and speech.has_emitted else start + seconds - monotonic()
 
         try:
             async with asyncio.timeout(seconds):
-                heard = await tries.run(partial(self._adapting, ask, speech), time_left)
+                heard = await tries.run_attempts(partial(self._attempt_adapting, ask, speech), time_left)
         except TimeoutError as error:
             raise MindTimeout(
-                f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.number
+                f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.attempt_number
             ) from error
-        return build_reply(ask, heard, model=self.place.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.number)
+        return build_reply(
+            ask, heard, model=self.endpoint.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.attempt_number
+        )
 
-    async def _adapting(self, ask: ModelRequest, speech: TextStream | None) -> StreamAccumulator:
+    async def _attempt_adapting(self, ask: ModelRequest, speech: TextStream | None) -> StreamAccumulator:
         """One attempt; what the endpoint refuses to know is left out, now and from now on."""
-        unknown = self._unknown
+        unknown = self._unknown_parameters
         while True:
             try:
-                heard = await self._one(ask, unknown, speech)
+                heard = await self._attempt_once(ask, unknown, speech)
             except MindRefused as refusal:
-                if ask.tools and (plainly := self._without_tools(refusal)):
+                if ask.tools and (plainly := self._explain_tool_refusal(refusal)):
                     raise plainly from refusal
-                name = self._refused(refusal, ask)
+                name = self._find_refused_parameter(refusal, ask)
                 if name is None or name in unknown:
                     raise
                 unknown |= {name}
             else:
-                self._unknown |= unknown
+                self._unknown_parameters |= unknown
                 return heard
 
-    def _refused(self, refusal: MindRefused, ask: ModelRequest) -> str | None:
+    def _find_refused_parameter(self, refusal: MindRefused, ask: ModelRequest) -> str | None:
         """The parameter that a refusal is about. One that says nothing may be about the schema, which fewest endpoints know."""
         if refusal.status not in (400, 404, 415, 422):
             return None
@@ -257,7 +259,7 @@ class HttpModel:
         named = next((name for name, signs in self.parameters.items() if any(sign in words for sign in signs)), None)
         return named or (FORMAT_PARAMETER if ask.schema is not None and refusal.status in (400, 422) else None)
 
-    def _without_tools(self, refusal: MindRefused) -> MindRefused | None:
+    def _explain_tool_refusal(self, refusal: MindRefused) -> MindRefused | None:
         """The same refusal, said plainly, if it is about tools; what it would do without them is not what was asked for."""
         words = str(refusal).removeprefix(f"{self.name}: ")
         if refusal.status not in (400, 404, 415, 422) or not _TOOL_REFUSAL_PATTERN.search(words):
@@ -265,40 +267,40 @@ class HttpModel:
         told = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
         return MindRefused(told, status=refusal.status)
 
-    async def _one(self, ask: ModelRequest, unknown: frozenset[str], speech: TextStream | None) -> StreamAccumulator:
+    async def _attempt_once(self, ask: ModelRequest, unknown: frozenset[str], speech: TextStream | None) -> StreamAccumulator:
         heard = StreamAccumulator(wants_calls=bool(ask.tools), speech=speech)
         if speech:
             speech.restart()
         try:
-            await self._hear(ask, unknown, heard)
-        except self._raised as error:
-            if speech and speech.failed is error:
+            await self._stream_answer(ask, unknown, heard)
+        except self._sdk_errors as error:
+            if speech and speech.listener_error is error:
                 raise
-            raise self._failures.in_our_words(error) from error
+            raise self._error_translator.to_model_error(error) from error
         if heard.finish is None:
-            raise self._failures.of_status(502, "the answer broke off before its end")
+            raise self._error_translator.from_status(502, "the answer broke off before its end")
         if speech:
-            speech.end()
+            speech.flush()
         return heard
 
-    async def _listen(
+    async def _read_stream(
         self, create: Callable[[], Awaitable[_ResponseStream]], take: Callable[[Any], bool], take_whole: Callable[[Any], None]
     ) -> Any:
         """Read a stream to its end; `take` says whether a piece was a token. Answers the response's headers."""
         waiting_for, loop = "the first token", asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self.patience.first) as limit, await create() as stream:
+            async with asyncio.timeout(self.timeouts.first) as limit, await create() as stream:
                 if not _is_event_stream(stream.response):
-                    take_whole(await self._whole(stream.response))
+                    take_whole(await self._read_whole_body(stream.response))
                 async for piece in stream:
                     if take(piece):
                         waiting_for = "the next token"
-                        limit.reschedule(loop.time() + self.patience.between)
+                        limit.reschedule(loop.time() + self.timeouts.between)
         except TimeoutError as error:
             raise MindTimeout(f"{self.name}: {waiting_for} did not come in time", waiting_for=waiting_for) from error
         return stream.response.headers
 
-    async def _whole(self, response: Any) -> Any:
+    async def _read_whole_body(self, response: Any) -> Any:
         """The body of a response that is no stream, as an endpoint sends it that cannot stream, or has an error to report."""
         await response.aread()
         kind = response.headers.get("content-type", "nothing")
@@ -306,7 +308,7 @@ class HttpModel:
             raise MindNonsense(f"the endpoint answered with {kind[:80]} where a stream was wanted; see to base_url")
         body = response.json()
         if isinstance(body, dict) and body.get("error"):
-            raise self._failures.of_complaint(body)
+            raise self._error_translator.from_body(body)
         return body
 
 

@@ -68,38 +68,38 @@ class SeededRandom:
 
     def __init__(self, *seed: object) -> None:
         self._seed = "\x1f".join(map(str, seed))
-        self._thrown = 0
+        self._draw_count = 0
 
-    def throw(self, sides: int) -> int:
+    def next_number(self, sides: int) -> int:
         """The next number below `sides`."""
-        self._thrown += 1
-        digest = sha256(f"{self._thrown}\x1f{self._seed}".encode(errors="surrogatepass")).digest()
+        self._draw_count += 1
+        digest = sha256(f"{self._draw_count}\x1f{self._seed}".encode(errors="surrogatepass")).digest()
         return int.from_bytes(digest[:8]) % max(1, sides)
 
-    def choose(self, items: Sequence[_Item]) -> _Item:
+    def choose_item(self, items: Sequence[_Item]) -> _Item:
         """One of several."""
-        return items[self.throw(len(items))]
+        return items[self.next_number(len(items))]
 
 
 def make_line(dice: SeededRandom, *, role: str | None = None, field: str = "text") -> str:
     """Something to say, as one who judges, thinks or speaks."""
     if field in ("thought", "thoughts", "thinking", "reasoning"):
-        return dice.choose(THOUGHT_LINES)
-    return dice.choose(JUDGE_LINES if role and "judge" in role.lower() else SPOKEN_LINES)
+        return dice.choose_item(THOUGHT_LINES)
+    return dice.choose_item(JUDGE_LINES if role and "judge" in role.lower() else SPOKEN_LINES)
 
 
 def make_fake_value(schema: Any, dice: SeededRandom, *, role: str | None = None) -> Any:
     """A value that fits the schema, where any of ours can."""
-    return _FakeBuilder(schema, dice, role).value(schema, "text", 0)
+    return _FakeBuilder(schema, dice, role).make_value(schema, "text", 0)
 
 
 class _FakeBuilder:
     """Walks through one schema."""
 
     def __init__(self, root: Any, dice: SeededRandom, role: str | None) -> None:
-        self._root, self._dice, self._role = root, dice, role
+        self._root, self._random, self._role = root, dice, role
 
-    def value(self, schema: Any, field: str, depth: int) -> Any:
+    def make_value(self, schema: Any, field: str, depth: int) -> Any:
         """One value; `field` is the name that it stands under."""
         schema = resolve_reference(schema, self._root)
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
@@ -107,39 +107,41 @@ class _FakeBuilder:
         if "const" in schema:
             return schema["const"]
         if schema.get("enum"):
-            return self._dice.choose(schema["enum"])
+            return self._random.choose_item(schema["enum"])
         for forms in ("anyOf", "oneOf"):
             if schema.get(forms):
-                return self.value(schema[forms][0], field, depth + 1)
+                return self.make_value(schema[forms][0], field, depth + 1)
         if schema.get("allOf"):
             schema = _merge_schemas([schema, *(resolve_reference(part, self._root) for part in schema["allOf"])])
-        return self._of_type(schema, field, depth)
+        return self._make_typed_value(schema, field, depth)
 
-    def _of_type(self, schema: dict[str, Any], field: str, depth: int) -> Any:
+    def _make_typed_value(self, schema: dict[str, Any], field: str, depth: int) -> Any:
         match _schema_type(schema):
             case "object":
-                return self._object(schema, depth)
+                return self._make_object(schema, depth)
             case "array":
                 most = schema.get("maxItems", schema.get("minItems", 0) + 2)
                 count = schema.get("minItems", min(1, most))
-                return [self.value(schema.get("items", {"type": "string"}), field, depth + 1) for _ in range(count)]
+                return [self.make_value(schema.get("items", {"type": "string"}), field, depth + 1) for _ in range(count)]
             case "integer" | "number" as kind:
-                return self._number(schema, kind)
+                return self._make_number(schema, kind)
             case "boolean":
-                return self._dice.throw(2) == 1
+                return self._random.next_number(2) == 1
             case "null":
                 return None
             case _:
-                return self._string(schema, field)
+                return self._make_string(schema, field)
 
-    def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+    def _make_object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         known = schema.get("properties", {})
         wanted = dict.fromkeys([*known, *schema.get("required", ())])
         return {
-            name: self.value(known.get(name, {}), name, depth + 1) for name in wanted if depth < 4 or name in schema.get("required", ())
+            name: self.make_value(known.get(name, {}), name, depth + 1)
+            for name in wanted
+            if depth < 4 or name in schema.get("required", ())
         }
 
-    def _number(self, schema: dict[str, Any], kind: str) -> float:
+    def _make_number(self, schema: dict[str, Any], kind: str) -> float:
         least = schema.get("minimum", schema.get("exclusiveMinimum"))
         most = schema.get("maximum", schema.get("exclusiveMaximum"))
         if least is None:
@@ -149,14 +151,14 @@ class _FakeBuilder:
         if kind == "integer":
             low = int(-(-least // 1)) + (schema.get("exclusiveMinimum") == least)
             high = int(most // 1) - (schema.get("exclusiveMaximum") == most)
-            return low + self._dice.throw(high - low + 1)
-        return round(float(least + (most - least) * (1 + self._dice.throw(98)) / 100), 4)
+            return low + self._random.next_number(high - low + 1)
+        return round(float(least + (most - least) * (1 + self._random.next_number(98)) / 100), 4)
 
-    def _string(self, schema: dict[str, Any], field: str) -> str:
+    def _make_string(self, schema: dict[str, Any], field: str) -> str:
         is_short = schema.get("maxLength", 1000) < 20 or field in ("mood", "name", "kind", "label")
-        said = self._dice.choose(SHORT_WORDS) if is_short else make_line(self._dice, role=self._role, field=field)
+        said = self._random.choose_item(SHORT_WORDS) if is_short else make_line(self._random, role=self._role, field=field)
         while len(said) < schema.get("minLength", 0):
-            said += f" {make_line(self._dice, role=self._role, field=field)}"
+            said += f" {make_line(self._random, role=self._role, field=field)}"
         return said[: schema.get("maxLength", len(said))]
 
 

@@ -49,10 +49,10 @@ def open_model(address: str = DEFAULT_MODEL, *, environ: Mapping[str, str] = os.
         if parts.provider == "openai":
             from fleetlore.models.openai import OpenAIModel
 
-            return OpenAIModel(place, patience=patience, attempts=attempts)
+            return OpenAIModel(place, timeouts=patience, attempts=attempts)
         from fleetlore.models.anthropic import AnthropicModel
 
-        return AnthropicModel(place, patience=patience, attempts=attempts)
+        return AnthropicModel(place, timeouts=patience, attempts=attempts)
 
 
 def parse_address(address: str) -> ModelAddress:
@@ -151,4 +151,4 @@ def _require_extra(name: str) -> Iterator[None]:
 
 def _mask_address(address: str) -> str:
     """As much of an address as cannot be a secret: some give the key itself."""
-    return Redactor().clean(address.partition("?")[0])[0][:60]
+    return Redactor().redact_value(address.partition("?")[0])[0][:60]

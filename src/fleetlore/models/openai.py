@@ -40,7 +40,7 @@ class OpenAIModel(HttpModel):
         "stop": ("'stop'", '"stop"', "stop "),
     }
 
-    def _sdk(self) -> ModuleType:
+    def _import_sdk(self) -> ModuleType:
         import openai
 
         return openai
@@ -49,33 +49,33 @@ class OpenAIModel(HttpModel):
         import openai
 
         # The library wants a key even where none is needed.
-        key, url = self.place.key or "none", self.place.base_url or DEFAULT_URL
+        key, url = self.endpoint.key or "none", self.endpoint.base_url or DEFAULT_URL
         # Who its user is at OpenAI, the library takes from the environment; that is nobody else's business.
-        headers: Any = {name: openai.Omit() for name in _ACCOUNT_HEADERS} if self.place.base_url else None
+        headers: Any = {name: openai.Omit() for name in _ACCOUNT_HEADERS} if self.endpoint.base_url else None
         client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, default_headers=headers, http_client=http)
         _ = client.chat.completions  # loads more of the library: now, and not in the time of the first answer
         return client
 
-    async def _hear(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
-        asked = self._request(ask, unknown)
-        headers = await self._listen(
+    async def _stream_answer(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
+        asked = self._build_request(ask, unknown)
+        headers = await self._read_stream(
             lambda: self._client.chat.completions.create(**asked),
             lambda piece: _accept_piece(heard, piece, "delta"),
             lambda body: _accept_body(heard, body),
         )
         heard.request_id = parse_short_text(headers.get("x-request-id"))
 
-    def _request(self, ask: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
+    def _build_request(self, ask: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
         if ask.schema is not None and FORMAT_PARAMETER in unknown:
             ask = replace(ask, prompt=f"{ask.prompt}\n\n{schema_instruction(ask.schema)}")
         system = [{"role": "system", "content": ask.system}] if ask.system else []
         asked: dict[str, Any] = {
-            "model": self.place.model,
+            "model": self.endpoint.model,
             "messages": [*system, *map(_encode_message, normalise_messages(ask))],
             "stream": True,
         }
         # The newest models of the provider itself refuse the older name, which is the only one that others know.
-        is_new = (self.place.base_url is None) != ("max_tokens" in unknown)
+        is_new = (self.endpoint.base_url is None) != ("max_tokens" in unknown)
         asked["max_completion_tokens" if is_new else "max_tokens"] = ask.max_tokens
         optional = {
             FORMAT_PARAMETER: ask.schema and {"response_format": _response_format(ask.schema)},
@@ -142,7 +142,7 @@ def _accept_piece(heard: StreamAccumulator, piece: Any, where: str) -> bool:
         heard.finish = "filtered"
     thought = get_nested(said, "reasoning_content") or get_nested(said, "reasoning")
     is_called = _accept_calls(heard, get_nested(said, "tool_calls"))
-    return heard.add(get_nested(said, "content")) or is_called or bool(thought)
+    return heard.add_text(get_nested(said, "content")) or is_called or bool(thought)
 
 
 def _accept_calls(heard: StreamAccumulator, calls: Any) -> bool:
@@ -150,7 +150,9 @@ def _accept_calls(heard: StreamAccumulator, calls: Any) -> bool:
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
         place, made = get_nested(call, "index"), get_nested(call, "function")
         place = number if place is None else place
-        took |= heard.call(place, id=get_nested(call, "id"), name=get_nested(made, "name"), arguments=get_nested(made, "arguments"))
+        took |= heard.add_call_piece(
+            place, id=get_nested(call, "id"), name=get_nested(made, "name"), arguments=get_nested(made, "arguments")
+        )
     return took
 
 

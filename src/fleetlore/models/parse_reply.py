@@ -19,7 +19,7 @@ def build_reply(ask: ModelRequest, heard: StreamAccumulator, *, model: str, late
     """The reply. If it cannot be used, a `MindError` that carries what it took."""
     reply = ModelReply(
         text=strip_reasoning(heard.text),
-        usage=heard.usage or estimate_usage(ask, heard.written),
+        usage=heard.usage or estimate_usage(ask, heard.written_text),
         usd=heard.usd,
         model=heard.model or model,
         latency_ms=latency_ms,

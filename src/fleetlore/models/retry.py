@@ -32,31 +32,31 @@ class Retrier:
     """One question and its attempts; `number` is the one that runs."""
 
     def __init__(self, attempts: RetryPolicy, *, sleep: Callable[[float], Awaitable[object]], chance: Callable[[], float]) -> None:
-        self._attempts, self._sleep, self._chance = attempts, sleep, chance
-        self.number = 1
+        self._policy, self._sleep, self._chance = attempts, sleep, chance
+        self.attempt_number = 1
 
-    async def run(self, once: Callable[[], Awaitable[_Answer]], time_left: Callable[[], float]) -> _Answer:
+    async def run_attempts(self, once: Callable[[], Awaitable[_Answer]], time_left: Callable[[], float]) -> _Answer:
         """The first answer; else the error of the last attempt for which there was time."""
         while True:
             try:
                 return await once()
             except MindError as error:
-                error.attempts = self.number
-                pause = self._pause(error)
+                error.attempts = self.attempt_number
+                pause = self._next_backoff(error)
                 if pause is None or pause >= time_left():
                     raise
             await self._sleep(pause)
-            self.number += 1
+            self.attempt_number += 1
 
-    def _pause(self, error: MindError) -> float | None:
+    def _next_backoff(self, error: MindError) -> float | None:
         """How long to wait before the next attempt; `None` if there is to be none."""
-        if self.number >= self._attempts.most or not _is_retryable(error):
+        if self.attempt_number >= self._policy.most or not _is_retryable(error):
             return None
         told = error.retry_after if isinstance(error, MindBusy) else None
         if told is not None:
             # With a little more by chance: everybody else was told the same.
-            return told + self._attempts.first_pause * self._chance() if told <= self._attempts.longest_wait else None
-        grown = min(self._attempts.longest_pause, self._attempts.first_pause * 2.0 ** (self.number - 1))
+            return told + self._policy.first_pause * self._chance() if told <= self._policy.longest_wait else None
+        grown = min(self._policy.longest_pause, self._policy.first_pause * 2.0 ** (self.attempt_number - 1))
         return grown * (0.5 + self._chance() / 2)
 
 

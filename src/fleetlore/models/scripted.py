@@ -111,89 +111,89 @@ class ScriptedMind:
 
     def __init__(self, script: Script | None = None, *, name: str = "scripted:", sleep: Sleep = asyncio.sleep) -> None:
         self.name, self._script, self._sleep = name, script, sleep
-        self._told: Counter[Key] = Counter()
+        self._given_counts: Counter[Key] = Counter()
         self.asked: list[ModelRequest] = []
         """What it was asked, in order."""
 
     async def reply(self, ask: ModelRequest) -> ModelReply:
         """What the script says."""
         self.asked.append(ask)
-        answer, seconds = self._next(ask), 0.0
+        answer, seconds = self._next_answer(ask), 0.0
         while True:
             match answer:
                 case Slow():
                     seconds += answer.seconds
-                    await self._wait(answer.seconds, ask, seconds)
+                    await self._wait_or_time_out(answer.seconds, ask, seconds)
                     answer = answer.answer
                 case Stall():
-                    await self._wait(float("inf"), ask, float("inf"))
+                    await self._wait_or_time_out(float("inf"), ask, float("inf"))
                 case AnyOf():
-                    answer = self._dice(ask).choose(answer.answers)
+                    answer = self._seeded_random(ask).choose_item(answer.answers)
                 case Exception():
                     raise answer
                 case BreaksOff():
                     await _stream_words(StreamAccumulator(speech=_open_text_stream(ask)), answer.text)
                     raise answer.error
                 case str() | dict() | Calls():
-                    return await self._settled(ask, answer, seconds)
+                    return await self._build_reply(ask, answer, seconds)
                 case _ if callable(answer):
                     answer = answer(ask)
                 case _:
                     raise InvalidMind(f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function")
 
-    async def _settled(self, ask: ModelRequest, answer: str | dict[str, Any] | Calls, seconds: float) -> ModelReply:
+    async def _build_reply(self, ask: ModelRequest, answer: str | dict[str, Any] | Calls, seconds: float) -> ModelReply:
         heard = StreamAccumulator(finish="stop", usd=_FREE, wants_calls=True, speech=_open_text_stream(ask))
         match answer:
             case Calls():
                 await _stream_words(heard, answer.text)
                 for number, (name, arguments) in enumerate(answer.calls):
-                    heard.call(number, name=name, arguments=arguments)
+                    heard.add_call_piece(number, name=name, arguments=arguments)
             case str():
                 await _stream_words(heard, answer)
             case _:
                 await _stream_words(heard, json.dumps(answer, ensure_ascii=False))
         return build_reply(ask, heard, model=self.name, latency_ms=round(seconds * 1000))
 
-    async def _wait(self, seconds: float, ask: ModelRequest, altogether: float) -> None:
+    async def _wait_or_time_out(self, seconds: float, ask: ModelRequest, altogether: float) -> None:
         patience = DEFAULT_TIMEOUT_SECONDS if ask.timeout is None else ask.timeout
         if altogether >= patience:
             await self._sleep(patience - (0 if seconds == altogether else altogether - seconds))
             raise MindTimeout(f"{self.name}: no answer within {patience:g} s", waiting_for="the whole answer")
         await self._sleep(seconds)
 
-    def _next(self, ask: ModelRequest) -> Answer:
+    def _next_answer(self, ask: ModelRequest) -> Answer:
         match self._script:
             case None:
-                return self._improvised(ask)
+                return self._improvise_answer(ask)
             case Mapping() as parts:
                 key = _find_key(parts, ask)
-                return self._improvised(ask) if key is None else self._in_turn(parts[key], key)
+                return self._improvise_answer(ask) if key is None else self._answer_in_turn(parts[key], key)
             case Sequence() as answers:
-                return self._in_turn(answers, "")
+                return self._answer_in_turn(answers, "")
             case function:
                 return function(ask)
 
-    def _in_turn(self, answers: Answer | Sequence[Answer], key: Key) -> Answer:
+    def _answer_in_turn(self, answers: Answer | Sequence[Answer], key: Key) -> Answer:
         if isinstance(answers, str) or not isinstance(answers, Sequence):
             return answers
-        number = self._told[key]
+        number = self._given_counts[key]
         if number >= len(answers):
             whose = f" for {key if isinstance(key, str) else key.pattern}" if key else ""
             raise MindError(
                 f"{self.name}: the script{whose} has no more than {len(answers)} answers; add some, or give AnyOf(…) or a function"
             )
-        self._told[key] += 1
+        self._given_counts[key] += 1
         return answers[number]
 
-    def _improvised(self, ask: ModelRequest) -> str | dict[str, Any]:
-        dice = self._dice(ask)
+    def _improvise_answer(self, ask: ModelRequest) -> str | dict[str, Any]:
+        dice = self._seeded_random(ask)
         if ask.schema is None:
             return make_line(dice, role=ask.role)
         made: dict[str, Any] = make_fake_value(ask.schema, dice, role=ask.role)
         return made
 
-    def _dice(self, ask: ModelRequest) -> SeededRandom:
-        return SeededRandom(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.besides,)))
+    def _seeded_random(self, ask: ModelRequest) -> SeededRandom:
+        return SeededRandom(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.context_json,)))
 
 
 def _open_text_stream(ask: ModelRequest) -> TextStream | None:
@@ -203,15 +203,15 @@ def _open_text_stream(ask: ModelRequest) -> TextStream | None:
 async def _stream_words(heard: StreamAccumulator, text: str) -> None:
     """Word by word where somebody listens, with room for everybody else in between."""
     if heard.speech is None:
-        heard.add(text)
+        heard.add_text(text)
         return
     for word in _WORD.findall(text):
-        heard.add(word)
+        heard.add_text(word)
         await asyncio.sleep(0)
-    heard.speech.end()
+    heard.speech.flush()
 
 
 def _find_key(parts: Mapping[Any, Any], ask: ModelRequest) -> Key | None:
     if ask.role in parts:
         return ask.role
-    return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.newest)), None)
+    return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.newest_text)), None)

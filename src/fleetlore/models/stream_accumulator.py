@@ -59,43 +59,43 @@ class StreamAccumulator(Struct):
         return "".join(self.parts)
 
     @property
-    def written(self) -> str:
+    def written_text(self) -> str:
         """All that the model wrote, what it wants to call included."""
         return self.text + "".join(f"{call.name}{call.arguments}" for call in self.calls)
 
-    def add(self, text: object) -> bool:
+    def add_text(self, text: object) -> bool:
         """Take in more; whether it was anything."""
         if not isinstance(text, str) or not text:
             return False
-        text = text if text.isascii() and not self.half else self._whole(text)
+        text = text if text.isascii() and not self.half else self._join_surrogates(text)
         self.parts.append(text)
-        self._grow(len(text))
+        self._count_chars(len(text))
         if self.speech:
-            self.speech.take(text)
+            self.speech.feed(text)
         return True
 
-    def _whole(self, text: str) -> str:
+    def _join_surrogates(self, text: str) -> str:
         """Without halves of characters, which no file can hold; one that ends a piece waits for the next."""
         text, self.half = self.half + text, ""
         if "\ud800" <= text[-1] <= "\udbff":
             text, self.half = text[:-1], text[-1]
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
-    def call(self, place: object, *, id: object = None, name: object = None, arguments: object = None) -> bool:
+    def add_call_piece(self, place: object, *, id: object = None, name: object = None, arguments: object = None) -> bool:
         """Take in a piece of a call; whether it was anything. Another id is another call, wherever it says that it stands."""
         if not self.wants_calls:
             return False
         known, title = parse_short_text(id), parse_short_text(name)
-        begun = self._begun(place if isinstance(place, int) else 0, known)
+        begun = self._find_or_start_call(place if isinstance(place, int) else 0, known)
         begun.id, begun.name = begun.id or known, begun.name or title
         piece = json.dumps(arguments) if isinstance(arguments, dict) else arguments
         if not isinstance(piece, str) or not piece:
             return known is not None or title is not None
         begun.parts.append(piece)
-        self._grow(len(piece))
+        self._count_chars(len(piece))
         return True
 
-    def _begun(self, place: int, id: str | None) -> PartialToolCall:
+    def _find_or_start_call(self, place: int, id: str | None) -> PartialToolCall:
         for one in reversed(self.calls):
             if one.place == place and (id is None or one.id is None or one.id == id):
                 return one
@@ -104,7 +104,7 @@ class StreamAccumulator(Struct):
         self.calls.append(PartialToolCall(place=place, id=id))
         return self.calls[-1]
 
-    def _grow(self, length: int) -> None:
+    def _count_chars(self, length: int) -> None:
         self.size += length
         if self.size > MAX_ANSWER_CHARS:
             raise MindNonsense(f"it is longer than {MAX_ANSWER_CHARS} characters; set max_tokens lower", text=self.text[:400])

@@ -18,55 +18,55 @@ class TextStream:
     """
 
     def __init__(self, hear: Callable[[str], None]) -> None:
-        self._hear = hear
+        self._listener = hear
         self.restart()
-        self.begun = False
+        self.has_emitted = False
         """Whether anything was heard: from then on, nothing may be asked for again."""
-        self.failed: BaseException | None = None
+        self.listener_error: BaseException | None = None
         """What the hearer raised."""
 
     def restart(self) -> None:
         """The first attempt, or one after others of which nothing was heard."""
-        self._held, self._depth, self._blanks = "", 0, list[str]()
+        self._partial_tag, self._tag_depth, self._pending_blanks = "", 0, list[str]()
 
-    def take(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         """The next piece."""
-        text = self._held + text
+        text = self._partial_tag + text
         maybe = _MAYBE_TAG.search(text)
         end = maybe.start() if maybe else len(text)
-        self._held = text[end:]
-        self._say(self._spoken(text[:end]))
+        self._partial_tag = text[end:]
+        self._emit_text(self._strip_reasoning(text[:end]))
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """There is no more; what looked like the beginning of a tag was none."""
-        self._say(self._spoken(self._held))
-        self._held = ""
+        self._emit_text(self._strip_reasoning(self._partial_tag))
+        self._partial_tag = ""
 
-    def _spoken(self, text: str) -> str:
+    def _strip_reasoning(self, text: str) -> str:
         """The text without tags, and without what stands in them."""
         kept, start = [], 0
         for tag in REASONING_TAG.finditer(text):
-            if not self._depth:
+            if not self._tag_depth:
                 kept.append(text[start : tag.start()])
-            self._depth = max(0, self._depth - 1) if tag["end"] else self._depth + 1
+            self._tag_depth = max(0, self._tag_depth - 1) if tag["end"] else self._tag_depth + 1
             start = tag.end()
-        if not self._depth:
+        if not self._tag_depth:
             kept.append(text[start:])
         return "".join(kept)
 
-    def _say(self, words: str) -> None:
+    def _emit_text(self, words: str) -> None:
         """Blanks wait for the next word: they may be the last."""
         said = words.rstrip()
         if said:
-            said = "".join((*self._blanks, said))
-            self._blanks.clear()
-            self._tell(said if self.begun else said.lstrip())
-        self._blanks.append(words[len(words.rstrip()) :])
+            said = "".join((*self._pending_blanks, said))
+            self._pending_blanks.clear()
+            self._call_listener(said if self.has_emitted else said.lstrip())
+        self._pending_blanks.append(words[len(words.rstrip()) :])
 
-    def _tell(self, words: str) -> None:
-        self.begun = True
+    def _call_listener(self, words: str) -> None:
+        self.has_emitted = True
         try:
-            self._hear(words)
+            self._listener(words)
         except BaseException as error:
-            self.failed = error
+            self.listener_error = error
             raise

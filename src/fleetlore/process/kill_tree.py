@@ -47,11 +47,11 @@ class ProcessEntry(NamedTuple):
     """Its start as the system tells it."""
     is_dead: bool
     """Whether it has ended, and only its parent does not know yet."""
-    is_still: bool = False
+    is_stopped: bool = False
     """Whether it is stopped, or the system holds it: it starts nobody."""
 
     @property
-    def name(self) -> ProcessKey:
+    def key(self) -> ProcessKey:
         """By which it is known for good."""
         return self.pid, self.born
 
@@ -177,7 +177,7 @@ def find_leader_processes(leader: int, mark: str) -> list[ProcessEntry]:
 def _find_turn_processes(mark: str, processes: Sequence[Process]) -> list[ProcessEntry]:
     entries, carriers = list_processes(mark)
     known = {(process.pid, process.born) for process in processes}
-    leaders = {one.pid for one in entries if one.name in known}
+    leaders = {one.pid for one in entries if one.key in known}
     return _collect_tree(entries, carriers | leaders | {one.pid for one in entries if one.group in leaders})
 
 
@@ -218,12 +218,12 @@ def end_processes(find: FindProcesses, *, grace: float, settle: float = 0.0, hur
         if hurry.is_set() or now >= hard:
             found = _stop_processes(find)
             _send_signals(found, signal.SIGKILL)
-        elif now >= gentle and not ended.issuperset(one.name for one in found):
+        elif now >= gentle and not ended.issuperset(one.key for one in found):
             found = _stop_processes(find)
-            _send_signals([one for one in found if one.name not in ended], signal.SIGTERM)
+            _send_signals([one for one in found if one.key not in ended], signal.SIGTERM)
             _send_signals(found, signal.SIGCONT)
         if hurry.is_set() or now >= gentle:
-            ended.update(one.name for one in found)
+            ended.update(one.key for one in found)
         _wait_for_poll(hurry)
     return ended
 
@@ -235,12 +235,12 @@ def _stop_processes(find: FindProcesses) -> Sequence[ProcessEntry]:
     still: set[ProcessKey] = set()
     while True:
         found = find()
-        if still.issuperset(one.name for one in found) or time.monotonic() > until:
+        if still.issuperset(one.key for one in found) or time.monotonic() > until:
             # Children before their parents: the system wakes who is stopped and loses its parent.
             return found[::-1]
-        still = {one.name for one in found if one.is_still and one.name in stopped}
-        _send_signals([one for one in found if one.name not in stopped], signal.SIGSTOP)
-        stopped.update(one.name for one in found)
+        still = {one.key for one in found if one.is_stopped and one.key in stopped}
+        _send_signals([one for one in found if one.key not in stopped], signal.SIGSTOP)
+        stopped.update(one.key for one in found)
         time.sleep(_STOP_POLL_SECONDS)
 
 

@@ -34,32 +34,32 @@ class LineBuffer:
     """Cuts what comes, in pieces of any size, into lines; holds no more than the longest that is kept."""
 
     def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self._held = bytearray()
+        self._max_bytes = longest
+        self._partial_line = bytearray()
         self._is_cut = False
 
-    def take(self, piece: bytes) -> Iterator[OutputLine]:
+    def feed(self, piece: bytes) -> Iterator[OutputLine]:
         """The lines that are complete with this piece."""
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
-            yield self._line(piece[start:end])
+            yield self._complete_line(piece[start:end])
             start = end + 1
-        self._hold(piece[start:])
+        self._append_partial(piece[start:])
 
-    def rest(self) -> Iterator[OutputLine]:
+    def flush(self) -> Iterator[OutputLine]:
         """What came last, without a newline."""
-        if self._held or self._is_cut:
-            yield self._line(b"")
+        if self._partial_line or self._is_cut:
+            yield self._complete_line(b"")
 
-    def _hold(self, part: bytes) -> None:
-        room = self._longest - len(self._held)
-        self._held += part[:room]
+    def _append_partial(self, part: bytes) -> None:
+        room = self._max_bytes - len(self._partial_line)
+        self._partial_line += part[:room]
         self._is_cut = self._is_cut or len(part) > room
 
-    def _line(self, end: bytes) -> OutputLine:
-        self._hold(end)
-        line = OutputLine(bytes(self._held), self._is_cut)
-        self._held, self._is_cut = bytearray(), False
+    def _complete_line(self, end: bytes) -> OutputLine:
+        self._append_partial(end)
+        line = OutputLine(bytes(self._partial_line), self._is_cut)
+        self._partial_line, self._is_cut = bytearray(), False
         return line
 
 
@@ -67,18 +67,18 @@ class TailBuffer:
     """The end of what came."""
 
     def __init__(self, most: int = TAIL_BYTES) -> None:
-        self._most = most
+        self._max_bytes = most
         self._kept = bytearray()
 
-    def take(self, piece: bytes) -> None:
+    def feed(self, piece: bytes) -> None:
         """Keeps the end of it all; what is too much goes now and then, so that many short pieces cost little each."""
-        self._kept += piece[-self._most :]
-        if len(self._kept) > 2 * self._most:
-            del self._kept[: -self._most]
+        self._kept += piece[-self._max_bytes :]
+        if len(self._kept) > 2 * self._max_bytes:
+            del self._kept[: -self._max_bytes]
 
     def text(self) -> str:
         """As people read it: no colours, no control characters."""
-        return clean_output(bytes(self._kept[-self._most :])).strip()
+        return clean_output(bytes(self._kept[-self._max_bytes :])).strip()
 
 
 def clean_output(raw: bytes) -> str:
@@ -93,31 +93,31 @@ class PipeReader:
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
-        self._left: int | None = None
+        self._bytes_left: int | None = None
         self._wake: asyncio.Future[None] | None = None
         os.set_blocking(pipe.fileno(), False)
 
     async def read(self) -> bytes:
         """What is there, as soon as anything is; nothing at the end."""
-        while (piece := self._read_now()) is None:
+        while (piece := self._read_available()) is None:
             self._wake = asyncio.get_running_loop().create_future()
             await wait_ready(self._pipe.fileno(), wake=self._wake)
         return piece
 
-    def _read_now(self) -> bytes | None:
+    def _read_available(self) -> bytes | None:
         """What is there at this moment: `None` if nothing is yet, nothing at the end."""
-        most = READ_BYTES if self._left is None else min(READ_BYTES, self._left)
+        most = READ_BYTES if self._bytes_left is None else min(READ_BYTES, self._bytes_left)
         try:
             piece = os.read(self._pipe.fileno(), most)
         except BlockingIOError:
-            return None if self._left is None else b""
-        if self._left is not None:
-            self._left -= len(piece)
+            return None if self._bytes_left is None else b""
+        if self._bytes_left is not None:
+            self._bytes_left -= len(piece)
         return piece
 
-    def let_run_dry(self) -> None:
+    def stop_waiting(self) -> None:
         """From now on only what is in the pipe is read: whoever still holds its other end is not waited for."""
-        self._left = MAX_PIPE_BYTES
+        self._bytes_left = MAX_PIPE_BYTES
         if self._wake and not self._wake.done():
             self._wake.set_result(None)
 

@@ -77,7 +77,7 @@ def identify_process(program: Program, popen: subprocess.Popen[bytes]) -> Proces
 
 def _format_command(argv: tuple[str, ...]) -> str:
     """A command as people write it: long arguments cut, secrets out."""
-    clean, _ = Redactor().clean([one[:_MAX_SCANNED_CHARS] for one in argv])
+    clean, _ = Redactor().redact_value([one[:_MAX_SCANNED_CHARS] for one in argv])
     return shlex.join(one if len(one) <= _MAX_ARGUMENT_CHARS else one[:_MAX_ARGUMENT_CHARS] + "…" for one in clean)[:_MAX_COMMAND_CHARS]
 
 
@@ -139,9 +139,9 @@ async def run(program: Program, on_start: OnStart, on_line: OnLine) -> ProgramRe
     popen = start_program(program)
     talk = _RunningProgram(program, popen, on_line)
     try:
-        why: EndReason = await talk.hold() if await on_start(identify_process(program, popen)) else "told"
-        left = await talk.end(why)
-        why = await talk.hear_out(why)
+        why: EndReason = await talk.wait_until_over() if await on_start(identify_process(program, popen)) else "told"
+        left = await talk.end_program(why)
+        why = await talk.read_remaining(why)
     finally:
         await talk.close()
     code = popen.returncode
@@ -149,7 +149,7 @@ async def run(program: Program, on_start: OnStart, on_line: OnLine) -> ProgramRe
         code=code if code is not None and code >= 0 else None,
         signal=-code if code is not None and code < 0 else None,
         why=why,
-        stderr=talk.complaints(),
+        stderr=talk.stderr_text(),
         left=left,
     )
 
@@ -160,99 +160,99 @@ class _RunningProgram:
     def __init__(self, program: Program, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
         self._program, self._popen, self._on_line = program, popen, on_line
         self._loop = asyncio.get_running_loop()
-        self._began = self._life = self._loop.time()
-        self._out, self._err = PipeReader(_require_pipe(popen.stdout)), PipeReader(_require_pipe(popen.stderr))
+        self._started_at = self._last_output_at = self._loop.time()
+        self._stdout, self._stderr = PipeReader(_require_pipe(popen.stdout)), PipeReader(_require_pipe(popen.stderr))
         self._tail = TailBuffer()
-        self._is_heard, self._is_busy = True, False
-        self._told = self._loop.create_future()
-        self._ending: asyncio.Future[int] | None = None
+        self._is_listening, self._is_delivering = True, False
+        self._stop_requested = self._loop.create_future()
+        self._end_task: asyncio.Future[int] | None = None
         self._hurry = Event()
-        self._gone = self._loop.create_task(_wait_for_exit(popen))
-        self._drainer = self._loop.create_task(self._drain())
-        self._feeder = self._loop.create_task(write_pipe(popen.stdin, program.stdin)) if popen.stdin else None
-        self._reader: asyncio.Task[None] | None = None
+        self._exit_task = self._loop.create_task(_wait_for_exit(popen))
+        self._stderr_task = self._loop.create_task(self._read_stderr())
+        self._stdin_task = self._loop.create_task(write_pipe(popen.stdin, program.stdin)) if popen.stdin else None
+        self._stdout_task: asyncio.Task[None] | None = None
 
-    async def hold(self) -> EndReason:
+    async def wait_until_over(self) -> EndReason:
         """Hears it, until it ends, is to be stopped, lasts too long or falls silent."""
-        self._life = self._loop.time()
-        self._reader = self._loop.create_task(self._listen())
+        self._last_output_at = self._loop.time()
+        self._stdout_task = self._loop.create_task(self._read_stdout())
         while True:
             now = self._loop.time()
-            if why := self._verdict(now):
+            if why := self._find_end_reason(now):
                 return why
-            quiet = now if self._is_busy else self._life
-            until = min(self._began + self._program.timeout, quiet + self._program.idle)
-            running = {one for one in (self._gone, self._told, self._reader) if not one.done()}
+            quiet = now if self._is_delivering else self._last_output_at
+            until = min(self._started_at + self._program.timeout, quiet + self._program.idle)
+            running = {one for one in (self._exit_task, self._stop_requested, self._stdout_task) if not one.done()}
             await asyncio.wait(running, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
-    def _verdict(self, now: float) -> EndReason | None:
-        if self._reader and self._reader.done():
-            self._reader.result()
-        if self._told.done():
+    def _find_end_reason(self, now: float) -> EndReason | None:
+        if self._stdout_task and self._stdout_task.done():
+            self._stdout_task.result()
+        if self._stop_requested.done():
             return "told"
-        if self._gone.done():
+        if self._exit_task.done():
             return "ended"
-        if now >= self._began + self._program.timeout:
+        if now >= self._started_at + self._program.timeout:
             return "timed_out"
-        return None if self._is_busy or now < self._life + self._program.idle else "silent"
+        return None if self._is_delivering or now < self._last_output_at + self._program.idle else "silent"
 
-    async def _listen(self) -> None:
+    async def _read_stdout(self) -> None:
         lines = LineBuffer(self._program.longest_line)
-        while piece := await self._out.read():
-            self._life = self._loop.time()
-            for line in lines.take(piece) if self._is_heard else ():
-                await self._hand_over(line)
+        while piece := await self._stdout.read():
+            self._last_output_at = self._loop.time()
+            for line in lines.feed(piece) if self._is_listening else ():
+                await self._deliver_line(line)
             # A flood leaves room for everybody else.
             await asyncio.sleep(0)
-        for line in lines.rest():
-            await self._hand_over(line)
+        for line in lines.flush():
+            await self._deliver_line(line)
 
-    async def _hand_over(self, line: OutputLine) -> None:
-        if not self._is_heard:
+    async def _deliver_line(self, line: OutputLine) -> None:
+        if not self._is_listening:
             return
-        self._is_busy = True
+        self._is_delivering = True
         go_on = await self._on_line(line)
-        self._is_busy, self._life = False, self._loop.time()
+        self._is_delivering, self._last_output_at = False, self._loop.time()
         if not go_on:
-            self._is_heard = False
-            self._told.set_result(None)
+            self._is_listening = False
+            self._stop_requested.set_result(None)
 
-    async def _drain(self) -> None:
-        while piece := await self._err.read():
-            self._life = self._loop.time()
-            self._tail.take(piece)
+    async def _read_stderr(self) -> None:
+        while piece := await self._stderr.read():
+            self._last_output_at = self._loop.time()
+            self._tail.feed(piece)
             await asyncio.sleep(0)
 
-    async def end(self, why: EndReason) -> int:
+    async def end_program(self, why: EndReason) -> int:
         """Ends whatever runs, and says how much of it was not the program itself. Cancelled, it hurries, and ends it all the same."""
         if why != "ended":
-            self._is_heard = False
-        if self._ending is None:
+            self._is_listening = False
+        if self._end_task is None:
             work = partial(_end_program, self._popen, self._program, settle=SETTLE_SECONDS if why == "ended" else 0.0, hurry=self._hurry)
             # A thread of its own: many turns that are ended at once hold up nothing else.
             with_thread = ThreadPoolExecutor(1)
-            self._ending = self._loop.run_in_executor(with_thread, work)
+            self._end_task = self._loop.run_in_executor(with_thread, work)
             with_thread.shutdown(wait=False)
-        await wait_uncancelled(self._ending, self._hurry.set)
-        return self._ending.result()
+        await wait_uncancelled(self._end_task, self._hurry.set)
+        return self._end_task.result()
 
-    async def hear_out(self, why: EndReason) -> EndReason:
+    async def read_remaining(self, why: EndReason) -> EndReason:
         """What is left in the pipes, whoever holds them open."""
-        self._out.let_run_dry()
-        self._err.let_run_dry()
-        if self._reader:
-            await self._reader
-        await self._drainer
-        return "told" if self._told.done() else why
+        self._stdout.stop_waiting()
+        self._stderr.stop_waiting()
+        if self._stdout_task:
+            await self._stdout_task
+        await self._stderr_task
+        return "told" if self._stop_requested.done() else why
 
     async def close(self) -> None:
         """Nothing runs, nothing is open."""
-        if self._reader and self._is_busy:
-            self._reader.cancel()
+        if self._stdout_task and self._is_delivering:
+            self._stdout_task.cancel()
         try:
-            await self.end("told")
+            await self.end_program("told")
         finally:
-            tasks = [task for task in (self._gone, self._drainer, self._feeder, self._reader) if task]
+            tasks = [task for task in (self._exit_task, self._stderr_task, self._stdin_task, self._stdout_task) if task]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -260,9 +260,9 @@ class _RunningProgram:
                 if pipe:
                     pipe.close()
 
-    def complaints(self) -> str:
+    def stderr_text(self) -> str:
         """The end of what it wrote to stderr."""
-        return Redactor().clean(self._tail.text())[0]
+        return Redactor().redact_value(self._tail.text())[0]
 
 
 def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -61,7 +61,7 @@ class CommandReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     sleep_ms: Annotated[int, Meta(ge=0, le=31_557_600_000)] | None = None
     error: str | None = None
 
-    def then(self, later: CommandReport) -> CommandReport:
+    def merge_later(self, later: CommandReport) -> CommandReport:
         """This one, and what a later one says."""
         return msgspec.structs.replace(self, **_list_set_fields(later))
 
@@ -89,23 +89,23 @@ class CommandHarness:
     has_sessions = False
 
     def __init__(self, command: Sequence[str], *, environ: Mapping[str, str] = os.environ, keep: Sequence[str] = KEPT_VARIABLES) -> None:
-        self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
+        self._command, self._environ, self._kept_variables = tuple(command), environ, tuple(keep)
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One run of the command."""
         turn = _CommandTurn(watch)
         try:
-            finished = await run(self._program(order), turn.on_start, turn.on_line)
+            finished = await run(self._build_program(order), turn.on_start, turn.on_line)
         except NotStarted as error:
             return Ended(how="not_started", error=str(error))
-        await turn.tell_the_rest()
-        return turn.ended(finished, is_spent=_turn_timeout(order) < order.timeout)
+        await turn.report_remaining_usage()
+        return turn.make_result(finished, is_spent=_turn_timeout(order) < order.timeout)
 
-    def _program(self, order: Order) -> Program:
+    def _build_program(self, order: Order) -> Program:
         return Program(
             argv=self._command,
             cwd=order.workspace,
-            env={**scrubbed(self._environ, keep=self._keep, mark=order.mark), **_build_order_variables(order)},
+            env={**scrubbed(self._environ, keep=self._kept_variables, mark=order.mark), **_build_order_variables(order)},
             mark=order.mark,
             stdin=order.prompt.encode("utf-8", "replace"),
             timeout=_turn_timeout(order),
@@ -139,65 +139,65 @@ class _CommandTurn:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._report = CommandReport()
-        self._words = TailBuffer(MAX_WORDS_BYTES)
-        self._called_off: TurnOutcome | None = None
-        self._next_words = self._next_sum = 0.0
-        self._told = CommandReport(tokens=0, usd=0.0)
+        self._output_tail = TailBuffer(MAX_WORDS_BYTES)
+        self._stop_outcome: TurnOutcome | None = None
+        self._next_words_at = self._next_usage_at = 0.0
+        self._reported_usage = CommandReport(tokens=0, usd=0.0)
 
     async def on_start(self, process: Process) -> bool:
         """Told at once, so that it is found again whatever happens."""
-        return await self._tell(Heard(process=process))
+        return await self._report_progress(Heard(process=process))
 
     async def on_line(self, line: OutputLine) -> bool:
         """A report is taken in; words are kept, and told now and then."""
         if report := parse_report_line(line):
-            self._report = self._report.then(report)
-            return await self._tell(self._heard(words=report.say, events=self._used_now()))
-        self._words.take(line.text[-MAX_WORDS_BYTES:] + b"\n")
+            self._report = self._report.merge_later(report)
+            return await self._report_progress(self._make_progress(words=report.say, events=self._make_usage_events_if_due()))
+        self._output_tail.feed(line.text[-MAX_WORDS_BYTES:] + b"\n")
         now = asyncio.get_running_loop().time()
-        if now < self._next_words or not line.text.strip():
+        if now < self._next_words_at or not line.text.strip():
             return True
-        self._next_words = now + _PROGRESS_INTERVAL_SECONDS
-        return await self._tell(self._heard(words=clean_output(line.text[:MAX_WORDS_BYTES])))
+        self._next_words_at = now + _PROGRESS_INTERVAL_SECONDS
+        return await self._report_progress(self._make_progress(words=clean_output(line.text[:MAX_WORDS_BYTES])))
 
-    async def tell_the_rest(self) -> None:
+    async def report_remaining_usage(self) -> None:
         """What was reported and not told yet."""
-        if events := self._used():
-            await self._watch(self._heard(words=None, events=events))
+        if events := self._make_usage_events():
+            await self._watch(self._make_progress(words=None, events=events))
 
-    def _heard(self, *, words: str | None, events: Sequence[Event] = ()) -> Heard:
+    def _make_progress(self, *, words: str | None, events: Sequence[Event] = ()) -> Heard:
         said = self._report
         return Heard(tokens=said.tokens or 0, usd=said.usd, context=said.context, model=said.model, words=words, events=events)
 
-    def _used_now(self) -> Sequence[Event]:
+    def _make_usage_events_if_due(self) -> Sequence[Event]:
         now = asyncio.get_running_loop().time()
-        if now < self._next_sum:
+        if now < self._next_usage_at:
             return ()
-        self._next_sum = now + _PROGRESS_INTERVAL_SECONDS
-        return self._used()
+        self._next_usage_at = now + _PROGRESS_INTERVAL_SECONDS
+        return self._make_usage_events()
 
-    def _used(self) -> Sequence[Event]:
+    def _make_usage_events(self) -> Sequence[Event]:
         """What it has used since that was last told. How much of that was read it does not say: no table can price it."""
-        said, told = self._report, self._told
+        said, told = self._report, self._reported_usage
         tokens, usd = (said.tokens or 0) - (told.tokens or 0), round((said.usd or 0.0) - (told.usd or 0.0), 9)
         if tokens <= 0 and usd <= 0:
             return ()
-        self._told = CommandReport(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
+        self._reported_usage = CommandReport(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
         priced = {"usd": usd, "model": said.model} if usd > 0 else {}
         data = {"input": max(0, tokens), "source": CommandHarness.name, **priced}
         return (Event(kind="model.replied", data={name: value for name, value in data.items() if value is not None}),)
 
-    async def _tell(self, heard: Heard) -> bool:
-        self._called_off = await self._watch(heard)
-        return self._called_off is None
+    async def _report_progress(self, heard: Heard) -> bool:
+        self._stop_outcome = await self._watch(heard)
+        return self._stop_outcome is None
 
-    def ended(self, finished: ProgramResult, *, is_spent: bool) -> Ended:
+    def make_result(self, finished: ProgramResult, *, is_spent: bool) -> Ended:
         """How it ended; `is_spent` where its time was what the goal had left."""
         said = self._report
-        how = self._how(finished, is_spent=is_spent)
+        how = self._find_outcome(finished, is_spent=is_spent)
         return Ended(
             how=how,
-            words=_truncate_to_tail(clean_output(said.say.encode("utf-8", "replace")) if said.say else self._words.text()),
+            words=_truncate_to_tail(clean_output(said.say.encode("utf-8", "replace")) if said.say else self._output_tail.text()),
             error=_describe_failure(finished, said, how),
             tokens=said.tokens or 0,
             usd=said.usd,
@@ -208,9 +208,9 @@ class _CommandTurn:
             extras={} if said.done is None else {"done": said.done},
         )
 
-    def _how(self, finished: ProgramResult, *, is_spent: bool) -> TurnOutcome:
-        if self._called_off:
-            return self._called_off
+    def _find_outcome(self, finished: ProgramResult, *, is_spent: bool) -> TurnOutcome:
+        if self._stop_outcome:
+            return self._stop_outcome
         if finished.why == "timed_out":
             return "over_budget" if is_spent else "timed_out"
         if finished.why == "silent":
@@ -225,7 +225,7 @@ def _describe_failure(finished: ProgramResult, said: CommandReport, how: TurnOut
     if how in ("finished", "asleep"):
         return ""
     end = _describe_exit(finished) if how == "failed" else None
-    return Redactor().clean("\n".join(one for one in (said.error, end, finished.stderr) if one))[0]
+    return Redactor().redact_value("\n".join(one for one in (said.error, end, finished.stderr) if one))[0]
 
 
 def _describe_exit(finished: ProgramResult) -> str | None:

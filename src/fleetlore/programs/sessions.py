@@ -45,7 +45,7 @@ class EventContext(_EventContextFields):
     PROGRAM: ClassVar[str]
     ORIGIN: ClassVar[Origin]
 
-    def tell(
+    def make_event(
         self,
         kind: str,
         id: str,
@@ -84,23 +84,23 @@ class HookCall(NamedTuple):
     own_id: str
     """For what has no key of its own."""
 
-    def text(self, key: str) -> str | None:
+    def get_text(self, key: str) -> str | None:
         """The string under a key, if it says something."""
         return as_text(self.record.get(key))
 
     @property
     def has_transcript(self) -> bool:
         """Whether it names the file that tells the same."""
-        return self.text("transcript_path") is not None
+        return self.get_text("transcript_path") is not None
 
 
 def make_unknown_hook_events(hook: HookCall, *, dialect: str, common: Container[str]) -> list[Event]:
     """A hook from the future, with all that it says beside what every hook repeats."""
-    name = hook.text("hook_event_name") or UNKNOWN_NAME
+    name = hook.get_text("hook_event_name") or UNKNOWN_NAME
     told = {key: value for key, value in hook.record.items() if key not in common}
-    words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.text(key))), None)
+    words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.get_text(key))), None)
     data = bound_record(told, sum(len(str(value)) for value in told.values()))
-    return [hook.scene.tell(f"{dialect}.{to_snake_case(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
+    return [hook.scene.make_event(f"{dialect}.{to_snake_case(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
 
 
 def bound_record(record: dict[str, Any], size: int) -> dict[str, Any]:

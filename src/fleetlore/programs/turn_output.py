@@ -99,10 +99,10 @@ class OutputParser(Protocol):
 
     report: TurnReport
 
-    def hear(self, raw: bytes) -> Sequence[Event]:
+    def parse_output(self, raw: bytes) -> Sequence[Event]:
         """The events of one more record. `DialectError` for what is none."""
 
-    def end(self) -> Sequence[Event]:
+    def flush_held(self) -> Sequence[Event]:
         """What was held back, now that nothing more comes."""
 
 
@@ -137,15 +137,15 @@ async def _run_and_parse(program: Program, hearer: OutputParser, watch: Watch, l
     turn = _ProgramTurn(hearer, watch, linger)
     try:
         async with asyncio.timeout(None) as turn.limit:
-            finished = await run(program, turn.start, turn.hear)
+            finished = await run(program, turn.on_start, turn.on_line)
     except TimeoutError:
         if not turn.is_over:
             raise
         finished = None  # said how it ended, and did not go: nothing of it runs any more
     except NotStarted as error:
         return Ended(how="not_started", error=str(error))
-    await turn.close()
-    return turn.ended(finished)
+    await turn.flush_parser()
+    return turn.make_result(finished)
 
 
 class _ProgramTurn:
@@ -154,42 +154,42 @@ class _ProgramTurn:
     limit: asyncio.Timeout
 
     def __init__(self, hearer: OutputParser, watch: Watch, linger: float) -> None:
-        self._hearer, self._watch, self._linger = hearer, watch, linger
-        self._verdict: TurnOutcome | None = None
-        self._noise, self._cut, self._last_noise = 0, 0, b""
+        self._parser, self._watch, self._linger_seconds = hearer, watch, linger
+        self._stop_outcome: TurnOutcome | None = None
+        self._noise_count, self._cut_count, self._last_noise = 0, 0, b""
 
     @property
     def is_over(self) -> bool:
         """Whether the program has said how its turn ended."""
-        return self._hearer.report.how is not None
+        return self._parser.report.how is not None
 
-    async def start(self, process: Process) -> bool:
-        return await self._tell(Heard(process=process))
+    async def on_start(self, process: Process) -> bool:
+        return await self._report_progress(Heard(process=process))
 
-    async def hear(self, line: OutputLine) -> bool:
+    async def on_line(self, line: OutputLine) -> bool:
         if not line.text.strip():
             return True
         try:
-            events = self._hearer.hear(line.text)
+            events = self._parser.parse_output(line.text)
         except DialectError:
-            self._note_noise(line)
+            self._record_noise(line)
             return True
         if not self.limit.expired():
-            self.limit.reschedule(asyncio.get_running_loop().time() + self._linger if self.is_over else None)
-        return await self._tell(self._heard(events))
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._linger_seconds if self.is_over else None)
+        return await self._report_progress(self._make_progress(events))
 
-    async def close(self) -> None:
+    async def flush_parser(self) -> None:
         """What the reader held back is told, too; it is too late to stop anything."""
-        if events := self._hearer.end():
-            await self._watch(self._heard(events))
+        if events := self._parser.flush_held():
+            await self._watch(self._make_progress(events))
 
-    async def _tell(self, heard: Heard) -> bool:
-        self._verdict = self._verdict or await self._watch(heard)
+    async def _report_progress(self, heard: Heard) -> bool:
+        self._stop_outcome = self._stop_outcome or await self._watch(heard)
         # What has ended already is not called off.
-        return self._verdict is None or self.is_over
+        return self._stop_outcome is None or self.is_over
 
-    def _heard(self, events: Sequence[Event]) -> Heard:
-        report = self._hearer.report
+    def _make_progress(self, events: Sequence[Event]) -> Heard:
+        report = self._parser.report
         return Heard(
             events=events,
             session=report.session,
@@ -200,19 +200,19 @@ class _ProgramTurn:
             words=truncate_bytes(report.words, MAX_WORDS_BYTES) or None,
         )
 
-    def _note_noise(self, line: OutputLine) -> None:
-        self._noise += 1
-        self._cut += line.is_cut
+    def _record_noise(self, line: OutputLine) -> None:
+        self._noise_count += 1
+        self._cut_count += line.is_cut
         self._last_noise = line.text[-_MAX_NOISE_BYTES:]
 
-    def ended(self, finished: ProgramResult | None) -> Ended:
+    def make_result(self, finished: ProgramResult | None) -> Ended:
         """The turn in the driver's words."""
-        report, how = self._hearer.report, self._how(finished)
+        report, how = self._parser.report, self._find_outcome(finished)
         sleep = parse_sleep_request(report.words) if how == "finished" else None
         return Ended(
             how="asleep" if sleep else how,
             words=truncate_bytes(sleep.reason if sleep else report.words, MAX_WORDS_BYTES),
-            error="" if how == "finished" else truncate_bytes(self._error(finished), MAX_ERROR_BYTES),
+            error="" if how == "finished" else truncate_bytes(self._find_error_text(finished), MAX_ERROR_BYTES),
             status=report.status,
             session=report.session,
             tokens=report.tokens,
@@ -222,34 +222,34 @@ class _ProgramTurn:
             sleep_ms=sleep.ms if sleep else None,
             exit_code=finished.code if finished else None,
             denials=report.denials,
-            extras=self._extras(finished),
+            extras=self._collect_extras(finished),
         )
 
-    def _how(self, finished: ProgramResult | None) -> TurnOutcome:
-        if self._verdict is not None and not self.is_over:
-            return self._verdict
-        if self._hearer.report.how is not None:
-            return self._hearer.report.how
+    def _find_outcome(self, finished: ProgramResult | None) -> TurnOutcome:
+        if self._stop_outcome is not None and not self.is_over:
+            return self._stop_outcome
+        if self._parser.report.how is not None:
+            return self._parser.report.how
         if finished is not None and finished.why in ("timed_out", "silent"):
             return "timed_out" if finished.why == "timed_out" else "silent"
         return "failed" if finished is not None and finished.code and finished.stderr else "no_result"
 
-    def _error(self, finished: ProgramResult | None) -> str:
+    def _find_error_text(self, finished: ProgramResult | None) -> str:
         """What the program complained of; where it did not say, what it printed last."""
-        report = self._hearer.report
+        report = self._parser.report
         hints = [report.error]
         if report.how is None and finished is not None:
             hints += [finished.stderr, clean_output(self._last_noise).strip(), _describe_exit(finished)]
-        return Redactor().clean("\n".join(hint for hint in hints if hint))[0]
+        return Redactor().redact_value("\n".join(hint for hint in hints if hint))[0]
 
-    def _extras(self, finished: ProgramResult | None) -> dict[str, Any]:
+    def _collect_extras(self, finished: ProgramResult | None) -> dict[str, Any]:
         told = {
-            "noise": self._noise,
-            "cut_lines": self._cut,
+            "noise": self._noise_count,
+            "cut_lines": self._cut_count,
             "lingered": finished is None or (self.is_over and finished.why != "ended"),
             "left_running": finished.left if finished else 0,
         }
-        return {**self._hearer.report.extras, **{key: value for key, value in told.items() if value}}
+        return {**self._parser.report.extras, **{key: value for key, value in told.items() if value}}
 
 
 def _describe_exit(finished: ProgramResult) -> str:

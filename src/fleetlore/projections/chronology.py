@@ -117,7 +117,7 @@ class Chronology(AbstractContextManager["Chronology"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._late.close()
 
-    def look_through(self, see: Callable[[Event], None], *, closely: Container[str] | None = None) -> Self:
+    def scan_events(self, see: Callable[[Event], None], *, closely: Container[str] | None = None) -> Self:
         """The first reading: shows every event in the order of the log, and puts aside those that are late.
 
         Where `closely` names kinds, the others are shown as glimpses, without most of their data.
@@ -127,28 +127,28 @@ class Chronology(AbstractContextManager["Chronology"]):
             for event in batch:
                 see(event)
 
-        return self.survey(see_each, closely=closely)
+        return self.scan_batches(see_each, closely=closely)
 
-    def survey(self, see: Callable[[Sequence[Event]], None], *, closely: Container[str] | None = None) -> Self:
+    def scan_batches(self, see: Callable[[Sequence[Event]], None], *, closely: Container[str] | None = None) -> Self:
         """The same, and shows some events at a time."""
         newest = _OLDEST_RANK
-        for rows, batch in self._stored(decode_all_stored if closely is None else partial(decode_partial_events, closely=closely)):
+        for rows, batch in self._read_batches(decode_all_stored if closely is None else partial(decode_partial_events, closely=closely)):
             see(batch)
-            newest = _newest_rank_by_time(batch, newest) or self._put_aside(rows, batch, newest)
+            newest = _newest_rank_by_time(batch, newest) or self._collect_late_events(rows, batch, newest)
             self._end = rows[-1].position
         return self
 
-    def while_in_order(self) -> Iterator[Sequence[Event]]:
+    def read_in_order_once(self) -> Iterator[Sequence[Event]]:
         """The one reading of a log that is in order, some events at a time; `OutOfOrder` comes in place of those of which one is late.
 
         The events need not say their positions.
         """
         newest = _OLDEST_RANK
-        for _, batch in self._stored(decode_without_positions):
+        for _, batch in self._read_batches(decode_without_positions):
             newest = _newest_rank_by_time(batch, newest) or _newest_rank_in_order(batch, newest)
             yield batch
 
-    def _put_aside(self, rows: Sequence[StoredRecord], batch: Sequence[Event], newest: EventRank) -> EventRank:
+    def _collect_late_events(self, rows: Sequence[StoredRecord], batch: Sequence[Event], newest: EventRank) -> EventRank:
         """Keep those that are older than one before them; answers the newest rank."""
         for row, event in zip(rows, batch, strict=True):
             rank = event_rank(event)
@@ -158,24 +158,24 @@ class Chronology(AbstractContextManager["Chronology"]):
                 newest = rank
         return newest
 
-    def in_order(self) -> Iterator[Event]:
+    def iterate_in_order(self) -> Iterator[Event]:
         """The second reading: every event that was seen in the first, by time."""
         if self._end is None:
             return iter(())
         if not self._late.count:
-            return self._seen()
-        on_time = ((order, event) for event in self._seen() if (order := event_order(event)) not in self._late)
-        return (event for _, event in merge(on_time, self._late.in_order(), key=lambda pair: pair[0]))
+            return self._reread_events()
+        on_time = ((order, event) for event in self._reread_events() if (order := event_order(event)) not in self._late)
+        return (event for _, event in merge(on_time, self._late.iterate_in_order(), key=lambda pair: pair[0]))
 
-    def _seen(self) -> Iterator[Event]:
+    def _reread_events(self) -> Iterator[Event]:
         end = self._end or ""
-        for rows, batch in self._stored(decode_all_stored):
+        for rows, batch in self._read_batches(decode_all_stored):
             if rows[-1].position > end:
                 yield from (event for event in batch if (event.position or "") <= end)
                 return
             yield from batch
 
-    def _stored(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
+    def _read_batches(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         until = self._until
         for rows, batch in self._batches(read):
             if until is not None:
@@ -240,15 +240,15 @@ class _LateEvents:
         self._orders.add(order[1])
         self._events.append((order, event))
         if len(self._events) >= MOST_IN_MEMORY:
-            self._spill()
+            self._spill_to_file()
 
-    def in_order(self) -> Iterator[tuple[EventOrder, Event]]:
+    def iterate_in_order(self) -> Iterator[tuple[EventOrder, Event]]:
         if self._file is None:
             return iter(sorted(self._events, key=lambda pair: pair[0]))
-        self._spill()
-        return self._from_file()
+        self._spill_to_file()
+        return self._read_spilled()
 
-    def _from_file(self) -> Iterator[tuple[EventOrder, Event]]:
+    def _read_spilled(self) -> Iterator[tuple[EventOrder, Event]]:
         assert self._file is not None
         for at, source, n, tie, position, raw in self._file.execute(
             "SELECT at, source, n, tie, position, raw FROM late ORDER BY at, source, n, tie, position"
@@ -256,7 +256,7 @@ class _LateEvents:
             event = codec.decode(raw)
             yield (((datetime.fromisoformat(at), source, n), tie), position), _set_position(event, position)
 
-    def _spill(self) -> None:
+    def _spill_to_file(self) -> None:
         if self._file is None:
             self._folder = TemporaryDirectory(prefix="fleetlore-")
             self._file = apsw.Connection(f"{self._folder.name}/late.db")

@@ -65,11 +65,11 @@ def load_offsets(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, Impor
     if store is None:
         return {}
     with store:
-        return {path: place for path in paths if (place := _load_offset(store, path))} if store.agree(log).holds else {}
+        return {path: place for path in paths if (place := _load_offset(store, path))} if store.sync_with_log(log).holds else {}
 
 
 def _load_offset(store: ProjectionStore, path: str) -> ImportOffset | None:
-    rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (hash_path(path),)), [])
+    rows: list[Any] = store.run_read(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (hash_path(path),)), [])
     try:
         place = msgspec.json.decode(rows[0][0], type=ImportOffset) if rows else None
         return place and replace(place, mind=xor_reader_state(path, place.offset, place.mind))
@@ -89,7 +89,7 @@ def save_offsets(log: BlockingRecorder, places: Mapping[str, ImportOffset]) -> N
     if store is None:
         return
     with store:
-        store.agree(log)
+        store.sync_with_log(log)
         if newest is not None:
             _store_offsets(store, make_anchor(log, newest), places)
 
@@ -101,4 +101,4 @@ def _store_offsets(store: ProjectionStore, anchor: EventAnchor, places: Mapping[
         # A log that was put back to an older state is noticed by this event, and everything here is then dropped.
         raise_anchor(connection, anchor)
 
-    store.change(work, None)
+    store.run_write(work, None)

@@ -44,17 +44,17 @@ class LiveViews:
         self._log, self._views, self._find_store = log, views, find_store
         self._store: ProjectionStore | None = None
         self._runners: dict[str, Runner[Any]] = {name: Runner(log, view) for name, view in views.items()}
-        self._courses: dict[str, FoldRun[Any]] = {}
+        self._fold_runs: dict[str, FoldRun[Any]] = {}
         self._changed = Condition()
         self._stop = Flag()
-        self._others, self._rested_at = 0, 0.0
+        self._yielding_count, self._rested_at = 0, 0.0
         self._thread = Thread(target=self._run, name="fleetlore-warm", daemon=True)
         self.caught_up = False
         """Whether the head was reached since all was last begun."""
-        self.trouble: str | None = None
+        self.last_failure: str | None = None
         """Why nothing is folded just now."""
         self.total = 0
-        self.beginnings = 0
+        self.restart_count = 0
         """How often all was begun, at first and anew: what was answered before the last time may hold what was erased."""
         self.on_other_log: Callable[[], object] = lambda: None
         """Called when a backup was put in the log's place: what others keep of it is not to be believed any more, either."""
@@ -74,70 +74,70 @@ class LiveViews:
             self._thread.join(JOIN_SECONDS)
         with self._changed, suppress(LogError):  # where the log is gone, nothing can be kept
             self._changed.notify_all()
-            for course in self._courses.values():
-                course.save_at_the_end()
+            for course in self._fold_runs.values():
+                course.save_if_worthwhile()
 
     # --- giving way
 
     @contextmanager
-    def giving_way(self) -> Iterator[None]:
+    def yield_to_others(self) -> Iterator[None]:
         """Let others work as long as the block lasts: folding rests, half of the time at the most."""
         with self._changed:
-            self._others += 1
+            self._yielding_count += 1
         try:
             yield
         finally:
             with self._changed:
-                self._others -= 1
+                self._yielding_count -= 1
                 self._changed.notify_all()
 
     def rest(self) -> None:
         """Wait while somebody else works, unless it was rested just now."""
         with self._changed:
-            if self._others and monotonic() - self._rested_at >= REST_SECONDS:
-                self._changed.wait_for(lambda: self._stop.is_set() or not self._others, REST_SECONDS)
+            if self._yielding_count and monotonic() - self._rested_at >= REST_SECONDS:
+                self._changed.wait_for(lambda: self._stop.is_set() or not self._yielding_count, REST_SECONDS)
                 self._rested_at = monotonic()
 
     # --- looking
 
     @property
-    def has_store(self) -> bool:
+    def has_checkpoints(self) -> bool:
         """Whether checkpoints are kept."""
         return self._store is not None
 
     @property
     def position(self) -> Position | None:
         """Up to where all views know the log."""
-        return min((course.position or "" for course in self._courses.values()), default="") or None
+        return min((course.position or "" for course in self._fold_runs.values()), default="") or None
 
     @property
-    def done(self) -> int:
+    def folded_count(self) -> int:
         """How many events are folded."""
-        return min((course.events for course in self._courses.values()), default=0)
+        return min((course.events for course in self._fold_runs.values()), default=0)
 
     @contextmanager
-    def looking(self) -> Iterator[ViewStates]:
+    def open_states(self) -> Iterator[ViewStates]:
         """The states at the head, which stand still as long as the block lasts: be brief, and keep nothing of them."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stop.is_set() or self._courses, BEGIN_SECONDS)
-            if not self._courses:
-                raise LogError(f"the log cannot be read just now ({self.trouble or 'it is being begun anew'}); try again in a moment")
-            yield {name: course.state for name, course in self._courses.items()}
+            self._changed.wait_for(lambda: self._stop.is_set() or self._fold_runs, BEGIN_SECONDS)
+            if not self._fold_runs:
+                raise LogError(f"the log cannot be read just now ({self.last_failure or 'it is being begun anew'}); try again in a moment")
+            yield {name: course.state for name, course in self._fold_runs.items()}
 
     def wait_for(self, position: Position | None, timeout: float) -> bool:
         """Wait until a position is known; whether it is."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stop.is_set() or (self.caught_up and self._knows(position)), timeout)
-            return self._knows(position)
+            self._changed.wait_for(lambda: self._stop.is_set() or (self.caught_up and self._has_reached(position)), timeout)
+            return self._has_reached(position)
 
-    def _knows(self, position: Position | None) -> bool:
+    def _has_reached(self, position: Position | None) -> bool:
         return (self.position or "") >= (position or "")
 
     def as_of(self, position: Position, names: Sequence[str]) -> dict[str, Any]:
         """Some views as known at a position, the receiver's own."""
-        agreement = None if self._store is None else self._store.agree(self._log)
+        agreement = None if self._store is None else self._store.sync_with_log(self._log)
         while True:
-            courses = {name: self._runners[name].course(position, agreement) for name in names}
+            courses = {name: self._runners[name].open_fold_run(position, agreement) for name in names}
             if advance_folds(self._log, list(courses.values()), upto=position, save=False):
                 return {name: course.state for name, course in courses.items()}
             agreement = None
@@ -151,11 +151,11 @@ class LiveViews:
                 self._begin()
                 if self._catch_up():
                     failures = 0
-                    self._follow()
+                    self._follow_log()
             except Closed:
                 return
             except Exception as error:  # noqa: BLE001 - whatever it is, views that stand still and do not say so help nobody
-                self.trouble = str(error) or repr(error)
+                self.last_failure = str(error) or repr(error)
                 self._stop.wait(PATIENCE[min(failures, len(PATIENCE) - 1)])
                 failures += 1
 
@@ -164,11 +164,11 @@ class LiveViews:
         if self._store is None and (store := self._find_store()) is not None:
             self._store = store
             self._runners = {name: Runner(self._log, view, store) for name, view in self._views.items()}
-        agreement = None if self._store is None else self._store.agree(self._log)
-        courses = {name: runner.course(None, agreement) for name, runner in self._runners.items()}
+        agreement = None if self._store is None else self._store.sync_with_log(self._log)
+        courses = {name: runner.open_fold_run(None, agreement) for name, runner in self._runners.items()}
         with self._changed:
-            self._courses, self.caught_up = courses, False
-            self.beginnings += 1
+            self._fold_runs, self.caught_up = courses, False
+            self.restart_count += 1
             self._changed.notify_all()
 
     def _catch_up(self) -> bool:
@@ -178,22 +178,22 @@ class LiveViews:
             if self._stop.is_set() or not self._take(chunk):
                 return False
         with self._changed:
-            self.caught_up, self.trouble = True, None
+            self.caught_up, self.last_failure = True, None
             self._changed.notify_all()
         return True
 
-    def _follow(self) -> None:
+    def _follow_log(self) -> None:
         """Fold what comes, until told to stop or all has to be begun anew: after the first events of all, too, for now there is a store."""
         is_new = self.position is None
-        known, looked_at = self._place(), monotonic()
+        known, looked_at = self._common_anchor(), monotonic()
         with closing(self._log.follow_pages(after=self.position)) as pages:
             for page in pages:
                 if monotonic() - looked_at >= SURE_SECONDS:
                     if known is not None and not is_anchor_valid(self._log, known):
-                        self._drop()
+                        self._discard_states()
                         self.on_other_log()
                         return
-                    known, looked_at = self._place(), monotonic()
+                    known, looked_at = self._common_anchor(), monotonic()
                 if self._stop.is_set() or (page.rows and (not self._take(decode_all_stored(page.rows)) or is_new)):
                     return
 
@@ -201,21 +201,21 @@ class LiveViews:
         """Fold some events; `False` if what is folded is not to be believed any more: something was erased, or a backup put in place."""
         self.rest()
         with self._changed:
-            courses = self._courses.values()
-            is_whole = all(course.take(events) for course in courses) and self._save_one()
+            courses = self._fold_runs.values()
+            is_whole = all(course.fold_new_events(events) for course in courses) and self._save_due_checkpoint()
             if not is_whole:
-                self._drop()
+                self._discard_states()
             self._changed.notify_all()
         return is_whole
 
-    def _save_one(self) -> bool:
+    def _save_due_checkpoint(self) -> bool:
         """Keep one of the checkpoints that are due: whoever looks waits for it, and need not wait for all. `False` as `save_on_the_way`."""
-        return next((course.save_on_the_way() for course in self._courses.values() if course.is_due), True)
+        return next((course.save_if_due() for course in self._fold_runs.values() if course.is_checkpoint_due), True)
 
-    def _drop(self) -> None:
+    def _discard_states(self) -> None:
         with self._changed:
-            self._courses, self.caught_up = {}, False  # nobody looks at it any more
+            self._fold_runs, self.caught_up = {}, False  # nobody looks at it any more
 
-    def _place(self) -> EventAnchor | None:
+    def _common_anchor(self) -> EventAnchor | None:
         """Of the last event that all views know."""
-        return min((place for course in self._courses.values() if (place := course.place)), default=None, key=attrgetter("position"))
+        return min((place for course in self._fold_runs.values() if (place := course.anchor)), default=None, key=attrgetter("position"))

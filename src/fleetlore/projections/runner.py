@@ -71,7 +71,7 @@ class LogView(Generic[State]):
     heeds_beats: bool = True
     """Whether the beats of kinds have a say in it: else what packages add changes nothing, and what it knows of a trimmed log is kept."""
 
-    def revived(self, state: bytes) -> State:
+    def decode_state(self, state: bytes) -> State:
         """The state that a checkpoint holds."""
         return msgspec.json.decode(state, type=self.state) if self.decode is None else self.decode(state)
 
@@ -102,30 +102,30 @@ class Runner(Generic[State]):
 
     def catch_up(self, progress: ProgressCallback | None = None) -> FoldResult[State]:
         """The state at the log's head."""
-        return self._run(None, progress).folded()
+        return self._fold_to(None, progress).to_result()
 
     def as_of(self, position: Position) -> FoldResult[State]:
         """The state as known at a position: all up to it, and nothing behind it."""
         check_position(self._log, position)
-        return self._run(position, None).folded()
+        return self._fold_to(position, None).to_result()
 
-    def keep(self, position: Position) -> None:
+    def keep_checkpoint(self, position: Position) -> None:
         """Keep a checkpoint of what is known at a position, and none of earlier: whoever trims the log up to there calls this first."""
         if self._store is not None:
-            run = self._run(position, None)
-            self._store.drop(self._view.name, before=run.position)
-            run.save_now()
+            run = self._fold_to(position, None)
+            self._store.drop_checkpoints(self._view.name, before=run.position)
+            run.save_checkpoint()
 
-    def keep_newest(self) -> None:
+    def keep_newest_checkpoint(self) -> None:
         """Drop every checkpoint but the newest: of a state that is large, and that nobody looks back at."""
-        if self._store is not None and (newest := self._store.newest(self._view.name, self._view.version)) is not None:
-            self._store.drop(self._view.name, before=newest.place.position)
+        if self._store is not None and (newest := self._store.newest_checkpoint(self._view.name, self._view.version)) is not None:
+            self._store.drop_checkpoints(self._view.name, before=newest.place.position)
 
     def rebuild(self, progress: ProgressCallback | None = None) -> FoldResult[State]:
         """The state at the log's head, folded from the beginning; older checkpoints are dropped."""
         if self._store is not None:
-            self._store.drop(self._view.name)
-        return self._run(None, progress).folded()
+            self._store.drop_checkpoints(self._view.name)
+        return self._fold_to(None, progress).to_result()
 
     def follow(self, stop: Flag | None = None) -> Iterator[tuple[State, Event | None]]:
         """The state at the log's head with no event, and then the state after each event that comes, with the event.
@@ -133,50 +133,50 @@ class Runner(Generic[State]):
         The state goes on changing: read it before the next step. Ends when the log is closed, or soon after `stop` is set. A
         `log.gap`, which is not in the log, is handed on and not folded.
         """
-        run = self._run(None, None)
+        run = self._fold_to(None, None)
         yield run.state, None
         with suppress(Closed):
             for event in follow_events(self._log, run.position, stop):
                 if event.kind == "log.forgotten":
-                    run = self._run(event.position, None)
+                    run = self._fold_to(event.position, None)
                 elif not _is_gap_event(event):
-                    run.add([event])
-                    if not run.save_on_the_way():
-                        run = self._run(event.position, None)
+                    run.fold_events([event])
+                    if not run.save_if_due():
+                        run = self._fold_to(event.position, None)
                 yield run.state, event
 
-    def course(self, upto: Position | None = None, agreement: StoreAgreement | None = None) -> FoldRun[State]:
+    def open_fold_run(self, upto: Position | None = None, agreement: StoreAgreement | None = None) -> FoldRun[State]:
         """The fold as it was last kept, up to a position or at all; `go_on` takes it further. What the store agreed on may be given."""
         if self._store is None:
-            return self._fresh(None)
-        holds = self._store.agrees(self._log) if agreement is None else agreement.holds
-        return self._start(self._store, upto) if holds else self._fresh(None)
+            return self._new_fold(None)
+        holds = self._store.is_synced_with(self._log) if agreement is None else agreement.holds
+        return self._resume_fold(self._store, upto) if holds else self._new_fold(None)
 
-    def _run(self, upto: Position | None, progress: ProgressCallback | None) -> FoldRun[State]:
+    def _fold_to(self, upto: Position | None, progress: ProgressCallback | None) -> FoldRun[State]:
         """Fold up to a position, or to the head."""
-        agreement = None if self._store is None else self._store.agree(self._log)
-        course = self.course(upto, agreement)
+        agreement = None if self._store is None else self._store.sync_with_log(self._log)
+        course = self.open_fold_run(upto, agreement)
         total = 0 if progress is None else (self._log.info() if agreement is None else agreement.info).events
         while not advance_folds(self._log, [course], upto=upto, progress=progress, total=total):
-            course = self._fresh(self._store if agreement is not None and agreement.holds else None)
-        course.save_at_the_end()
+            course = self._new_fold(self._store if agreement is not None and agreement.holds else None)
+        course.save_if_worthwhile()
         return course
 
-    def _start(self, store: ProjectionStore, upto: Position | None) -> FoldRun[State]:
-        heeded = store.swept
-        checkpoint = store.newest(self._view.name, self._view.version, upto=upto)
+    def _resume_fold(self, store: ProjectionStore, upto: Position | None) -> FoldRun[State]:
+        heeded = store.swept_position
+        checkpoint = store.newest_checkpoint(self._view.name, self._view.version, upto=upto)
         if checkpoint is None:
-            return self._fresh(store)
+            return self._new_fold(store)
         try:
-            state = self._view.revived(checkpoint.state)
+            state = self._view.decode_state(checkpoint.state)
         except _STATE_CODEC_ERRORS:
-            store.drop(self._view.name)
-            return self._fresh(store)
+            store.drop_checkpoints(self._view.name)
+            return self._new_fold(store)
         return FoldRun(
             self._log, self._view, store, FoldResult(state, checkpoint.place.position, checkpoint.events), heeded, checkpoint.place
         )
 
-    def _fresh(self, store: ProjectionStore | None) -> FoldRun[State]:
+    def _new_fold(self, store: ProjectionStore | None) -> FoldRun[State]:
         # What was erased up to now is not read any more.
         return FoldRun(self._log, self._view, store, FoldResult(self._view.initial(), None, 0), self._log.head())
 
@@ -195,29 +195,29 @@ class FoldRun(Generic[State]):
     ) -> None:
         self._log, self._view, self._store = log, view, store
         self.state, self.events = start.state, start.events
-        self._heeded = heeded or ""
-        self._place = self._base = place
-        self._saved, self._saved_at, self._cost = start.events, monotonic(), 0.0
+        self._erasures_seen_to = heeded or ""
+        self._anchor = self._verified_anchor = place
+        self._saved_events, self._saved_at, self._save_seconds = start.events, monotonic(), 0.0
 
     @property
     def position(self) -> Position | None:
         """Of the last event that is in it."""
-        return None if self._place is None else self._place.position
+        return None if self._anchor is None else self._anchor.position
 
     @property
-    def place(self) -> EventAnchor | None:
+    def anchor(self) -> EventAnchor | None:
         """Where that event is, to ask later whether it still is."""
-        return self._place
+        return self._anchor
 
-    def folded(self) -> FoldResult[State]:
+    def to_result(self) -> FoldResult[State]:
         """What is handed out."""
         return FoldResult(self.state, self.position, self.events)
 
-    def is_undone_by(self, events: Iterable[Event]) -> bool:
+    def has_erasure_in(self, events: Iterable[Event]) -> bool:
         """Whether events were erased after we began to read."""
-        return any(event.kind == "log.forgotten" and (event.position or "") > self._heeded for event in events)
+        return any(event.kind == "log.forgotten" and (event.position or "") > self._erasures_seen_to for event in events)
 
-    def take(self, events: Sequence[Event]) -> bool:
+    def fold_new_events(self, events: Sequence[Event]) -> bool:
         """Fold what is new among these; `False`, and nothing is folded, if one of them says that something was erased after we began."""
         behind = self.position
         new = (
@@ -225,13 +225,13 @@ class FoldRun(Generic[State]):
             if behind is None or not events or (events[0].position or "") > behind
             else [event for event in events if (event.position or "") > behind]
         )
-        if self.is_undone_by(new):
+        if self.has_erasure_in(new):
             return False
         if new:
-            self.add(new)
+            self.fold_events(new)
         return True
 
-    def add(self, events: Sequence[Event]) -> None:
+    def fold_events(self, events: Sequence[Event]) -> None:
         """Fold some more."""
         state, apply = self.state, self._view.apply
         for event in events:
@@ -239,32 +239,34 @@ class FoldRun(Generic[State]):
         self.state = state
         self.events += len(events)
         previous = events[-2].position if len(events) > 1 else self.position
-        self._place = EventAnchor(events[-1].position or "", previous, events[-1].id or "")
-        self._base = self._base or self._place
+        self._anchor = EventAnchor(events[-1].position or "", previous, events[-1].id or "")
+        self._verified_anchor = self._verified_anchor or self._anchor
 
     @property
-    def is_due(self) -> bool:
+    def is_checkpoint_due(self) -> bool:
         """Whether enough was folded since the last checkpoint for another one."""
-        return self.events - self._saved >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_COST_FACTOR * self._cost
+        return self.events - self._saved_events >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_COST_FACTOR * self._save_seconds
 
-    def save_on_the_way(self) -> bool:
+    def save_if_due(self) -> bool:
         """Keep a checkpoint for later looks back, if enough was folded since the last; `False` if the log is not the one it was."""
-        return self._save() if self.is_due else True
+        return self._store_checkpoint() if self.is_checkpoint_due else True
 
-    def save_at_the_end(self) -> None:
+    def save_if_worthwhile(self) -> None:
         """Keep a checkpoint to go on from, if it is worth its while."""
-        if self.events - self._saved >= SAVE_AFTER:
-            self._save()
+        if self.events - self._saved_events >= SAVE_AFTER:
+            self._store_checkpoint()
 
-    def save_now(self) -> None:
+    def save_checkpoint(self) -> None:
         """Keep a checkpoint, however little was folded."""
-        self._save()
+        self._store_checkpoint()
 
-    def _save(self) -> bool:
-        if self._store is None or self._place is None or self._base is None:
+    def _store_checkpoint(self) -> bool:
+        if self._store is None or self._anchor is None or self._verified_anchor is None:
             return True
         start = monotonic()
-        if not is_anchor_valid(self._log, self._base):  # a backup was restored, or this erased, while we read: next time it is settled
+        if not is_anchor_valid(
+            self._log, self._verified_anchor
+        ):  # a backup was restored, or this erased, while we read: next time it is settled
             return False
         try:
             state = self._view.encode(self.state)
@@ -272,12 +274,12 @@ class FoldRun(Generic[State]):
             state = b""
         if state:
             checkpoint = ViewCheckpoint(
-                view=self._view.name, version=self._view.version, place=self._place, events=self.events, state=state
+                view=self._view.name, version=self._view.version, place=self._anchor, events=self.events, state=state
             )
-            self._store.save(checkpoint, heeded=self._heeded)
-        self._base = self._place
-        self._saved, self._saved_at = self.events, monotonic()
-        self._cost = self._saved_at - start
+            self._store.save_checkpoint(checkpoint, heeded=self._erasures_seen_to)
+        self._verified_anchor = self._anchor
+        self._saved_events, self._saved_at = self.events, monotonic()
+        self._save_seconds = self._saved_at - start
         return True
 
 
@@ -306,7 +308,7 @@ def advance_folds(
     for chunk in split_chunks(log.read(after=after), CHUNK):
         events = [event for event in chunk if upto is None or (event.position or "") <= upto]
         for course in courses:
-            if not course.take(events):
+            if not course.fold_new_events(events):
                 return False
         if progress is not None:
             done = max(course.events for course in courses)
@@ -314,7 +316,7 @@ def advance_folds(
         if len(events) < len(chunk):
             break
         for course in courses if save else ():
-            course.save_on_the_way()
+            course.save_if_due()
     return True
 
 

@@ -82,7 +82,7 @@ def find(
     match = build_fts_query(parse_terms(text))
     if not match or limit <= 0:
         return []
-    places = None if store is None else _WordIndex(store, log).places(match, wanted, limit, progress)
+    places = None if store is None else _WordIndex(store, log).find_places(match, wanted, limit, progress)
     if places is None:
         return _scan_log(log, match, wanted, limit, progress, most)
     return [event for place in places if (event := _read_at_position(log, *place)) is not None]
@@ -103,7 +103,7 @@ def find_related(
     be brought up in passing. The store must agree with the log.
     """
     narrow = build_fts_query([SearchTerm(named)]) if _WORD.search(named) else ""
-    return _WordIndex(store, log).near([build_fts_query([SearchTerm(word)]) for word in words], narrow, wanted, limit)
+    return _WordIndex(store, log).find_related([build_fts_query([SearchTerm(word)]) for word in words], narrow, wanted, limit)
 
 
 def read_found_event(log: BlockingRecorder, place: EventAnchor) -> Event | None:
@@ -113,13 +113,13 @@ def read_found_event(log: BlockingRecorder, place: EventAnchor) -> Event | None:
 
 def count_unindexed(log: BlockingRecorder, store: ProjectionStore) -> int:
     """About how many events are not in the index yet."""
-    indexed = store.look(_index_progress, None)
+    indexed = store.run_read(_index_progress, None)
     return 0 if indexed is None else max(0, log.info().events - indexed[0])
 
 
 def update_index(log: BlockingRecorder, store: ProjectionStore, is_over: Callable[[], bool] = lambda: False) -> bool:
     """Bring the index up to date, in steps, until that is done or over; whether the store let that happen."""
-    return _WordIndex(store, log).bring_up(is_over)
+    return _WordIndex(store, log).update_until(is_over)
 
 
 # --- what is asked
@@ -172,28 +172,28 @@ class _WordIndex:
     def __init__(self, store: ProjectionStore, log: BlockingRecorder) -> None:
         self._store, self._log = store, log
 
-    def places(
+    def find_places(
         self, match: str, wanted: SearchFilter, limit: int, progress: ProgressCallback | None
     ) -> list[tuple[Position, Position | None]] | None:
         """Each position that was found and the one before it; `None` if the store cannot say."""
-        if not self._update(progress):
+        if not self._update_index(progress):
             return None
-        return self._store.look(lambda connection: _query_places(connection, match, wanted, limit), None)
+        return self._store.run_read(lambda connection: _query_places(connection, match, wanted, limit), None)
 
-    def near(self, matches: Sequence[str], named: str, wanted: SearchFilter, limit: int) -> dict[EventAnchor, float] | None:
+    def find_related(self, matches: Sequence[str], named: str, wanted: SearchFilter, limit: int) -> dict[EventAnchor, float] | None:
         """Each place that any of the matches finds, with its nearness."""
-        if not self._keep_up():
+        if not self._index_recent():
             return None
         found: dict[EventAnchor, float] = {}
         for match in matches:
             both = f"{named} AND {match}" if named else match
-            places = self._store.look(partial(_query_places, match=both, wanted=wanted, limit=limit, most=MAX_CANDIDATES), None)
+            places = self._store.run_read(partial(_query_places, match=both, wanted=wanted, limit=limit, most=MAX_CANDIDATES), None)
             for position, previous in places or ():
                 place = EventAnchor(position, previous, "")
                 found[place] = found.get(place, 0.0) + 1 / len(places or ())
         return found
 
-    def _keep_up(self) -> bool:
+    def _index_recent(self) -> bool:
         """Add what is new, if that is little; whether the index now knows the whole log."""
         chunks_left = iter(range(NEWEST // CHUNK))
         is_far = False
@@ -203,26 +203,26 @@ class _WordIndex:
             is_far = next(chunks_left, None) is None
             return is_far
 
-        while (outcome := self._add_all(0, None, is_over)) == "again":
+        while (outcome := self._index_chunks(0, None, is_over)) == "again":
             pass
         return outcome == "done" and not is_far
 
-    def bring_up(self, is_over: Callable[[], bool]) -> bool:
+    def update_until(self, is_over: Callable[[], bool]) -> bool:
         """Bring the index to the log's head, unless it is over before."""
-        return self._update(None, is_over)
+        return self._update_index(None, is_over)
 
-    def _update(self, progress: ProgressCallback | None, is_over: Callable[[], bool] = lambda: False) -> bool:
+    def _update_index(self, progress: ProgressCallback | None, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Bring the index to the log's head; whether that was possible."""
-        info, holds = self._store.agree(self._log)
+        info, holds = self._store.sync_with_log(self._log)
         before = info.trimmed_before
-        if not holds or (before is not None and not self._store.change(lambda connection: _remove_trimmed(connection, before), False)):
+        if not holds or (before is not None and not self._store.run_write(lambda connection: _remove_trimmed(connection, before), False)):
             return False
-        while (outcome := self._add_all(info.events, progress, is_over)) == "again":
+        while (outcome := self._index_chunks(info.events, progress, is_over)) == "again":
             pass  # another process has indexed meanwhile: go on behind it
         return outcome == "done"
 
-    def _add_all(self, total: int, progress: ProgressCallback | None, is_over: Callable[[], bool]) -> str:
-        stand = self._store.look(_index_progress, None)
+    def _index_chunks(self, total: int, progress: ProgressCallback | None, is_over: Callable[[], bool]) -> str:
+        stand = self._store.run_read(_index_progress, None)
         if stand is None:
             return "failed"
         done, after = stand
@@ -230,11 +230,11 @@ class _WordIndex:
             if is_over():
                 break
             place = EventAnchor(chunk[-1].position or "", chunk[-2].position if len(chunk) > 1 else after, chunk[-1].id or "")
-            outcome = self._store.change(_make_index_writer(chunk, after, place), "failed")
+            outcome = self._store.run_write(_make_index_writer(chunk, after, place), "failed")
             if outcome != "done":
                 return outcome
             if any(event.kind == "log.forgotten" for event in chunk):
-                self._store.scrub()
+                self._store.truncate_wal()
             after, done = place.position, done + len(chunk)
             if progress is not None:
                 progress(done, max(done, total))

@@ -50,7 +50,7 @@ class SignedGoalsFold:
     def is_signed(self, event: Event) -> bool:
         """Whether a fact is signed, as far as can be told here."""
         if self._operator is not None:
-            return self._operator.holds(event)
+            return self._operator.has_signed(event)
         return event.mac is not None and event.mac.key == self._key
 
     def initial(self) -> SignedGoals:
@@ -59,11 +59,11 @@ class SignedGoalsFold:
 
     def apply(self, state: SignedGoals, event: Event) -> SignedGoals:
         """The state after one more event; consumes the one that it is given."""
-        if self._key is None or event.goal is None or event.kind not in goals.EVENT_HANDLERS or self._takes(state, event, event.goal):
+        if self._key is None or event.goal is None or event.kind not in goals.EVENT_HANDLERS or self._is_trusted(state, event, event.goal):
             goals.apply(state, event)
         return state
 
-    def _takes(self, state: SignedGoals, event: Event, id: str) -> bool:
+    def _is_trusted(self, state: SignedGoals, event: Event, id: str) -> bool:
         is_signed = self.is_signed(event)
         if is_signed and id not in state.signed:
             state.goals.pop(id, None)  # what was said of it before counts for nothing

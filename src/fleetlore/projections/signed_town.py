@@ -36,14 +36,14 @@ class SignedTownFold:
 
     def apply(self, state: TownState, event: Event) -> TownState:
         """The town after one more event; consumes the one that it is given."""
-        return town.apply(state, event) if self.takes(event) else town.reject_event(state, event)
+        return town.apply(state, event) if self.is_trusted(event) else town.reject_event(state, event)
 
-    def takes(self, event: Event) -> bool:
+    def is_trusted(self, event: Event) -> bool:
         """Whether a fact is believed."""
         if self._key is None or event.kind not in town.EVENT_HANDLERS or event.kind in UNSIGNED_KINDS:
             return True
         if event.kind == "work.task_created" and "item" not in event.data and "/" not in (event.task or ""):
             return True  # names with a slash are those of items' tasks: nobody takes them away from a mission
         if self._operator is not None:
-            return self._operator.holds(event)
+            return self._operator.has_signed(event)
         return event.mac is not None and event.mac.key == self._key

@@ -126,15 +126,17 @@ class ProjectionStore:
 
     # --- any work on the file
 
-    def look(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
+    def run_read(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
         """What `work` reads, as it is at one moment; `otherwise` if the file cannot say."""
-        return self._attempt(work, otherwise, _read_transaction)
+        return self._run_in_transaction(work, otherwise, _read_transaction)
 
-    def change(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
+    def run_write(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
         """What `work` answers once all that it wrote is kept; `otherwise` if nothing of it was."""
-        return self._attempt(work, otherwise, transaction)
+        return self._run_in_transaction(work, otherwise, transaction)
 
-    def _attempt(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer, within: Callable[[apsw.Connection], Any]) -> _Answer:
+    def _run_in_transaction(
+        self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer, within: Callable[[apsw.Connection], Any]
+    ) -> _Answer:
         with self._lock:
             if self._connection is None or not self.is_usable:
                 return otherwise
@@ -144,46 +146,46 @@ class ProjectionStore:
             except _TRANSIENT_ERRORS:
                 return otherwise
             except apsw.Error:
-                self._start_anew()
+                self._recreate_file()
                 return otherwise
 
-    def _start_anew(self) -> None:
+    def _recreate_file(self) -> None:
         assert self._connection is not None
         self._connection.close()
         self._connection, self._file = _open_file(self.path, without=self._file)
 
     # --- staying in agreement with the log
 
-    def agree(self, log: BlockingRecorder) -> StoreAgreement:
+    def sync_with_log(self, log: BlockingRecorder) -> StoreAgreement:
         """Drop what the log no longer stands behind: all, if another history was put in its place; what was folded before an erasure."""
         info = log.info()
-        marks = self.look(_read_marks, None)
-        return StoreAgreement(info, marks is not None and self._settle(log, info.head, marks))
+        marks = self.run_read(_read_marks, None)
+        return StoreAgreement(info, marks is not None and self._apply_log_changes(log, info.head, marks))
 
-    def agrees(self, log: BlockingRecorder) -> bool:
+    def is_synced_with(self, log: BlockingRecorder) -> bool:
         """The same for whoever need not know how much the log holds, which is counted: that takes longer, the longer the log is."""
-        head, marks = log.head(), self.look(_read_marks, None)
-        return marks is not None and self._settle(log, head, marks)
+        head, marks = log.head(), self.run_read(_read_marks, None)
+        return marks is not None and self._apply_log_changes(log, head, marks)
 
-    def _settle(self, log: BlockingRecorder, head: Position | None, marks: _StoreMarks) -> bool:
+    def _apply_log_changes(self, log: BlockingRecorder, head: Position | None, marks: _StoreMarks) -> bool:
         if marks.swept is None:
-            return self.change(lambda connection: _init_marks(connection, head), False)
+            return self.run_write(lambda connection: _init_marks(connection, head), False)
         facts = list(log.read(after=marks.swept or None, kinds=("log.forgotten", "log.trimmed")))
         erasures = [fact for fact in facts if fact.kind == "log.forgotten"]
         if not _is_same_history(log, marks.anchor, erasures):
-            return self.change(lambda connection: _reset_store(connection, head), False)
+            return self.run_write(lambda connection: _reset_store(connection, head), False)
         if erasures:
             place = make_anchor(log, erasures[-1])
-            done = self.change(lambda connection: _drop_before_erasure(connection, place, head), False)
-            self.scrub()
+            done = self.run_write(lambda connection: _drop_before_erasure(connection, place, head), False)
+            self.truncate_wal()
             return done
         if cut := _last_trimmed_position(facts):
-            self.change(lambda connection: connection.execute("DELETE FROM checkpoints WHERE position < ?", (cut,)), None)
+            self.run_write(lambda connection: connection.execute("DELETE FROM checkpoints WHERE position < ?", (cut,)), None)
         if (head or "") > marks.swept:
-            self.change(lambda connection: _raise_fact(connection, "swept", head), None)
+            self.run_write(lambda connection: _raise_fact(connection, "swept", head), None)
         return True
 
-    def scrub(self) -> None:
+    def truncate_wal(self) -> None:
         """Have what was deleted off the disk: the WAL holds it until it is written back and cut. Not while another process reads."""
         with self._lock:
             if self._connection is not None and self.is_usable:
@@ -191,15 +193,15 @@ class ProjectionStore:
                     ask(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
 
     @property
-    def swept(self) -> Position | None:
+    def swept_position(self) -> Position | None:
         """Every erasure up to this position is heeded by all that is stored."""
-        return self.look(lambda connection: get_fact(connection, "swept"), None)
+        return self.run_read(lambda connection: get_fact(connection, "swept"), None)
 
     # --- checkpoints
 
-    def newest(self, view: str, version: int, *, upto: Position | None = None) -> ViewCheckpoint | None:
+    def newest_checkpoint(self, view: str, version: int, *, upto: Position | None = None) -> ViewCheckpoint | None:
         """The newest checkpoint of a view, or the newest that is not behind a position."""
-        rows: list[Any] = self.look(
+        rows: list[Any] = self.run_read(
             lambda connection: ask(
                 connection,
                 "SELECT position, previous, id, events, state FROM checkpoints"
@@ -214,7 +216,7 @@ class ProjectionStore:
             )
         return None
 
-    def save(self, checkpoint: ViewCheckpoint, *, heeded: Position | None) -> None:
+    def save_checkpoint(self, checkpoint: ViewCheckpoint, *, heeded: Position | None) -> None:
         """Keep a checkpoint, and fewer of the older ones. `heeded`: every erasure up to there is heeded by it; else it is not taken."""
         place = checkpoint.place
         packed = compress(checkpoint.state, _COMPRESSION_LEVEL)
@@ -230,12 +232,12 @@ class ProjectionStore:
             _thin_checkpoints(connection, checkpoint.view, checkpoint.version)
             raise_anchor(connection, place)
 
-        self.change(work, None)
+        self.run_write(work, None)
 
-    def drop(self, view: str, *, before: Position | None = None) -> None:
+    def drop_checkpoints(self, view: str, *, before: Position | None = None) -> None:
         """Drop every checkpoint of a view, or those before a position."""
         statement = "DELETE FROM checkpoints WHERE view = ?1 AND (?2 IS NULL OR position < ?2)"
-        self.change(lambda connection: connection.execute(statement, (view, before)), None)
+        self.run_write(lambda connection: connection.execute(statement, (view, before)), None)
 
 
 # --- what every part of the store reads and writes

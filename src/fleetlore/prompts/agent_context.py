@@ -55,7 +55,7 @@ class ContextRequest(Struct, frozen=True, kw_only=True):
     tools: tuple[PromptTool, ...] = ()
     output_format: str = ""
 
-    def turn(self, **found: Any) -> PromptTurn:
+    def build_turn(self, **found: Any) -> PromptTurn:
         """A turn of what is given and what was found."""
         given = {name: getattr(self, name) for name in ("agent", "remembering", "memory_text", "extra", "tools", "output_format")}
         return PromptTurn(**given, **found)
@@ -76,20 +76,20 @@ class Recall:
         nearness: Nearness | None = None,
         tell: SummarizeEvents = work_context.summarize_events,
     ) -> None:
-        self._log, self._store, self._nearness, self._tell = log, store, nearness, tell
+        self._log, self._store, self._nearness, self._summarize_work = log, store, nearness, tell
         self._runner = Runner(log, STAGE_VIEW, store)
-        self._head: FoldRun[StageState] | None = None
-        self._past: FoldRun[StageState] | None = None
+        self._head_fold: FoldRun[StageState] | None = None
+        self._past_fold: FoldRun[StageState] | None = None
         """As of the position that was asked for last: whoever plays asks for one position after another."""
         self._lock = Lock()
 
-    def run(self, name: str | None = None, *, as_of: Position | None = None) -> StageRunState | None:
+    def load_run(self, name: str | None = None, *, as_of: Position | None = None) -> StageRunState | None:
         """A run of a stage as it stands, the receiver's own; the newest unless one is named."""
         with self._lock:
-            known = self._stage(as_of)
+            known = self._load_stage(as_of)
             found = known.runs.get(name or known.newest or "")
             if name is not None and (found is None or not found.is_whole):
-                found = self._folded_anew(name, as_of) or found
+                found = self._refold_run(name, as_of) or found
             return None if found is None else msgspec.json.decode(msgspec.json.encode(found), type=StageRunState)
 
     def turn(
@@ -127,46 +127,46 @@ class Recall:
             output_format=output_format,
         )
         with self._lock:
-            known = self._stage(as_of)
-            found = self._find(known, given)
-            turn = self._at_work(known, given) if found is None else self._on_stage(known, found, given)
-            return self._with_nearness(turn)
+            known = self._load_stage(as_of)
+            found = self._find_run(known, given)
+            turn = self._build_work_turn(known, given) if found is None else self._build_stage_turn(known, found, given)
+            return self._add_nearness(turn)
 
     # --- the stage
 
-    def _stage(self, as_of: Position | None) -> StageState:
+    def _load_stage(self, as_of: Position | None) -> StageState:
         """The stage at the head, or as of a position. It goes on changing: whoever hands it out copies it."""
         if as_of is None:
-            self._head = self._taken(self._head, None)
-            return self._head.state
+            self._head_fold = self._advance_stage(self._head_fold, None)
+            return self._head_fold.state
         check_position(self._log, as_of)
-        is_ahead = self._past is not None and (self._past.position or "") > as_of
-        self._past = self._taken(None if is_ahead else self._past, as_of)
-        return self._past.state
+        is_ahead = self._past_fold is not None and (self._past_fold.position or "") > as_of
+        self._past_fold = self._advance_stage(None if is_ahead else self._past_fold, as_of)
+        return self._past_fold.state
 
-    def _taken(self, course: FoldRun[StageState] | None, upto: Position | None) -> FoldRun[StageState]:
-        course = course or self._runner.course(upto)
+    def _advance_stage(self, course: FoldRun[StageState] | None, upto: Position | None) -> FoldRun[StageState]:
+        course = course or self._runner.open_fold_run(upto)
         while not advance_folds(self._log, [course], upto=upto):
-            course = self._runner.course(upto)
-        course.save_at_the_end()
+            course = self._runner.open_fold_run(upto)
+        course.save_if_worthwhile()
         return course
 
-    def _find(self, known: StageState, given: ContextRequest) -> StageRunState | None:
+    def _find_run(self, known: StageState, given: ContextRequest) -> StageRunState | None:
         """The run that an agent is in: the one that is named, else the newest that has it; a name that nobody knows looks on."""
         if given.run is not None:
             found = known.runs.get(given.run)
-            return found if found is not None and found.is_whole else self._folded_anew(given.run, given.as_of) or found
+            return found if found is not None and found.is_whole else self._refold_run(given.run, given.as_of) or found
         played = [run for run in known.runs.values() if given.agent in run.cast]
         if played:
             return max(played, key=lambda run: run.last)
         is_known = is_name(given.agent) and next(self._log.read(f"agent:{given.agent}", limit=1), None) is not None
         return None if is_known else known.runs.get(known.newest or "")
 
-    def _folded_anew(self, name: str, as_of: Position | None) -> StageRunState | None:
+    def _refold_run(self, name: str, as_of: Position | None) -> StageRunState | None:
         """A run that is not kept any more, from a bounded part of its events."""
         if not is_name(name):
             return None
-        events = self._newest(f"run:{name}", MAX_NEWEST_EVENTS, as_of)
+        events = self._read_newest(f"run:{name}", MAX_NEWEST_EVENTS, as_of)
         if len(events) == MAX_NEWEST_EVENTS:
             events = [*self._log.read(f"run:{name}", before=events[0].position, limit=MAX_FIRST_EVENTS), *events]
         state = stage.initial()
@@ -174,15 +174,17 @@ class Recall:
             state = stage.apply(state, event)
         return state.runs.get(name)
 
-    def _on_stage(self, known: StageState, run: StageRunState, given: ContextRequest) -> PromptTurn:
+    def _build_stage_turn(self, known: StageState, run: StageRunState, given: ContextRequest) -> PromptTurn:
         upto = given.as_of or known.position
-        turn = build_stage_context(run, given, self._newest(f"run:{run.id}", MAX_RECENT_EVENTS, upto), upto)
-        return self._searched(turn, f"run:{run.id}", run.id, _find_subscriptions(run, given))
+        turn = build_stage_context(run, given, self._read_newest(f"run:{run.id}", MAX_RECENT_EVENTS, upto), upto)
+        return self._add_search_results(turn, f"run:{run.id}", run.id, _find_subscriptions(run, given))
 
-    def _at_work(self, known: StageState, given: ContextRequest) -> PromptTurn:
+    def _build_work_turn(self, known: StageState, given: ContextRequest) -> PromptTurn:
         """An agent that plays on no stage: what its own thread tells."""
-        work = work_context.load_work_context(self._log, given.agent, run=given.run, upto=given.as_of or known.position, tell=self._tell)
-        turn = given.turn(
+        work = work_context.load_work_context(
+            self._log, given.agent, run=given.run, upto=given.as_of or known.position, tell=self._summarize_work
+        )
+        turn = given.build_turn(
             role=given.role or "coder",
             persona=given.persona or "",
             run=work.run,
@@ -199,15 +201,15 @@ class Recall:
             as_of=given.as_of or known.position,
             notes=work.notes,
         )
-        return self._searched(turn, work.scope, work.scope.partition(":")[2], None)
+        return self._add_search_results(turn, work.scope, work.scope.partition(":")[2], None)
 
-    def _newest(self, scope: str, limit: int, upto: Position | None) -> list[Event]:
+    def _read_newest(self, scope: str, limit: int, upto: Position | None) -> list[Event]:
         before = None if upto is None else position_after(upto)
         return list(self._log.read(scope, newest_first=True, before=before, limit=limit))[::-1]
 
     # --- what is near
 
-    def _searched(self, turn: PromptTurn, scope: str, name: str, subscribes_to: Collection[str] | None) -> PromptTurn:
+    def _add_search_results(self, turn: PromptTurn, scope: str, name: str, subscribes_to: Collection[str] | None) -> PromptTurn:
         """The turn with what the index of words finds beyond the newest events; without an index, as it is."""
         if self._store is None or not _is_weighted(turn):
             return turn
@@ -228,7 +230,7 @@ class Recall:
         thoughts = (*_own_thoughts(older, turn.agent), *turn.thoughts)
         return replace(turn, relevance=relevance, near_by="full text", recalled=(*lines, *turn.recalled), thoughts=thoughts)
 
-    def _with_nearness(self, turn: PromptTurn) -> PromptTurn:
+    def _add_nearness(self, turn: PromptTurn) -> PromptTurn:
         """The turn with what the caller's own measure says of every memory."""
         if self._nearness is None or not _is_weighted(turn):
             return turn
@@ -254,7 +256,7 @@ def build_stage_context(run: StageRunState, given: ContextRequest, events: Seque
     player, mind = run.cast.get(given.agent), run.minds.get(given.agent)
     subscribes_to = _find_subscriptions(run, given)
     thoughts = (*(mind.thoughts if mind else ()), *_own_thoughts(events, given.agent))
-    return given.turn(
+    return given.build_turn(
         role=given.role or (player.role if player else None) or "worker",
         persona=given.persona if given.persona is not None else mind.persona if mind else "",
         number=run.turn if given.number is None else given.number,
@@ -285,7 +287,7 @@ def select_query_words(text: str) -> list[str]:
 
 def _normalize_relevance(turn: PromptTurn, found: Mapping[str, float]) -> dict[str, float]:
     """From 0 to 1, whatever asked for it left out: nothing is nearer to a question than itself."""
-    left = {id: near for id, near in found.items() if id not in turn.asking}
+    left = {id: near for id, near in found.items() if id not in turn.query_events}
     highest = max(left.values(), default=1.0)
     return {id: near / highest for id, near in left.items()}
 

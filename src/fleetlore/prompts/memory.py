@@ -112,7 +112,7 @@ def score_nearness(turn: PromptTurn, memories: Sequence[AgentMemory]) -> list[fl
     if turn.relevance is not None:
         return [turn.relevance.get(memory.id, 0.0) for memory in memories]
     query = significant_words(turn.query)
-    shared = [0.0 if memory.id in turn.asking else _word_overlap(query, significant_words(memory.text)) for memory in memories]
+    shared = [0.0 if memory.id in turn.query_events else _word_overlap(query, significant_words(memory.text)) for memory in memories]
     highest = max(shared, default=0.0) or 1.0
     return [value / highest for value in shared]
 

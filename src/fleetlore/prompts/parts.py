@@ -94,7 +94,7 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
     turn: int = 0
     as_of: str | None = None
 
-    def event(self, **fields: Any) -> Event:
+    def make_event(self, **fields: Any) -> Event:
         """The `context.built` that tells of it; `fields` are further ones of the envelope, such as `cause`."""
         blocks = [
             {"name": part.name, "tokens": part.tokens, "events": len(part.events)} | ({"left_out": part.left_out} if part.left_out else {})
@@ -105,6 +105,6 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
         data |= {} if self.as_of is None else {"as_of": self.as_of}
         return Event(kind="context.built", agent=self.agent, run=self.run, visibility="system", data=data, **fields)
 
-    def described(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, for programs."""
         return asdict(self) | {"parts": [asdict(part) for part in self.parts]}

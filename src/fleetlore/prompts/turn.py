@@ -41,7 +41,7 @@ class PromptSettings(Struct, frozen=True, kw_only=True):
     weights: MemoryWeights = MemoryWeights()
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> PromptSettings:
+    def from_settings(cls, said: Mapping[str, Any]) -> PromptSettings:
         """What `[context]` says, its types checked."""
         weights = MemoryWeights(**{name: float(said[name]) for name in MemoryWeights.__struct_fields__ if name in said})
         return cls(weights=weights, **{name: said[name] for name in ("budget", "tokenizer") if name in said})
@@ -103,15 +103,15 @@ class PromptTurn(Struct, frozen=True, kw_only=True):
     @property
     def query(self) -> str:
         """What is going on, by which memories are found: what another said last, the scene, the goal."""
-        last, scene = self._last, self.scene
+        last, scene = self._last_other_line, self.scene
         return "\n".join(filter(None, ("" if last is None else last.text, "" if scene is None else scene.text, self.goal)))
 
     @property
-    def asking(self) -> frozenset[str]:
+    def query_events(self) -> frozenset[str]:
         """The events that the query comes from."""
-        last, scene = self._last, self.scene
+        last, scene = self._last_other_line, self.scene
         return frozenset(filter(None, ("" if last is None else last.id, *(() if scene is None else scene.events), self.goal_event)))
 
     @property
-    def _last(self) -> PublicLine | None:
+    def _last_other_line(self) -> PublicLine | None:
         return next((line for line in reversed(self.said) if line.speaker != self.agent), None)

@@ -63,7 +63,7 @@ class Talk:
         settings = GraphSettings() if self._settings is None else self._settings()
         self._header = settings.proxy_header
         async with AsyncExitStack() as stack:
-            recorder = Recorder.beside(self._house.log)
+            recorder = Recorder.from_blocking(self._house.log)
             stack.push_async_callback(recorder.close)
             sessions = await stack.enter_async_context(SessionManager(recorder, settings, now=self._house.clock))
             self._open_rooms = stack.pop_all()
@@ -91,7 +91,7 @@ class Talk:
         from fleetlore.graph.sessions import NoSuchSession, TooManySessions
 
         try:
-            return await sessions.open(id or sessions.new_id(), identity=identity, channel=CHANNEL)
+            return await sessions.open_session(id or sessions.new_id(), identity=identity, channel=CHANNEL)
         except NoSuchSession as error:
             raise Problem(404, str(error)) from error
         except TooManySessions as error:

@@ -97,7 +97,7 @@ class House:
         if not body.is_large:
             return await asyncio.get_running_loop().run_in_executor(self._storing, storing)
         async with self._bulks.taken():
-            with self.desk.warm.giving_way():
+            with self.desk.warm.yield_to_others():
                 return await asyncio.get_running_loop().run_in_executor(self._storing, storing)
 
     def start(self) -> None:

@@ -28,14 +28,14 @@ async def readyz(request: Request) -> Response:
     """The log can be read and followed. Views that are still being folded do not count: they answer with what they have."""
     house: House = request.app.state.house
     warm = house.desk.warm
-    trouble = house.feed.trouble or warm.trouble or await _trouble(house)
+    trouble = house.feed.trouble or warm.last_failure or await _trouble(house)
     if trouble and not await _may_read(house, request):
         trouble = "the log cannot be read just now; who may read is told why"
     ready = common.Ready(
         ready=trouble is None,
         caught_up=warm.caught_up,
-        done=warm.done,
-        total=max(warm.total, warm.done),
+        done=warm.folded_count,
+        total=max(warm.total, warm.folded_count),
         detail=trouble or "",
     )
     return Response(msgspec.json.encode(ready), 200 if ready.ready else 503, media_type="application/json")

@@ -65,7 +65,7 @@ class _Standing(Collector):
         yield CounterMetricFamily("fleetlore_streams_let_go", "Clients that were too slow, and were let go", value=self._feed.let_go)
         yield GaugeMetricFamily("fleetlore_requests_open", "Requests at work", value=self._limits.open_requests)
         warm = self._desk.warm
-        yield GaugeMetricFamily("fleetlore_events_folded", "Events of the log that the views know", value=warm.done)
+        yield GaugeMetricFamily("fleetlore_events_folded", "Events of the log that the views know", value=warm.folded_count)
         yield GaugeMetricFamily("fleetlore_views_caught_up", "1 once the views have reached the log's head", value=int(warm.caught_up))
         yield from self._agents()
 

@@ -61,8 +61,8 @@ def open_house(
     with ExitStack() as stack:
         info = log.info()
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
-        check_address(host, has_tokens=bool(given_out(shared.tokens(), now())))
-        seal = shared.seal()
+        check_address(host, has_tokens=bool(given_out(shared.list_tokens(), now())))
+        seal = shared.load_seal()
         file, is_sealed = own_file(info), seal is not None
         token = own_token(shared, file, scope="write" if is_sealed else "admin", now=now)
         steering, own = create_token("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)

@@ -56,7 +56,7 @@ class Finder:
                 continue  # it is tried again with the next tick
 
     def _bring_up(self) -> None:
-        if self._store is None and self._warm.has_store:
+        if self._store is None and self._warm.has_checkpoints:
             self._store = self._find_store()
         if not self._warm.caught_up or self._store is None:
             return

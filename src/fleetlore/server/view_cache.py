@@ -132,7 +132,7 @@ class Desk:
             return self._past_position(as_of)
         moment = moment_of(as_of, "as_of")
         self._keep_up()  # else a moment before the newest event may seem to be after all that is known
-        with self.warm.looking() as states:
+        with self.warm.open_states() as states:
             known: TimeIndex = states["calendar"]
             if known.newest is None or moment >= known.newest:
                 return None
@@ -141,7 +141,7 @@ class Desk:
 
     def newest_blocks(self) -> list[Block]:
         """For `read_newest`; none while the log is still being read."""
-        with self.warm.looking() as states:
+        with self.warm.open_states() as states:
             return time_ranges.newest_blocks(states["calendar"]) if self.warm.caught_up else []
 
     def first(self) -> Position | None:
@@ -150,7 +150,7 @@ class Desk:
 
     def driver_of(self, goal: str) -> str | None:
         """Who drives a goal just now; `None` if nobody does."""
-        lease = self._shared.holder_of(f"goal:{goal}")
+        lease = self._shared.find_lease(f"goal:{goal}")
         return None if lease is None else lease.holder
 
     def check_place(self, place: Position | None, name: str) -> Position | None:
@@ -182,7 +182,7 @@ class Desk:
             return
         if not self._keep_up():
             self._check_erasures()
-        with self.warm.looking() as states:
+        with self.warm.open_states() as states:
             yield Look(states, self.log, self.warm.position, states["calendar"].newest, self._now(), True, self.warm.caught_up)
 
     def _keep_up(self) -> bool:
@@ -202,7 +202,7 @@ class Desk:
         """An answer as of a position, made once: what was does not change, unless something of it is erased."""
         if position is None or not self.warm.caught_up or not self._keep_up():  # what was erased just now is not known to be, yet
             return make()
-        return (self._newest if is_newest else self._answers).get((self.warm.beginnings, position, *key), make)
+        return (self._newest if is_newest else self._answers).get((self.warm.restart_count, position, *key), make)
 
 
 class Answers:

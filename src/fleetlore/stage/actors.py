@@ -19,16 +19,16 @@ class StageModels:
     """The minds of a cast; whoever has none is prompted."""
 
     def __init__(self, minds: Mapping[str, Model]) -> None:
-        self._minds = minds
+        self._models = minds
 
-    def name_of(self, agent: str) -> str:
+    def model_name(self, agent: str) -> str:
         """What its mind is called."""
-        mind = self._minds.get(agent)
+        mind = self._models.get(agent)
         return SCRIPTED_MODEL_NAME if mind is None else mind.name
 
-    def mind_for(self, cue: ScriptContext) -> Model:
+    def select_model(self, cue: ScriptContext) -> Model:
         """Who answers in this turn."""
-        return self._minds.get(cue.manifest.name) or ScriptedAgentModel(cue)
+        return self._models.get(cue.manifest.name) or ScriptedAgentModel(cue)
 
 
 def model_addresses(scenario: StageScenario, override: str | None = None) -> dict[str, str]:

@@ -123,7 +123,7 @@ def choose_turn_purpose(play: RunState, recall: Recall, manifest: AgentManifest,
     every = manifest.memory.reflect_every
     if every is None:
         return "speak"
-    run = recall.run(play.run, as_of=as_of)
+    run = recall.load_run(play.run, as_of=as_of)
     return "reflect" if run is not None and is_reflection_due(run, manifest.name, every, manifest.subscribes_to) else "speak"
 
 
@@ -140,7 +140,7 @@ def build_turn_prompt(play: RunState, recall: Recall, errand: StageTurn, manner:
         subscribes_to=manifest.subscribes_to,
         remembering=MemoryPolicy(kind=manifest.memory.kind, most=manifest.memory.window, weights=manner.weights),
         extra=errand.corrects or "",
-        tools=[PromptTool(name=name, description=STAGE_TOOLS[name].about) for name in manifest.tools],
+        tools=[PromptTool(name=name, description=STAGE_TOOLS[name].description) for name in manifest.tools],
         output_format=describe_answer_format(play.scenario, manifest, errand.purpose),
     )
     return build_prompt(turn, budget=manner.budget, tokenizer=manner.tokenizer)
@@ -169,25 +169,25 @@ def build_model_request(play: RunState, errand: StageTurn, prompt: BuiltPrompt, 
 
 def build_script_context(play: RunState, call: StageModelCall) -> ScriptContext:
     """What the prompter goes by."""
-    seat = play.seats[call.agent]
+    seat = play.agents[call.agent]
     return ScriptContext(
         scenario=play.scenario,
-        manifest=play.scenario.find(call.agent),
+        manifest=play.scenario.find_agent(call.agent),
         seed=play.seed,
         turn=call.turn,
         purpose=call.purpose,
-        acts=seat.acts,
+        acts=seat.turn_count,
         last=call.last,
         visitor=call.visitor,
-        own=tuple(seat.own),
-        said=tuple(play.said[: call.heard]),
+        own=tuple(seat.own_texts),
+        said=tuple(play.spoken_lines[: call.heard_count]),
         dealt=dict(deal_hidden_role(play.scenario, play.seed)),
     )
 
 
 def build_answer_events(play: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
     """What an answer puts on the log; what its agent may not say is refused, and that is told instead."""
-    manifest = play.scenario.find(call.agent)
+    manifest = play.scenario.find_agent(call.agent)
     if call.purpose == "judge":
         return _build_verdict_events(play, call, data)
     if call.purpose == "reflect":

@@ -26,7 +26,7 @@ class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     max_usd: float | None = None
     max_seconds: float | None = None
 
-    def without_share(self, judges: int) -> StageLimits:
+    def reserve_for_judges(self, judges: int) -> StageLimits:
         """The same for players, so that judges can still be asked when they are done."""
         if not judges:
             return self
@@ -49,12 +49,12 @@ class RunUsage(Struct, kw_only=True):
     usd: float = 0.0
     seconds: float = 0.0
 
-    def apply(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         """One more event of the run; whatever it holds."""
         data = event.data
         match event.kind:
             case "model.called":
-                self._count(_number_or_zero(data.get("turn")))
+                self._count_call(_number_or_zero(data.get("turn")))
             case "model.replied" | "model.failed":
                 self.tokens += int(sum(_number_or_zero(data.get(name)) for name in ("input", "output", "cache_read", "cache_write")))
                 self.usd += _number_or_zero(data.get("usd"))
@@ -62,7 +62,7 @@ class RunUsage(Struct, kw_only=True):
                 return
         self.seconds = max(self.seconds, _number_or_zero(data.get("elapsed_ms")) / 1000)
 
-    def _count(self, turn: float) -> None:
+    def _count_call(self, turn: float) -> None:
         if turn > self.turn:
             self.turn, self.calls_in_turn = int(turn), 0
         self.calls += 1

@@ -41,9 +41,9 @@ class PendingStageCall(NamedTuple):
     """A question that is on the log, and may be put."""
 
     call: StageModelCall
-    errand: StageTurn
-    ask: ModelRequest
-    mind: Model
+    turn: StageTurn
+    request: ModelRequest
+    model: Model
 
 
 async def _ignore_event(event: Event) -> None:
@@ -65,123 +65,125 @@ class Conductor:
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
-        self.play = play
-        self._log, self._troupe, self._watch, self._now, self._new_id = log, troupe, watch, now, new_id
-        self._recall, self._manner = recall or Recall(log), manner or PromptSettings()
-        self._began, self._before = now(), 0.0
-        self._mine: set[str] = set()
-        self._is_begun, self._is_resuming = False, True
-        self._reading = asyncio.Lock()
+        self.state = play
+        self._log, self._models, self._on_event, self._now, self._new_id = log, troupe, watch, now, new_id
+        self._agent_context, self._prompt_settings = recall or Recall(log), manner or PromptSettings()
+        self._started_at, self._earlier_seconds = now(), 0.0
+        self._own_event_ids: set[str] = set()
+        self._has_started, self._is_resuming = False, True
+        self._read_lock = asyncio.Lock()
 
-    async def begin(self) -> None:
+    async def load_or_start_run(self) -> None:
         """Take in what the log says of the run; a new one is opened."""
-        if self._is_begun:
+        if self._has_started:
             return
-        self._is_begun = True
+        self._has_started = True
         await self.catch_up()
-        self._before = self.play.spent.seconds
-        if self.play.started is None:
-            await self._do(OpenRun())
-        self._play_what_is_kept()
+        self._earlier_seconds = self.state.usage.seconds
+        if self.state.started_id is None:
+            await self._run_step(OpenRun())
+        self._use_stored_scenario()
 
-    def _play_what_is_kept(self) -> None:
+    def _use_stored_scenario(self) -> None:
         """Go by the scenario as the log has it, secrets taken out, so that whoever takes the run up plays the same."""
-        [started] = self._log.get([self.play.started or ""])
+        [started] = self._log.get([self.state.started_id or ""])
         with suppress(Invalid):  # a log that keeps no words: then by the file
-            self.play.scenario = read_stored_scenario(started)
+            self.state.scenario = read_stored_scenario(started)
 
-    async def perform(self) -> Event:
+    async def run_to_end(self) -> Event:
         """Lead the run to its end, from wherever the log says that it stands; answers its `run.finished`."""
-        await self.begin()
-        while (step := next_step(self.play)) is not None:
-            await self._do(step)
-        assert self.play.finished is not None
-        return self.play.finished
+        await self.load_or_start_run()
+        while (step := next_step(self.state)) is not None:
+            await self._run_step(step)
+        assert self.state.finished is not None
+        return self.state.finished
 
-    async def inject(self, text: str, *, label: str | None = None) -> None:
+    async def inject_message(self, text: str, *, label: str | None = None) -> None:
         """Have a visitor say something; whoever listens for `user.injected` takes a turn for it."""
         if not text.strip():
             raise Invalid("a visitor who says nothing disturbs nobody; give some words")
-        if self.play.finished is not None:
-            raise Invalid(f"{self.play.run} is over; nobody hears a visitor any more")
-        await self._append([stage_events.user_injected(self.play, self._new_id(), text.strip(), label)])
+        if self.state.finished is not None:
+            raise Invalid(f"{self.state.run} is over; nobody hears a visitor any more")
+        await self._append_events([stage_events.user_injected(self.state, self._new_id(), text.strip(), label)])
 
     async def catch_up(self) -> None:
         """Take in what is new on the log, whoever wrote it."""
-        async with self._reading:  # a visitor may come at any moment, and no event is to be taken in twice
-            for event in await asyncio.to_thread(self._read):
-                playing.apply_event(self.play, event)
-                await self._watch(event)
+        async with self._read_lock:  # a visitor may come at any moment, and no event is to be taken in twice
+            for event in await asyncio.to_thread(self._read_new_events):
+                playing.apply_event(self.state, event)
+                await self._on_event(event)
 
-    def _read(self) -> list[Event]:
-        return list(self._log.read(f"run:{self.play.run}", after=self.play.head))
+    def _read_new_events(self) -> list[Event]:
+        return list(self._log.read(f"run:{self.state.run}", after=self.state.head))
 
-    async def _append(self, events: Sequence[Event], *, expect: Expect | None = None) -> None:
+    async def _append_events(self, events: Sequence[Event], *, expect: Expect | None = None) -> None:
         """Store, and only then go on."""
         await asyncio.to_thread(self._log.append, events, expect=expect)
         await self.catch_up()
 
-    async def _do(self, step: StageStep) -> None:
+    async def _run_step(self, step: StageStep) -> None:
         match step:
             case OpenRun():
-                names = {manifest.name: self._troupe.name_of(manifest.name) for manifest in self.play.scenario.cast}
-                await self._append(stage_events.build_opening_events(self.play.scenario, self.play.run, self.play.seed, names))
+                names = {manifest.name: self._models.model_name(manifest.name) for manifest in self.state.scenario.cast}
+                await self._append_events(stage_events.build_opening_events(self.state.scenario, self.state.run, self.state.seed, names))
             case ShowScene(scene):
-                await self._append([stage_events.scene_changed(self.play, scene)])
+                await self._append_events([stage_events.scene_changed(self.state, scene)])
             case RetryCalls(calls):
-                await self._ask_again(calls)
+                await self._retry_lost_calls(calls)
             case StageRound():
-                await self._play_round(step)
+                await self._run_round(step)
             case FinishRun(reason):
-                outcome = verdicts.decide_winner(self.play.scenario, self.play.verdicts)
-                await self._append([stage_events.run_finished(self.play, reason, outcome | self._winning_models(outcome))])
+                outcome = verdicts.decide_winner(self.state.scenario, self.state.verdicts)
+                await self._append_events([stage_events.run_finished(self.state, reason, outcome | self._winning_models(outcome))])
 
     # --- a round
 
-    async def _play_round(self, step: StageRound) -> None:
+    async def _run_round(self, step: StageRound) -> None:
         self._is_resuming = False
-        affordable = self._afford(step)
+        affordable = self._limit_round_to_budget(step)
         if not isinstance(affordable, StageRound) or affordable.forced != step.forced:
-            await self._do(affordable)
+            await self._run_step(affordable)
             return
-        base = self.play.head
-        errands = await asyncio.gather(*(asyncio.to_thread(self._errand, manifest, step.turn) for manifest in affordable.agents))
-        prompts = await asyncio.gather(*(asyncio.to_thread(self._prompt, errand) for errand in errands))
+        base = self.state.head
+        errands = await asyncio.gather(*(asyncio.to_thread(self._plan_turn, manifest, step.turn) for manifest in affordable.agents))
+        prompts = await asyncio.gather(*(asyncio.to_thread(self._build_prompt, errand) for errand in errands))
         events: list[Event] = []
         for errand, prompt in zip(errands, prompts, strict=True):
-            events += self._question(errand, prompt, attempt=1, more={"forced": step.forced} if step.forced else {})
-        if await self._stored(events, Expect(f"run:{self.play.run}", base)):
+            events += self._build_call_events(errand, prompt, attempt=1, more={"forced": step.forced} if step.forced else {})
+        if await self._append_calls(events, Expect(f"run:{self.state.run}", base)):
             pairs = zip(errands, prompts, strict=True)
-            await self._hear_out([(errand, prompt) for errand, prompt in pairs if isinstance(prompt, BuiltPrompt)])
+            await self._collect_answers([(errand, prompt) for errand, prompt in pairs if isinstance(prompt, BuiltPrompt)])
 
-    def _afford(self, step: StageRound) -> StageStep:
+    def _limit_round_to_budget(self, step: StageRound) -> StageStep:
         """The round as far as the budgets go; else what comes in its place."""
-        limits = self.play.scenario.governor
+        limits = self.state.scenario.governor
         is_ruling = all(manifest.role == JUDGE for manifest in step.agents)
-        share = limits if is_ruling else limits.without_share(len(self.play.scenario.judges))
+        share = limits if is_ruling else limits.reserve_for_judges(len(self.state.scenario.judges))
         try:
             turn = min(step.turn, limits.max_turns) if step.forced else step.turn
-            room = budget.check_budget(share, self.play.spent, turn=turn, seconds=self.seconds)
+            room = budget.check_budget(share, self.state.usage, turn=turn, seconds=self.elapsed_seconds)
         except BudgetExceeded as spent:
-            return FinishRun("budget") if step.forced or is_ruling else request_final_verdict(self.play, spent.reason)
+            return FinishRun("budget") if step.forced or is_ruling else request_final_verdict(self.state, spent.reason)
         return step._replace(agents=step.agents[:room])
 
-    def _errand(self, manifest: AgentManifest, turn: int) -> StageTurn:
-        base = self.play.base
-        purpose = agent_turn.choose_turn_purpose(self.play, self._recall, manifest, base)
-        return StageTurn(manifest, turn, purpose, self.play.seats[manifest.name].woken or self.play.beat, base)
+    def _plan_turn(self, manifest: AgentManifest, turn: int) -> StageTurn:
+        base = self.state.context_position
+        purpose = agent_turn.choose_turn_purpose(self.state, self._agent_context, manifest, base)
+        return StageTurn(manifest, turn, purpose, self.state.agents[manifest.name].woken_by or self.state.clock_event_id, base)
 
-    def _prompt(self, errand: StageTurn) -> BuiltPrompt | PromptTooLarge:
+    def _build_prompt(self, errand: StageTurn) -> BuiltPrompt | PromptTooLarge:
         try:
-            return agent_turn.build_turn_prompt(self.play, self._recall, errand, self._manner)
+            return agent_turn.build_turn_prompt(self.state, self._agent_context, errand, self._prompt_settings)
         except PromptTooLarge as error:
             return error
 
-    def _question(self, errand: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, more: dict[str, Any]) -> list[Event]:
+    def _build_call_events(
+        self, errand: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, more: dict[str, Any]
+    ) -> list[Event]:
         """What is stored before a mind is asked; where no prompt could be made, why."""
-        name, agent = self._troupe.name_of(errand.manifest.name), errand.manifest.name
+        name, agent = self._models.model_name(errand.manifest.name), errand.manifest.name
         call = stage_events.model_called(
-            self.play,
+            self.state,
             agent=agent,
             turn=errand.turn,
             attempt=attempt,
@@ -193,124 +195,124 @@ class Conductor:
             more=more,
         )
         if not isinstance(prompt, BuiltPrompt):
-            return stage_events.build_model_failed_events(self.play, _build_unsent_call(call, errand), name, prompt, self._elapsed_ms)
+            return stage_events.build_model_failed_events(self.state, _build_unsent_call(call, errand), name, prompt, self._elapsed_ms)
         if name == SCRIPTED_MODEL_NAME:
             return [call]
-        built = stage_events.derive_event_id(self.play.run, errand.turn, agent, "context", attempt)
-        event = prompt.event(id=built, cause=errand.cause)
+        built = stage_events.derive_event_id(self.state.run, errand.turn, agent, "context", attempt)
+        event = prompt.make_event(id=built, cause=errand.cause)
         return [replace(event, data=event.data | {"call_id": call.id, "turn": errand.turn}), call]
 
-    async def _stored(self, events: Sequence[Event], expect: Expect) -> bool:
+    async def _append_calls(self, events: Sequence[Event], expect: Expect) -> bool:
         """Store a round's questions, unless something came in between: then it is for `next_step` to say again."""
         try:
-            await self._append(events, expect=expect)
+            await self._append_events(events, expect=expect)
         except Conflict:
             await self.catch_up()
             if not self._is_resuming:
-                self._need_to_be_alone()
+                self._check_only_conductor()
             return False
-        self._mine.update(event.id or "" for event in events)
+        self._own_event_ids.update(event.id or "" for event in events)
         return True
 
-    def _need_to_be_alone(self) -> None:
-        if any(call.id not in self._mine for call in self.play.open_calls):
-            raise self._not_alone()
+    def _check_only_conductor(self) -> None:
+        if any(call.id not in self._own_event_ids for call in self.state.open_calls):
+            raise self._concurrent_conductor_error()
 
-    def _not_alone(self) -> LogError:
-        watch = f"lore events --scope run:{self.play.run} --follow"
-        return LogError(f"another process is playing {self.play.run} just now; watch it with `{watch}`")
+    def _concurrent_conductor_error(self) -> LogError:
+        watch = f"lore events --scope run:{self.state.run} --follow"
+        return LogError(f"another process is playing {self.state.run} just now; watch it with `{watch}`")
 
     # --- answers
 
-    async def _hear_out(self, questions: Sequence[tuple[StageTurn, BuiltPrompt]]) -> None:
+    async def _collect_answers(self, questions: Sequence[tuple[StageTurn, BuiltPrompt]]) -> None:
         """Put the questions at the same time; store the answers in their order, each as soon as those before it are."""
-        asked = [self._asked(errand, prompt) for errand, prompt in questions]
-        answers = [asyncio.create_task(self._answer(one)) for one in asked]
+        asked = [self._build_pending_call(errand, prompt) for errand, prompt in questions]
+        answers = [asyncio.create_task(self._request_answer(one)) for one in asked]
         try:
             for one, answer in zip(asked, answers, strict=True):
-                await self._settle(one, await answer)
+                await self._store_answer(one, await answer)
         finally:
             for answer in answers:
                 answer.cancel()
             await asyncio.gather(*answers, return_exceptions=True)
 
-    def _asked(self, errand: StageTurn, prompt: BuiltPrompt) -> PendingStageCall:
-        call = self.play.seats[errand.manifest.name].asked
-        if call is None or call.id not in self._mine:  # somebody else took the question for a lost one, and answered it
-            raise self._not_alone()
-        limit = self.play.scenario.governor.max_seconds
-        ask = agent_turn.build_model_request(self.play, errand, prompt, None if limit is None else max(0.1, limit - self.seconds))
-        return PendingStageCall(call, errand, ask, self._troupe.mind_for(agent_turn.build_script_context(self.play, call)))
+    def _build_pending_call(self, errand: StageTurn, prompt: BuiltPrompt) -> PendingStageCall:
+        call = self.state.agents[errand.manifest.name].open_call
+        if call is None or call.id not in self._own_event_ids:  # somebody else took the question for a lost one, and answered it
+            raise self._concurrent_conductor_error()
+        limit = self.state.scenario.governor.max_seconds
+        ask = agent_turn.build_model_request(self.state, errand, prompt, None if limit is None else max(0.1, limit - self.elapsed_seconds))
+        return PendingStageCall(call, errand, ask, self._models.select_model(agent_turn.build_script_context(self.state, call)))
 
-    async def _answer(self, asked: PendingStageCall) -> ModelReply | Exception:
+    async def _request_answer(self, asked: PendingStageCall) -> ModelReply | Exception:
         try:
-            return await asked.mind.reply(asked.ask)
+            return await asked.model.reply(asked.request)
         except Exception as error:  # noqa: BLE001 - whatever a mind does, the others go on
             return error
 
-    async def _settle(self, asked: PendingStageCall, answer: ModelReply | Exception) -> None:
+    async def _store_answer(self, asked: PendingStageCall, answer: ModelReply | Exception) -> None:
         """Store what came of a question; a judge who names nobody of the cast is asked once more."""
-        call, name = asked.call, asked.mind.name
+        call, name = asked.call, asked.model.name
         if isinstance(answer, Exception):
-            await self._append(stage_events.build_model_failed_events(self.play, call, name, answer, self._elapsed_ms))
+            await self._append_events(stage_events.build_model_failed_events(self.state, call, name, answer, self._elapsed_ms))
             return
-        events = [stage_events.model_replied(self.play, call, name, stage_events.with_price(answer), self._elapsed_ms)]
+        events = [stage_events.model_replied(self.state, call, name, stage_events.with_price(answer), self._elapsed_ms)]
         data = answer.data or {}
-        wrong = verdicts.find_verdict_error(self.play.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
-        if wrong is not None and call.corrects is None and self.play.spent.calls < self.play.scenario.governor.max_calls:
-            await self._correct(asked, events, f"Your last answer could not stand: {wrong}.")
+        wrong = verdicts.find_verdict_error(self.state.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
+        if wrong is not None and call.corrects is None and self.state.usage.calls < self.state.scenario.governor.max_calls:
+            await self._request_correction(asked, events, f"Your last answer could not stand: {wrong}.")
             return
-        await self._append([*events, *agent_turn.build_answer_events(self.play, call, data)])
+        await self._append_events([*events, *agent_turn.build_answer_events(self.state, call, data)])
 
-    async def _correct(self, asked: PendingStageCall, events: list[Event], wrong: str) -> None:
-        errand = asked.errand._replace(corrects=wrong)
-        prompt = await asyncio.to_thread(self._prompt, errand)
-        again = self._question(errand, prompt, attempt=asked.call.attempt + 1, more={"corrects": wrong})
-        self._mine.update(event.id or "" for event in again)
-        await self._append([*events, *again])
+    async def _request_correction(self, asked: PendingStageCall, events: list[Event], wrong: str) -> None:
+        errand = asked.turn._replace(corrects=wrong)
+        prompt = await asyncio.to_thread(self._build_prompt, errand)
+        again = self._build_call_events(errand, prompt, attempt=asked.call.attempt + 1, more={"corrects": wrong})
+        self._own_event_ids.update(event.id or "" for event in again)
+        await self._append_events([*events, *again])
         if isinstance(prompt, BuiltPrompt):
-            await self._hear_out([(errand, prompt)])
+            await self._collect_answers([(errand, prompt)])
 
     # --- what a crash has left
 
-    async def _ask_again(self, calls: Sequence[StageModelCall]) -> None:
+    async def _retry_lost_calls(self, calls: Sequence[StageModelCall]) -> None:
         """Say that these answers were lost, and ask once more; a turn that was lost twice is given up."""
         if not self._is_resuming:
-            self._need_to_be_alone()
-        head = self.play.head
+            self._check_only_conductor()
+        head = self.state.head
         events: list[Event] = []
         questions: list[tuple[StageTurn, BuiltPrompt]] = []
-        room = self.play.scenario.governor.max_calls - self.play.spent.calls
+        room = self.state.scenario.governor.max_calls - self.state.usage.calls
         for call in calls:
-            events.append(stage_events.model_call_lost(self.play, call))
+            events.append(stage_events.model_call_lost(self.state, call))
             if call.tries >= MAX_ATTEMPTS or len(questions) >= room:
                 continue
-            errand = StageTurn(self.play.scenario.find(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects)
-            prompt = await asyncio.to_thread(self._prompt, errand)
+            errand = StageTurn(self.state.scenario.find_agent(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects)
+            prompt = await asyncio.to_thread(self._build_prompt, errand)
             more = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
-            events += self._question(errand, prompt, attempt=call.attempt + 1, more=more)
+            events += self._build_call_events(errand, prompt, attempt=call.attempt + 1, more=more)
             if isinstance(prompt, BuiltPrompt):
                 questions.append((errand, prompt))
-        if await self._stored(events, Expect(f"run:{self.play.run}", head)):
-            await self._hear_out(questions)
+        if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):
+            await self._collect_answers(questions)
 
     # --- time
 
     @property
-    def seconds(self) -> float:
+    def elapsed_seconds(self) -> float:
         """How long the run has been played, in this process and in those before it."""
-        return self._before + (self._now() - self._began).total_seconds()
+        return self._earlier_seconds + (self._now() - self._started_at).total_seconds()
 
     @property
     def _elapsed_ms(self) -> int:
-        return int(self.seconds * 1000)
+        return int(self.elapsed_seconds * 1000)
 
     def _winning_models(self, outcome: dict[str, Any]) -> dict[str, Any]:
         winner = outcome.get("winner")
         if winner is None:
             return {}
-        members = self.play.scenario.competition.teams.get(winner, (winner,))
-        models = sorted({self._troupe.name_of(name) for name in members})
+        members = self.state.scenario.competition.teams.get(winner, (winner,))
+        models = sorted({self._models.model_name(name) for name in members})
         return {"winning_models": models} | ({"winning_model": models[0]} if len(models) == 1 else {})
 
 
@@ -326,6 +328,6 @@ def _build_unsent_call(event: Event, errand: StageTurn) -> StageModelCall:
         purpose=errand.purpose,
         as_of=errand.as_of,
         last=None,
-        heard=0,
+        heard_count=0,
         visitor=None,
     )

@@ -63,7 +63,7 @@ def build_opening_events(scenario: StageScenario, run: str, seed: str, minds: Ma
 
 
 def _cast_entry(scenario: StageScenario, name: str, minds: Mapping[str, str]) -> dict[str, Any]:
-    manifest = scenario.find(name)
+    manifest = scenario.find_agent(name)
     entry: dict[str, Any] = {
         "role": manifest.role,
         "persona": manifest.persona,
@@ -71,7 +71,7 @@ def _cast_entry(scenario: StageScenario, name: str, minds: Mapping[str, str]) ->
         "may_emit": list(manifest.may_emit),
         "model": minds[name],
     }
-    team = scenario.team_of(name)
+    team = scenario.find_team(name)
     return entry if team is None else entry | {"team": team}
 
 
@@ -101,7 +101,7 @@ def scene_changed(play: RunState, scene: StageScene) -> Event:
     """The scene as a turn begins."""
     text = render_scene(play.scenario, scene, play.seed)
     id = derive_event_id(play.run, "scene", scene.turn)
-    return Event(id=id, kind="world.observed", actor=WORLD, run=play.run, cause=play.beat, text=text, data={"turn": scene.turn})
+    return Event(id=id, kind="world.observed", actor=WORLD, run=play.run, cause=play.clock_event_id, text=text, data={"turn": scene.turn})
 
 
 def model_called(
@@ -230,15 +230,15 @@ def user_injected(play: RunState, id: str, text: str, label: str | None) -> Even
 def run_finished(play: RunState, reason: str, outcome: Mapping[str, Any]) -> Event:
     """That the run is over. There is one such event, whoever stores it how often."""
     text = f"{play.scenario.title}: {_describe_result(play, reason, outcome.get('winner'))}"
-    spent = {"turns": play.turn, "tokens": play.spent.tokens, "calls": play.spent.calls, "usd": play.spent.usd}
+    spent = {"turns": play.turn, "tokens": play.usage.tokens, "calls": play.usage.calls, "usd": play.usage.usd}
     return Event(
         id=derive_event_id(play.run, "finished"),
         kind="run.finished",
         actor=CONDUCTOR,
         run=play.run,
-        cause=play.verdicts[-1].id if play.verdicts else play.beat,
+        cause=play.verdicts[-1].id if play.verdicts else play.clock_event_id,
         text=text,
-        data={"turn": play.turn, "reason": reason} | spent | _drop_none_values({"budget": play.forced}) | dict(outcome),
+        data={"turn": play.turn, "reason": reason} | spent | _drop_none_values({"budget": play.forced_verdict_reason}) | dict(outcome),
     )
 
 

@@ -54,54 +54,54 @@ def check_scenario(tree: ParsedYaml, scenario: StageScenario) -> None:
 
 def _check_head(tree: ParsedYaml, scenario: StageScenario) -> None:
     if not SCENARIO_NAME.fullmatch(scenario.name) or len(scenario.name) > 60:
-        tree.complain(("name",), f"{scenario.name!r}: lower-case words joined by hyphens are needed, 60 characters at most")
+        tree.add_error(("name",), f"{scenario.name!r}: lower-case words joined by hyphens are needed, 60 characters at most")
     if not scenario.seeds:
-        tree.complain(("seeds",), "at least one is needed")
+        tree.add_error(("seeds",), "at least one is needed")
     if not scenario.cast:
-        tree.complain(("agents",), "at least one is needed")
+        tree.add_error(("agents",), "at least one is needed")
     _check_slots(tree, ("opening",), scenario.opening, ("seed", "goal"))
     for index, scene in enumerate(scenario.scenes):
         path: KeyPath = ("scenes", index)
         if scene.turn < 1:
-            tree.complain((*path, "turn"), "turns count from one")
+            tree.add_error((*path, "turn"), "turns count from one")
         if not scene.text:
-            tree.complain((*path, "text"), "has no words")
+            tree.add_error((*path, "text"), "has no words")
         for text in (scene.text,) if isinstance(scene.text, str) else scene.text:
             _check_slots(tree, (*path, "text"), text, ("seed", "goal"))
     turns = [scene.turn for scene in scenario.scenes]
     for turn in sorted({turn for turn in turns if turns.count(turn) > 1}):
-        tree.complain(("scenes",), f"two scenes for turn {turn}; give one of them several texts")
+        tree.add_error(("scenes",), f"two scenes for turn {turn}; give one of them several texts")
 
 
 def _check_manifest(tree: ParsedYaml, manifest: AgentManifest, scenario: StageScenario, names: tuple[str, ...]) -> None:
     path: KeyPath = ("agents", manifest.name)
     if not is_name(manifest.name) or manifest.name in RESERVED_NAMES:
-        tree.complain(
+        tree.add_error(
             path, f"cannot be called {manifest.name!r}; 1 to 200 bytes without control characters, and none of {', '.join(RESERVED_NAMES)}"
         )
     if manifest.role not in AGENT_ROLES:
-        tree.complain((*path, "role"), f"no role is called {manifest.role!r}; known: {', '.join(AGENT_ROLES)}")
+        tree.add_error((*path, "role"), f"no role is called {manifest.role!r}; known: {', '.join(AGENT_ROLES)}")
     if not manifest.persona.strip() or len(manifest.persona.encode()) > MAX_TEXT_BYTES:
-        tree.complain((*path, "persona"), "say who it is, in 8 KiB at most")
+        tree.add_error((*path, "persona"), "say who it is, in 8 KiB at most")
     _check_kinds(tree, path, manifest)
     _check_turns(tree, path, manifest)
     for index, tool in enumerate(manifest.tools):
         if tool not in STAGE_TOOLS:
-            tree.complain((*path, "tools", index), f"no tool is called {tool!r}; known: {', '.join(STAGE_TOOLS)}")
+            tree.add_error((*path, "tools", index), f"no tool is called {tool!r}; known: {', '.join(STAGE_TOOLS)}")
     _check_script(tree, (*path, "script"), manifest, manifest.script, scenario, names)
 
 
 def _check_kinds(tree: ParsedYaml, path: KeyPath, manifest: AgentManifest) -> None:
     for index, kind in enumerate(manifest.subscribes_to):
         if not catalog.is_kind_or_family(kind):
-            tree.complain((*path, "subscribes_to", index), f"{kind!r} is neither a kind such as agent.spoke nor a family such as clue.*")
+            tree.add_error((*path, "subscribes_to", index), f"{kind!r} is neither a kind such as agent.spoke nor a family such as clue.*")
     if not manifest.may_emit:
-        tree.complain((*path, "may_emit"), "it may say nothing at all; give it at least agent.spoke")
+        tree.add_error((*path, "may_emit"), "it may say nothing at all; give it at least agent.spoke")
     for index, kind in enumerate(manifest.may_emit):
         if problem := _find_kind_error(kind, manifest.role):
-            tree.complain((*path, "may_emit", index), problem)
+            tree.add_error((*path, "may_emit", index), problem)
     if manifest.role == JUDGE and "judge.verdict" not in manifest.may_emit:
-        tree.complain((*path, "may_emit"), "a judge rules: add judge.verdict")
+        tree.add_error((*path, "may_emit"), "a judge rules: add judge.verdict")
 
 
 def _find_kind_error(kind: str, role: str) -> str | None:
@@ -117,15 +117,15 @@ def _find_kind_error(kind: str, role: str) -> str | None:
 
 def _check_turns(tree: ParsedYaml, path: KeyPath, manifest: AgentManifest) -> None:
     if manifest.tick_every is not None and manifest.tick_every < 1:
-        tree.complain((*path, "tick_every"), "counts turns: 1 is every turn, 2 every second; leave it out for never")
+        tree.add_error((*path, "tick_every"), "counts turns: 1 is every turn, 2 every second; leave it out for never")
     if manifest.tick_every is None and not manifest.subscribes_to and manifest.role != JUDGE:
-        tree.complain(path, "would never get a turn: give it tick_every, or something to hear in subscribes_to")
+        tree.add_error(path, "would never get a turn: give it tick_every, or something to hear in subscribes_to")
     if manifest.max_consecutive < 1:
-        tree.complain((*path, "max_consecutive"), "at least 1 is needed")
+        tree.add_error((*path, "max_consecutive"), "at least 1 is needed")
     if manifest.memory.window < 0:
-        tree.complain((*path, "memory", "window"), "0 or more is needed")
+        tree.add_error((*path, "memory", "window"), "0 or more is needed")
     if manifest.memory.reflect_every is not None and manifest.memory.reflect_every < 1:
-        tree.complain((*path, "memory", "reflect_every"), "at least 1 is needed; leave it out for never")
+        tree.add_error((*path, "memory", "reflect_every"), "at least 1 is needed; leave it out for never")
 
 
 def _check_script(
@@ -133,10 +133,10 @@ def _check_script(
 ) -> None:
     for name in script.replies:
         if name not in names or name == manifest.name:
-            tree.complain((*path, "replies", name), f"nobody else of the cast is called {name!r}; known: {', '.join(names)}")
+            tree.add_error((*path, "replies", name), f"nobody else of the cast is called {name!r}; known: {', '.join(names)}")
     for name in script.verdicts:
         if name not in scenario.candidates:
-            tree.complain((*path, "verdicts", name), f"nobody can win as {name!r}; known: {', '.join(scenario.candidates)}")
+            tree.add_error((*path, "verdicts", name), f"nobody can win as {name!r}; known: {', '.join(scenario.candidates)}")
     for where, line in _iterate_lines(script):
         text = line if isinstance(line, str) else f"{line.text} {line.thought or ''}"
         _check_slots(tree, (*path, *where), text, (*get_args(LineSlot), *(("winner", "wording") if where[0] == "verdicts" else ())))
@@ -145,15 +145,15 @@ def _check_script(
     deal = scenario.competition.deal
     for role, dealt in script.dealt.items():
         if deal is None or role != deal.role:
-            tree.complain((*path, "dealt", role), f"no role called {role!r} is dealt in this scenario")
+            tree.add_error((*path, "dealt", role), f"no role called {role!r} is dealt in this scenario")
         _check_script(tree, (*path, "dealt", role), manifest, dealt, scenario, names)
 
 
 def _check_line(tree: ParsedYaml, path: KeyPath, manifest: AgentManifest, line: ScriptLine) -> None:
     if line.use is not None and line.use not in manifest.tools:
-        tree.complain(path, f"uses {line.use!r}, which is not among its tools")
+        tree.add_error(path, f"uses {line.use!r}, which is not among its tools")
     if line.kind is not None and line.kind not in manifest.may_emit:
-        tree.complain(path, f"is a {line.kind}, which is not among what it may emit")
+        tree.add_error(path, f"is a {line.kind}, which is not among what it may emit")
 
 
 def _iterate_lines(script: AgentScript) -> Iterator[tuple[KeyPath, ScriptLine | str]]:
@@ -169,31 +169,31 @@ def _check_slots(tree: ParsedYaml, path: KeyPath, text: str, slots: tuple[str, .
     try:
         found = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     except ValueError:
-        tree.complain(path, "a brace that stands alone; write {{ and }} for braces")
+        tree.add_error(path, "a brace that stands alone; write {{ and }} for braces")
         return
     for name in found:
         if name not in slots:
-            tree.complain(path, f"{{{name}}} is not known here; known: {', '.join(f'{{{slot}}}' for slot in slots)}")
+            tree.add_error(path, f"{{{name}}} is not known here; known: {', '.join(f'{{{slot}}}' for slot in slots)}")
     if not text.strip() or len(text.encode()) > MAX_TEXT_BYTES:
-        tree.complain(path, "1 byte to 8 KiB of words are needed")
+        tree.add_error(path, "1 byte to 8 KiB of words are needed")
 
 
 def _check_competition(tree: ParsedYaml, scenario: StageScenario, names: tuple[str, ...]) -> None:
     contest, path = scenario.competition, ("competition",)
     if contest.kind != "none" and not scenario.judges:
-        tree.complain(path, f"a contest ({contest.kind}) needs a judge among the cast")
+        tree.add_error(path, f"a contest ({contest.kind}) needs a judge among the cast")
     if bool(contest.teams) != (contest.kind == "versus"):
-        tree.complain(path, "teams belong to kind versus, and versus needs two or more")
+        tree.add_error(path, "teams belong to kind versus, and versus needs two or more")
     if (contest.deal is not None) != (contest.kind == "hidden"):
-        tree.complain(path, "a deal belongs to kind hidden, and hidden needs one")
+        tree.add_error(path, "a deal belongs to kind hidden, and hidden needs one")
     _check_teams(tree, scenario, names)
     if contest.deal is not None:
         players = tuple(manifest.name for manifest in scenario.players)
         for index, name in enumerate(contest.deal.among):
             if name not in players:
-                tree.complain((*path, "deal", "among", index), f"no player is called {name!r}; known: {', '.join(players)}")
+                tree.add_error((*path, "deal", "among", index), f"no player is called {name!r}; known: {', '.join(players)}")
         if len(set(contest.deal.among)) < 2:
-            tree.complain((*path, "deal", "among"), "a hidden role is dealt among two or more")
+            tree.add_error((*path, "deal", "among"), "a hidden role is dealt among two or more")
 
 
 def _check_teams(tree: ParsedYaml, scenario: StageScenario, names: tuple[str, ...]) -> None:
@@ -201,15 +201,15 @@ def _check_teams(tree: ParsedYaml, scenario: StageScenario, names: tuple[str, ..
     for team, members in scenario.competition.teams.items():
         path: KeyPath = ("competition", "teams", team)
         if team in names:
-            tree.complain(path, "is called like one of the cast; a verdict could not tell them apart")
+            tree.add_error(path, "is called like one of the cast; a verdict could not tell them apart")
         if not members:
-            tree.complain(path, "has nobody in it")
+            tree.add_error(path, "has nobody in it")
         for name in members:
             if problem := _find_team_error(scenario, name, names, taken):
-                tree.complain(path, problem)
+                tree.add_error(path, problem)
             taken.setdefault(name, team)
     if len(scenario.competition.teams) == 1:
-        tree.complain(("competition", "teams"), "one team alone is no contest")
+        tree.add_error(("competition", "teams"), "one team alone is no contest")
 
 
 def _find_team_error(scenario: StageScenario, name: str, names: tuple[str, ...], taken: dict[str, str]) -> str | None:
@@ -217,7 +217,7 @@ def _find_team_error(scenario: StageScenario, name: str, names: tuple[str, ...],
         return f"nobody of the cast is called {name!r}; known: {', '.join(names)}"
     if name in taken:
         return f"{name} is in {taken[name]} already"
-    role = scenario.find(name).role
+    role = scenario.find_agent(name).role
     return None if role not in (JUDGE, OBSERVER) else f"{name} is {'a judge' if role == JUDGE else 'an observer'} and takes no side"
 
 
@@ -225,7 +225,7 @@ def _check_limits(tree: ParsedYaml, scenario: StageScenario) -> None:
     for name in scenario.governor.__struct_fields__:
         value = getattr(scenario.governor, name)
         if value is not None and not 0 < value < 1e9:
-            tree.complain(("governor", name), "more than 0 is needed, and less than 1,000,000,000; leave it out for the usual")
+            tree.add_error(("governor", name), "more than 0 is needed, and less than 1,000,000,000; leave it out for the usual")
 
 
 # --- From a YAML file to a scenario that can be played, or to every reason why it cannot, each with its line.
@@ -253,16 +253,16 @@ def parse_scenario(text: str, source: str) -> StageScenario:
     """The scenario that a text tells; `InvalidScenario` names all that is wrong, with `source` and line."""
     tree = ParsedYaml(source, text)
     if not isinstance(tree.root, dict):
-        tree.complain((), f"a scenario is a mapping with {', '.join(_REQUIRED_FIELDS)}")
-    tree.stop_if_wrong()
+        tree.add_error((), f"a scenario is a mapping with {', '.join(_REQUIRED_FIELDS)}")
+    tree.raise_if_invalid()
     parts = _convert_fields(tree)
     agents = _convert_agents(tree, parts.pop("agents", {}))
     names = parts.pop("cast", None) or tuple(agents)
     _check_cast(tree, names, agents)
-    tree.stop_if_wrong()
+    tree.raise_if_invalid()
     scenario = StageScenario(**parts, cast=tuple(agents[name] for name in names))
     check_scenario(tree, scenario)
-    tree.stop_if_wrong()
+    tree.raise_if_invalid()
     return scenario
 
 
@@ -271,12 +271,12 @@ def _convert_fields(tree: ParsedYaml) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in tree.root.items():
         if name not in _FIELD_TYPES:
-            tree.complain((name,), describe_unknown_field(name, _FIELD_TYPES))
+            tree.add_error((name,), describe_unknown_field(name, _FIELD_TYPES))
         elif (part := _convert_value(tree, (name,), _normalise_seeds(name, value), _FIELD_TYPES[name])) is not None:
             found[name] = part
     for name in _REQUIRED_FIELDS:
         if name not in tree.root:
-            tree.complain((), f"{name} is missing")
+            tree.add_error((), f"{name} is missing")
     return found
 
 
@@ -292,7 +292,7 @@ def _convert_agents(tree: ParsedYaml, agents: dict[str, Any]) -> dict[str, Agent
     for name, value in agents.items():
         path: KeyPath = ("agents", name)
         if isinstance(value, dict) and "name" in value:
-            tree.complain((*path, "name"), "the name is what stands before the colon; leave this out")
+            tree.add_error((*path, "name"), "the name is what stands before the colon; leave this out")
         elif (manifest := _convert_value(tree, path, value, AgentManifest)) is not None:
             found[name] = msgspec.structs.replace(manifest, name=name)
     return found
@@ -303,9 +303,9 @@ def _check_cast(tree: ParsedYaml, names: tuple[str, ...], agents: dict[str, Agen
     defined = tuple(written) if isinstance(written, dict) else ()
     for index, name in enumerate(names):
         if name not in defined:
-            tree.complain(("cast", index), f"no agent is called {name!r}; {suggest_known_name(defined, name)}")
+            tree.add_error(("cast", index), f"no agent is called {name!r}; {suggest_known_name(defined, name)}")
         if name in names[:index]:
-            tree.complain(("cast", index), f"{name} is there twice")
+            tree.add_error(("cast", index), f"{name} is there twice")
 
 
 def _convert_value(tree: ParsedYaml, path: KeyPath, value: Any, type: Any) -> Any:
@@ -315,7 +315,7 @@ def _convert_value(tree: ParsedYaml, path: KeyPath, value: Any, type: Any) -> An
     except msgspec.ValidationError as error:
         reason, _, inner = str(error).partition(" - at `$")
         where = _extend_path(tree, path, inner.rstrip("`"))
-        tree.complain(*_explain_error(tree, where, reason, type))
+        tree.add_error(*_explain_error(tree, where, reason, type))
         return None
 
 

@@ -61,14 +61,14 @@ def next_step(play: RunState) -> StageStep | None:
     """What comes next; `None` when the run is over."""
     if play.finished is not None:
         return None
-    if play.started is None:
+    if play.started_id is None:
         return OpenRun()
     if play.open_calls:
         return RetryCalls(play.open_calls)
     if play.verdicts:
         return FinishRun("verdict")
-    if play.forced is not None:
-        return FinishRun(_FINISH_REASONS.get(play.forced, "budget"))
+    if play.forced_verdict_reason is not None:
+        return FinishRun(_FINISH_REASONS.get(play.forced_verdict_reason, "budget"))
     return _next_turn_step(play)
 
 
@@ -83,7 +83,7 @@ def _next_turn_step(play: RunState) -> StageStep:
         if (scene := _find_scene(play, turn)) is not None:
             return ShowScene(scene)
         if agents := select_round(play, turn):
-            room = limits.max_calls_per_turn - (play.spent.calls_in_turn if play.spent.turn == turn else 0)
+            room = limits.max_calls_per_turn - (play.usage.calls_in_turn if play.usage.turn == turn else 0)
             if room > 0:
                 return StageRound(turn, agents[:room])
         if not _has_future_turns(play):
@@ -95,10 +95,10 @@ def _next_turn_step(play: RunState) -> StageStep:
 def request_final_verdict(play: RunState, why: str) -> StageStep:
     """Ask the judges for their verdict now, or end the run where there are none."""
     judges = play.scenario.judges
-    if not judges or play.forced is not None or play.verdicts:
+    if not judges or play.forced_verdict_reason is not None or play.verdicts:
         return FinishRun("verdict" if play.verdicts else _FINISH_REASONS.get(why, "budget"))
     turn = max(play.turn, 1, play.scenario.governor.max_turns if why == "turns" else 1)
-    if any(play.seats[judge.name].turn == turn for judge in judges):
+    if any(play.agents[judge.name].turn == turn for judge in judges):
         turn += 1
     if (scene := _find_scene(play, turn)) is not None:
         return ShowScene(scene)
@@ -106,7 +106,7 @@ def request_final_verdict(play: RunState, why: str) -> StageStep:
 
 
 def _find_scene(play: RunState, turn: int) -> StageScene | None:
-    return next((scene for scene in play.scenario.scenes if scene.turn == turn and turn not in play.scenes), None)
+    return next((scene for scene in play.scenario.scenes if scene.turn == turn and turn not in play.shown_scenes), None)
 
 
 def turn_order(cast: Sequence[AgentManifest], turn: int) -> list[AgentManifest]:
@@ -125,13 +125,13 @@ def select_round(play: RunState, turn: int) -> list[AgentManifest]:
 
 def is_due(play: RunState, manifest: AgentManifest, turn: int) -> bool:
     """Whether somebody has a turn now and has not taken it."""
-    seat = play.seats[manifest.name]
+    seat = play.agents[manifest.name]
     if seat.turn >= turn:
         return False
     if manifest.tick_every is not None and turn % manifest.tick_every == 0:
         return True
-    rests = seat.streak >= manifest.max_consecutive and seat.turn == turn - 1
-    return seat.woken is not None and not rests
+    rests = seat.consecutive_turns >= manifest.max_consecutive and seat.turn == turn - 1
+    return seat.woken_by is not None and not rests
 
 
 _ROLE_RANKS = {OBSERVER: 1, JUDGE: 2}
@@ -145,4 +145,4 @@ def should_wait_for(manifest: AgentManifest, earlier: AgentManifest) -> bool:
 
 
 def _has_future_turns(play: RunState) -> bool:
-    return any(manifest.tick_every is not None or play.seats[manifest.name].woken is not None for manifest in play.scenario.cast)
+    return any(manifest.tick_every is not None or play.agents[manifest.name].woken_by is not None for manifest in play.scenario.cast)

@@ -137,11 +137,11 @@ class StageScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Whom a verdict may name as the winner: the teams where there are any, and every player."""
         return (*self.competition.teams, *(manifest.name for manifest in self.players))
 
-    def find(self, name: str) -> AgentManifest:
+    def find_agent(self, name: str) -> AgentManifest:
         """One of the cast."""
         return next(manifest for manifest in self.cast if manifest.name == name)
 
-    def team_of(self, name: str) -> str | None:
+    def find_team(self, name: str) -> str | None:
         """The team that somebody plays for."""
         return next((team for team, members in self.competition.teams.items() if name in members), None)
 

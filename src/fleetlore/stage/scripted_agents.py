@@ -48,11 +48,11 @@ class ScriptedAgentModel:
     name = SCRIPTED_MODEL_NAME
 
     def __init__(self, cue: ScriptContext) -> None:
-        self._cue = cue
+        self._context = cue
 
     async def reply(self, ask: ModelRequest) -> ModelReply:
         """The line for this turn."""
-        data = choose_answer(self._cue)
+        data = choose_answer(self._context)
         text = msgspec.json.encode(data).decode()
         return ModelReply(text=text, data=data, usage=estimate_usage(ask, text), usd=0.0, model=SCRIPTED_MODEL_NAME)
 

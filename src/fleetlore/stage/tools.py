@@ -13,8 +13,8 @@ _RANKS = ("ace", "two", "three", "four", "five", "six", "seven", "eight", "nine"
 class StageTool(NamedTuple):
     """What it is for, and what it gives for a number that chance has drawn."""
 
-    about: str
-    give: Callable[[int], str]
+    description: str
+    compute_result: Callable[[int], str]
 
 
 STAGE_TOOLS: Mapping[str, StageTool] = {
@@ -26,7 +26,7 @@ STAGE_TOOLS: Mapping[str, StageTool] = {
 
 def use_tool(name: str, turn_id: str) -> str:
     """What a tool gives in a turn: always the same for the same turn."""
-    return STAGE_TOOLS[name].give(draw_number(turn_id, name))
+    return STAGE_TOOLS[name].compute_result(draw_number(turn_id, name))
 
 
 def draw_number(*parts: object) -> int:

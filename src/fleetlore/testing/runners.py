@@ -24,7 +24,7 @@ async def check_node(name: str, says: str = "hello", *, options: Mapping[str, An
 
     The package has to be installed, or its module imported. `AssertionError` where the turn fails, or another like it ends otherwise.
     """
-    assert REGISTRY.find(name) is not None, f"no node is called {name!r}; is the package installed (pip install --editable .)?"
+    assert REGISTRY.find_node(name) is not None, f"no node is called {name!r}; is the package installed (pip install --editable .)?"
     role = name.rpartition("_v")[0]
     graph = Graph(
         name="checked",
@@ -48,10 +48,10 @@ async def _played(graph: Graph, says: str) -> str:
             log, GraphSettings(default=graph.name), minds={"default": ScriptedMind(scripted.answer_request)}, graphs=[graph]
         ) as sessions,
     ):
-        session, heard = await sessions.open("checked", identity="ada", channel="test"), Listener()
-        session.attach(heard)
+        session, heard = await sessions.open_session("checked", identity="ada", channel="test"), Listener()
+        session.attach_sink(heard)
         await session.handle_text(says)
-        errors = [str(message) for message in heard.of("error")]
+        errors = [str(message) for message in heard.select_messages("error")]
         assert not errors, f"the turn failed: {'; '.join(errors)}"
         return heard.text
 

@@ -26,15 +26,15 @@ class TaskJob(Struct, frozen=True, kw_only=True):
     item: str | None = None
     roles: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
-    of: str | None = None
+    target_task: str | None = None
     """The task whose work is to be reviewed, or mended."""
-    about: str = ""
+    target_result: str = ""
     """What that task came to; for a mend, what the reviewer asked for."""
     authors: tuple[str, ...] = ()
     round: int = 0
     failures: int = 0
     """How often it failed before. What was only broken off is gone on with."""
-    trouble: str = ""
+    last_error: str = ""
     """Why it was not done the last time."""
     notes: tuple[str, ...] = ()
     """What was noted about its mission, the newest last."""
@@ -97,23 +97,23 @@ class JobInbox:
     """What reaches an agent while it works: messages that came since it began. Each is acknowledged with the work, once it was taken."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[InboxMessage] = asyncio.Queue()
-        self.taken: list[InboxMessage] = []
+        self._queue: asyncio.Queue[InboxMessage] = asyncio.Queue()
+        self.received_messages: list[InboxMessage] = []
 
-    def put(self, message: InboxMessage) -> None:
+    def deliver_message(self, message: InboxMessage) -> None:
         """Let it be heard."""
-        self._waiting.put_nowait(message)
+        self._queue.put_nowait(message)
 
-    def waiting(self) -> list[InboxMessage]:
+    def take_waiting_messages(self) -> list[InboxMessage]:
         """What is there already, which is taken with that: to be heard before the work goes on."""
-        messages = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
-        self.taken += messages
+        messages = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        self.received_messages += messages
         return messages
 
-    async def next(self) -> InboxMessage:
+    async def wait_for_message(self) -> InboxMessage:
         """Wait for the next one."""
-        message = await self._waiting.get()
-        self.taken.append(message)
+        message = await self._queue.get()
+        self.received_messages.append(message)
         return message
 
 

@@ -33,16 +33,16 @@ class TownJournal:
         self,
         log: Recorder,
         *,
-        believed: SignedTownFold | None = None,
+        town_view: SignedTownFold | None = None,
         key: OperatorKey | None = None,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
-        self.log, self.believed, self._key, self._new_id = log, believed or SignedTownFold(), key, new_id
-        self._admit = log.for_threads().admit
+        self.log, self.town_view, self._signing_key, self._new_id = log, town_view or SignedTownFold(), key, new_id
+        self._admit = log.as_blocking().admit
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store them, all or none. Sent again after a trouble they keep their ids, so that they are there once."""
-        stamped = [self.signed(event) for event in events]
+        stamped = [self.sign_event(event) for event in events]
         waited = 0.0
         while True:
             try:
@@ -55,17 +55,17 @@ class TownJournal:
 
     async def append_all(self, events: Iterable[Event]) -> None:
         """Store any number, in their order."""
-        await self.log.append_all(map(self.signed, events))
+        await self.log.append_all(map(self.sign_event, events))
 
-    def signed(self, event: Event) -> Event:
+    def sign_event(self, event: Event) -> Event:
         """The event with an id, and signed where the log is sealed."""
         known = event if event.id is not None else replace(event, id=self._new_id())
-        return known if self._key is None else self._key.sign(known, admit=self._admit)
+        return known if self._signing_key is None else self._signing_key.sign_event(known, admit=self._admit)
 
-    async def task(self, id: str) -> Task | None:
+    async def read_task(self, id: str) -> Task | None:
         """A task as its own scope tells it."""
         events = [event async for event in self.log.read(f"task:{id}", kinds=TOWN_KINDS)]
-        return fold_task(filter(self.believed.takes, events), id)
+        return fold_task(filter(self.town_view.is_trusted, events), id)
 
     async def decide(
         self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
@@ -76,7 +76,7 @@ class TownJournal:
         """
         for _ in range(MAX_DECISION_RETRIES):
             is_fresh = known is None
-            task, head = known or await self._task_and_head(id)
+            task, head = known or await self._read_task_and_head(id)
             known = None
             events = decision(task)
             if not events and is_fresh:
@@ -89,6 +89,6 @@ class TownJournal:
                 continue
         raise Busy(f"the task {id} is written to so often that nothing could be decided; try again")
 
-    async def _task_and_head(self, id: str) -> tuple[Task | None, Position | None]:
+    async def _read_task_and_head(self, id: str) -> tuple[Task | None, Position | None]:
         head = await self.log.head(f"task:{id}")  # before it is read, so that nothing between the two is overlooked
-        return await self.task(id), head
+        return await self.read_task(id), head

@@ -24,15 +24,15 @@ class LivenessEvidence(Struct, frozen=True, kw_only=True):
 
     lease: str
     heartbeat: str = ""
-    second: str = ""
+    second_sign: str = ""
 
     @property
     def is_dead(self) -> bool:
         """Two signs, and not one less."""
-        return bool(self.heartbeat and self.second)
+        return bool(self.heartbeat and self.second_sign)
 
     def __str__(self) -> str:
-        return "; ".join(filter(None, (self.heartbeat, self.second)))
+        return "; ".join(filter(None, (self.heartbeat, self.second_sign)))
 
 
 def lease_name(worker: str) -> str:
@@ -59,17 +59,17 @@ def check_worker(
 ) -> LivenessEvidence:
     """The signs for one worker's lease. Blocks."""
     worker, _, epoch = text.rpartition("@")
-    held = shared.holder_of(lease_name(worker))
+    held = shared.find_lease(lease_name(worker))
     if held is None or str(held.epoch) != epoch:
         if held is not None or is_dead(worker):
             second = "its process is gone" if held is None else "it was started anew"
         else:
             second = _describe_silence(heard, now, timedelta(seconds=silence))
-        return LivenessEvidence(lease=text, heartbeat="its lease has ended", second=second)
+        return LivenessEvidence(lease=text, heartbeat="its lease has ended", second_sign=second)
     renewed = held.until - timedelta(seconds=held.seconds)
     if now - renewed > timedelta(seconds=MAX_MISSED_RENEWALS * held.seconds / RENEWALS_PER_LEASE):
         gone = "its process is gone" if is_dead(held.holder) else ""
-        return LivenessEvidence(lease=text, heartbeat="its heartbeat has stopped", second=gone)
+        return LivenessEvidence(lease=text, heartbeat="its heartbeat has stopped", second_sign=gone)
     return LivenessEvidence(lease=text)
 
 

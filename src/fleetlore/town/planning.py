@@ -35,7 +35,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     """Of a task that is given out: how often it was before. Else a task is written down by it, if one is named."""
     mission: str = ""
 
-    def still_follows(self, known: Task | None) -> bool:
+    def is_still_valid(self, known: Task | None) -> bool:
         """Whether it is still to be made, by the task as its own scope tells it."""
         if self.epoch is None:
             return known is None or known.at is None
@@ -55,7 +55,7 @@ def propose_assignments(town: TownState, *, taken: Collection[str] = (), busy: C
                 task = town.tasks.get(id)
                 if task is None or id in given or _is_mission_paused(town, task):
                     continue
-                agent = free.take(task, key)
+                agent = free.take_agent(task, key)
                 if agent is not None:
                     given.add(id)
                     yield _propose_assignment(town, task, agent)
@@ -73,34 +73,38 @@ class _IdleAgents:
     """Agents with nothing to do. Whoever is taken is passed over from then on, at no cost to those who come later."""
 
     def __init__(self, town: TownState, busy: Collection[str]) -> None:
-        self._town, self._engaged = town, set(busy)
+        self._town, self._taken_agents = town, set(busy)
         self._by_role: dict[str, list[str]] = {}
 
-    def take(self, task: Task, key: str) -> Agent | None:
+    def take_agent(self, task: Task, key: str) -> Agent | None:
         """The one that is wanted or preferred, who can do just this, or who can do anything."""
-        name = self._first_named(task.wanted, task.prefer) if task.wanted or task.prefer else None
+        name = self._find_named_agent(task.wanted, task.prefer) if task.wanted or task.prefer else None
         if name is None and not task.wanted:
             roles = [key, ""] if key else ["", *(role for role in self._town.idle if role != REVIEWER_ROLE)]
-            name = next((name for role in roles for name in self._of(role) if name not in task.not_by), None)
+            name = next((name for role in roles for name in self._idle_agents_with_role(role) if name not in task.not_by), None)
         if name is None:
             return None
-        self._engaged.add(name)
+        self._taken_agents.add(name)
         return self._town.agents[name]
 
-    def _first_named(self, *names: str | None) -> str | None:
+    def _find_named_agent(self, *names: str | None) -> str | None:
         for name in names:
             agent = self._town.agents.get(name or "")
-            if agent is not None and agent.name not in self._engaged and agent.name in self._town.idle.get((agent.roles or [""])[0], ()):
+            if (
+                agent is not None
+                and agent.name not in self._taken_agents
+                and agent.name in self._town.idle.get((agent.roles or [""])[0], ())
+            ):
                 return agent.name
         return None
 
-    def _of(self, role: str) -> Iterator[str]:
+    def _idle_agents_with_role(self, role: str) -> Iterator[str]:
         if role not in self._by_role:
             self._by_role[role] = list(self._town.idle.get(role, ()))[::-1]
         waiting = self._by_role[role]
-        while waiting and waiting[-1] in self._engaged:
+        while waiting and waiting[-1] in self._taken_agents:
             waiting.pop()
-        return (name for name in reversed(waiting) if name not in self._engaged)
+        return (name for name in reversed(waiting) if name not in self._taken_agents)
 
 
 def _propose_assignment(town: TownState, task: Task, agent: Agent) -> Proposal:

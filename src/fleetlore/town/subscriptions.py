@@ -22,31 +22,31 @@ class AgentSubscriptions:
 
     def __init__(self, log: Recorder, *, after: Position | None = None, hear: Callable[[Event], None] | None = None) -> None:
         """With `hear` there are many, and it is told of every event of the town behind `after`, before the agent whom that concerns."""
-        self._log, self._after, self._hear, self._are_many = log, after, hear, hear is not None
+        self._log, self._after, self._on_event, self._is_shared = log, after, hear, hear is not None
         self._queues: dict[str, asyncio.Queue[Event | None]] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._follower_task: asyncio.Task[None] | None = None
 
     @property
-    def are_deaf(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nothing will be heard any more: the log failed while it was followed for all."""
-        return self._task is not None and self._task.done()
+        return self._follower_task is not None and self._follower_task.done()
 
     async def __aenter__(self) -> Self:
-        if self._are_many:
-            self._task = asyncio.create_task(self._listen())
+        if self._is_shared:
+            self._follower_task = asyncio.create_task(self._dispatch_events())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._follower_task is not None:
+            self._follower_task.cancel()
+            await asyncio.gather(self._follower_task, return_exceptions=True)
 
-    async def _listen(self) -> None:
-        assert self._hear is not None
+    async def _dispatch_events(self) -> None:
+        assert self._on_event is not None
         try:
             async with aclosing(self._log.follow(after=self._after)) as events:
                 async for event in events:
-                    self._hear(event)
+                    self._on_event(event)
                     for name in {event.agent, event.parent, event.child}:
                         if name is not None and (queue := self._queues.get(name)) is not None:
                             queue.put_nowait(event)
@@ -54,15 +54,15 @@ class AgentSubscriptions:
             for queue in self._queues.values():
                 queue.put_nowait(None)
 
-    async def past(self, agent: str) -> list[Event]:
+    async def read_history(self, agent: str) -> list[Event]:
         """What is known of an agent so far; what comes from now on `follow` gives."""
-        if self._are_many:
+        if self._is_shared:
             self._queues[agent] = asyncio.Queue()  # before the past is read, so that nothing falls between
         return [event async for event in self._log.read(f"agent:{agent}", kinds=TOWN_KINDS)]
 
-    async def follow(self, agent: str, after: Position | None) -> AsyncGenerator[Event, None]:
+    async def follow_agent(self, agent: str, after: Position | None) -> AsyncGenerator[Event, None]:
         """The agent's events behind a position, each once, in order."""
-        if not self._are_many:
+        if not self._is_shared:
             async with aclosing(self._log.follow(f"agent:{agent}", after=after)) as events:
                 async for event in events:
                     yield event

@@ -57,152 +57,168 @@ class Worker:
         for name in (*names, *roles):
             if not is_name(name):
                 raise Invalid(f"not a name: {name!r}; 1 to 200 bytes without control characters are needed")
-        self._scribe, self._shared, self._work, self._store = scribe, shared, work, store
-        self._names, self._roles, self._harness = list(names), list(roles), harness
-        self._most = max(concurrency, len(names))
-        self._are_many = self._most > MAX_SEPARATE_FOLLOWERS
-        self._seconds, self._look, self._say = lease_seconds, look_seconds, say
+        self._journal, self._coordination, self._handle_job, self._store = scribe, shared, work, store
+        self._agent_names, self._roles, self._harness = list(names), list(roles), harness
+        self._max_agents = max(concurrency, len(names))
+        self._has_shared_follower = self._max_agents > MAX_SEPARATE_FOLLOWERS
+        self._lease_seconds, self._scan_seconds, self._report_status = lease_seconds, look_seconds, say
         self.name = make_holder_name()
-        self._town: TownState = scribe.believed.initial()
+        self._town: TownState = scribe.town_view.initial()
         self._position = ""
-        self._has_begun = False
-        self._lives: dict[str, asyncio.Task[str]] = {}
-        self._of: dict[str, AgentLoop] = {}
-        self._refused: dict[str, float] = {}
-        self._left: list[str] = []
-        self._unable: set[str] = set()
+        self._has_spawned_agents = False
+        self._loop_tasks: dict[str, asyncio.Task[str]] = {}
+        self._agent_loops: dict[str, AgentLoop] = {}
+        self._retry_times: dict[str, float] = {}
+        self._departed_agents: list[str] = []
+        self._unavailable_agents: set[str] = set()
         """Agents that could not work here: nobody else is taken on until somebody has seen to that, and restarted one of them."""
 
     @property
-    def running(self) -> list[str]:
+    def running_agents(self) -> list[str]:
         """The agents that it runs just now."""
-        return list(self._of)
+        return list(self._agent_loops)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until told to stop; then everything is let go, and nothing is lost."""
         while not stop.is_set():
             hold = LeaseHolder(
-                self._shared,
+                self._coordination,
                 liveness.lease_name(self.name),
                 holder=self.name,
-                seconds=self._seconds,
-                renew=self._seconds / liveness.RENEWALS_PER_LEASE,
+                seconds=self._lease_seconds,
+                renew=self._lease_seconds / liveness.RENEWALS_PER_LEASE,
             )
             try:
                 async with hold as lease:
-                    await self._serve(hold, liveness.format_worker_lease(lease), stop)
+                    await self._run_with_lease(hold, liveness.format_worker_lease(lease), stop)
             except LogError as error:
-                self._say(self.name, f"cannot reach the log just now: {error}")
+                self._report_status(self.name, f"cannot reach the log just now: {error}")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY_SECONDS):
                         await stop.wait()
 
-    async def _serve(self, hold: LeaseHolder, lease: str, stop: asyncio.Event) -> None:
+    async def _run_with_lease(self, hold: LeaseHolder, lease: str, stop: asyncio.Event) -> None:
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(hold.lost.wait())]
         try:
-            if self._are_many:
-                await asyncio.to_thread(self._catch_up)
+            if self._has_shared_follower:
+                await asyncio.to_thread(self._catch_up_with_log)
             async with AgentSubscriptions(
-                self._scribe.log, after=self._position or None, hear=self._hear if self._are_many else None
+                self._journal.log, after=self._position or None, hear=self._apply_event if self._has_shared_follower else None
             ) as ears:
                 try:
-                    while not any(end.done() for end in ends) and not ears.are_deaf:
-                        await self._take_on(ears, lease)
-                        await asyncio.wait([*ends, *self._lives.values()], timeout=self._look, return_when=asyncio.FIRST_COMPLETED)
-                        self._bury()
+                    while not any(end.done() for end in ends) and not ears.is_closed:
+                        await self._start_agent_loops(ears, lease)
+                        await asyncio.wait(
+                            [*ends, *self._loop_tasks.values()], timeout=self._scan_seconds, return_when=asyncio.FIRST_COMPLETED
+                        )
+                        self._collect_finished_loops()
                 finally:
-                    await self._let_go("its worker was stopped" if stop.is_set() else "its worker lost its lease")
+                    await self._stop_agent_loops("its worker was stopped" if stop.is_set() else "its worker lost its lease")
         finally:
             for end in ends:
                 end.cancel()
 
-    async def _let_go(self, reason: str) -> None:
-        for life in self._of.values():
-            life.leave(reason)
-        if self._lives:
-            await asyncio.wait(self._lives.values(), timeout=self._seconds)
-            for task in self._lives.values():
+    async def _stop_agent_loops(self, reason: str) -> None:
+        for life in self._agent_loops.values():
+            life.request_stop(reason)
+        if self._loop_tasks:
+            await asyncio.wait(self._loop_tasks.values(), timeout=self._lease_seconds)
+            for task in self._loop_tasks.values():
                 task.cancel()
-            await asyncio.gather(*self._lives.values(), return_exceptions=True)
-        self._bury()
+            await asyncio.gather(*self._loop_tasks.values(), return_exceptions=True)
+        self._collect_finished_loops()
 
-    def _bury(self) -> None:
-        for name, task in list(self._lives.items()):
+    def _collect_finished_loops(self) -> None:
+        for name, task in list(self._loop_tasks.items()):
             if not task.done():
                 continue
-            del self._lives[name], self._of[name]
-            self._left.append(name)
+            del self._loop_tasks[name], self._agent_loops[name]
+            self._departed_agents.append(name)
             error = None if task.cancelled() else task.exception()
-            self._say(name, f"leaves: {error or ('broken off' if task.cancelled() else task.result())}")
-            self._refused[name] = asyncio.get_running_loop().time() + self._look
+            self._report_status(name, f"leaves: {error or ('broken off' if task.cancelled() else task.result())}")
+            self._retry_times[name] = asyncio.get_running_loop().time() + self._scan_seconds
 
     # --- whom to run
 
-    async def _take_on(self, ears: AgentSubscriptions, lease: str) -> None:
-        room = self._most - len(self._lives)
+    async def _start_agent_loops(self, ears: AgentSubscriptions, lease: str) -> None:
+        room = self._max_agents - len(self._loop_tasks)
         if room <= 0:
             return
-        if not self._are_many:
-            await asyncio.to_thread(self._catch_up)
-        for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._lives]:
-            await release_agent(self._scribe, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name)
-        self._see_who_is_unable()
-        for name in await self._whom(room):
-            life = AgentLoop(name, self._scribe, self._work, lease=lease, seconds=self._seconds, known=self._known, say=self._say)
-            self._of[name] = life
-            self._lives[name] = asyncio.create_task(life.live(ears))
+        if not self._has_shared_follower:
+            await asyncio.to_thread(self._catch_up_with_log)
+        for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
+            await release_agent(
+                self._journal, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name
+            )
+        self._update_unavailable_agents()
+        for name in await self._choose_agents(room):
+            life = AgentLoop(
+                name,
+                self._journal,
+                self._handle_job,
+                lease=lease,
+                seconds=self._lease_seconds,
+                known=self._find_known_task,
+                say=self._report_status,
+            )
+            self._agent_loops[name] = life
+            self._loop_tasks[name] = asyncio.create_task(life.run(ears))
 
-    def _catch_up(self) -> None:
-        log, believed = self._scribe.log.for_threads(), self._scribe.believed
+    def _catch_up_with_log(self) -> None:
+        log, believed = self._journal.log.as_blocking(), self._journal.town_view
         if not self._position:
             folded = Runner(log, view_of(believed, believed.name), self._store).catch_up()
             self._town, self._position = folded.state, folded.position or ""
             return
         for event in log.read(after=self._position):
-            self._hear(event)
+            self._apply_event(event)
 
-    def _hear(self, event: Event) -> None:
-        self._town, self._position = self._scribe.believed.apply(self._town, event), event.position or self._position
+    def _apply_event(self, event: Event) -> None:
+        self._town, self._position = self._journal.town_view.apply(self._town, event), event.position or self._position
 
-    def _known(self, id: str) -> Task | None:
+    def _find_known_task(self, id: str) -> Task | None:
         """A task as it stands, where that is known anyway: whoever runs many agents need not look each time."""
-        task = self._town.tasks.get(id) if self._are_many else None
+        task = self._town.tasks.get(id) if self._has_shared_follower else None
         return None if task is None else replace(task)
 
-    def _see_who_is_unable(self) -> None:
-        left, self._left = self._left, []
+    def _update_unavailable_agents(self) -> None:
+        left, self._departed_agents = self._departed_agents, []
         unable = {name for name in left if (agent := self._town.agents.get(name)) is not None and agent.state == "error"}
-        if unable - self._unable:
-            self._say(self.name, "takes nobody else on; see to what is missing, and restart an agent (`lore town restart`)")
-        self._unable |= unable
-        if any(name not in self._town.agents or self._town.agents[name].state != "error" for name in self._unable):
-            self._unable = set()
+        if unable - self._unavailable_agents:
+            self._report_status(self.name, "takes nobody else on; see to what is missing, and restart an agent (`lore town restart`)")
+        self._unavailable_agents |= unable
+        if any(name not in self._town.agents or self._town.agents[name].state != "error" for name in self._unavailable_agents):
+            self._unavailable_agents = set()
 
-    async def _whom(self, room: int) -> list[str]:
+    async def _choose_agents(self, room: int) -> list[str]:
         """Agents that nobody runs. Those that are missing are made once: who is stopped later stays stopped."""
-        free = [agent.name for agent in self._town.agents.values() if self._may(agent)]
-        if not self._has_begun:
-            self._has_begun = True
-            new = [name for name in self._names if name not in self._town.agents] if self._names else self._new_names(room - len(free))
-            await self._scribe.append_all(
+        free = [agent.name for agent in self._town.agents.values() if self._can_run_agent(agent)]
+        if not self._has_spawned_agents:
+            self._has_spawned_agents = True
+            new = (
+                [name for name in self._agent_names if name not in self._town.agents]
+                if self._agent_names
+                else self._generate_agent_names(room - len(free))
+            )
+            await self._journal.append_all(
                 events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness) for name in new
             )
             free += new
         return free[:room]
 
-    def _may(self, agent: Agent) -> bool:
+    def _can_run_agent(self, agent: Agent) -> bool:
         if (
-            self._unable
-            or agent.name in self._lives
+            self._unavailable_agents
+            or agent.name in self._loop_tasks
             or agent.state != "cold"
-            or self._refused.get(agent.name, 0) > asyncio.get_running_loop().time()
+            or self._retry_times.get(agent.name, 0) > asyncio.get_running_loop().time()
         ):
             return False
-        if self._names:
-            return agent.name in self._names
+        if self._agent_names:
+            return agent.name in self._agent_names
         return not self._roles or not agent.roles or not set(agent.roles).isdisjoint(self._roles)
 
-    def _new_names(self, number: int) -> list[str]:
+    def _generate_agent_names(self, number: int) -> list[str]:
         """Names that nobody else will have chosen."""
         stem, digits = self._roles[0] if self._roles else "agent", 4 if number < LONG_NAME_THRESHOLD else 8
         names: dict[str, None] = {}

@@ -176,12 +176,12 @@ class Costs:
         self.prices = prices or Prices()
         self.name = f"costs-{self.prices.key}" if most_held is not None else f"costs-whole-{self.prices.key}"
         """Of its checkpoints: other prices, other costs."""
-        self._most_held = most_held
+        self._max_held_entries = most_held
 
     @cached_property
-    def whole(self) -> Costs:
+    def unpruned(self) -> Costs:
         """The same fold with every task and session, however many there were: it grows with them."""
-        return self if self._most_held is None else Costs(self.prices, most_held=None)
+        return self if self._max_held_entries is None else Costs(self.prices, most_held=None)
 
     def initial(self) -> Spending:
         """Nothing was spent yet."""
@@ -195,27 +195,27 @@ class Costs:
             _bind_run_to_task(spending, event)
         kind = event.kind
         if kind == "model.replied":
-            self._count(spending, event)
+            self._count_reply(spending, event)
         elif kind == "session.started" and event.run is not None:
             _describe_run(_touch_run(spending, event.run), event)
         elif kind == "log.trimmed":
             _count_trimmed(spending, event)
-        if spending.fresh > PRUNED_EVERY and self._most_held is not None:
-            _prune_runs(spending, self._most_held)
+        if spending.fresh > PRUNED_EVERY and self._max_held_entries is not None:
+            _prune_runs(spending, self._max_held_entries)
         return spending
 
-    def leave_to(self, spending: Spending, event: Event) -> None:
+    def remove_superseded(self, spending: Spending, event: Event) -> None:
         """Take out what a later reply, which is not counted here, counts itself: parts of it, and what was printed of its run."""
         _close_partial_reply(spending, {_reply_key(event), event.id})
         run = spending.runs.get(event.run or "")
         if run is not None and event.data.get("source") != PRINTED_SOURCE and any(_parse_counts(event.data)):
             run.printed.clear()
 
-    def _count(self, spending: Spending, event: Event) -> None:
+    def _count_reply(self, spending: Spending, event: Event) -> None:
         data, run = event.data, event.run or ""
         stamp = event_stamp(event)
         cell = CostCell(slot=slot_number(stamp[0]), agent=event.agent or event.actor or "", model=_model_name(data), task=event.task)
-        cell.amount = self._amount(data, cell.model, stamp[0])
+        cell.amount = self._price_reply(data, cell.model, stamp[0])
         key = _reply_key(event)
         if key is not None and data.get("partial") is True:
             if _digest_key(key) in spending.wholes:
@@ -234,12 +234,12 @@ class Costs:
             if not is_printed:
                 spending.agents.setdefault(cell.agent, CostAmount()).add(cell.amount)
 
-    def _amount(self, data: dict[str, Any], model: str, at: datetime) -> CostAmount:
+    def _price_reply(self, data: dict[str, Any], model: str, at: datetime) -> CostAmount:
         counts = _parse_counts(data)
         amount = CostAmount(**counts._asdict())
         usd = _parse_usd(data.get("usd"))
-        if usd is None and amount.tokens and (price := self.prices.find(model, at.date().isoformat())) is not None:
-            usd = price.cost(counts)
+        if usd is None and amount.tokens and (price := self.prices.find_price(model, at.date().isoformat())) is not None:
+            usd = price.compute_cost(counts)
         if usd is None:
             amount.unpriced = amount.tokens
         else:

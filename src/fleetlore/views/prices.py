@@ -67,7 +67,7 @@ class ModelPrice(NamedTuple):
     fast: float = 1.0
     regional: float = 1.0
 
-    def cost(self, counts: TokenCounts) -> int:
+    def compute_cost(self, counts: TokenCounts) -> int:
         """What a reply costs, in units."""
         sorts = (*counts[:3], counts.cache_write - counts.cache_write_1h, counts.cache_write_1h)
         tier = self.tier
@@ -80,7 +80,7 @@ class ModelPrice(NamedTuple):
         below = tuple(count - more for count, more in zip(sorts, over, strict=True))
         return _sum_cost(below, self.rates) + _sum_cost(over, tier.rates)
 
-    def times(self, factor: float) -> ModelPrice:
+    def scale(self, factor: float) -> ModelPrice:
         """The same, so many times as dear."""
         if factor == 1.0:
             return self
@@ -93,30 +93,30 @@ class Prices:
 
     def __init__(self, own: Mapping[str, Mapping[str, float]] | None = None, *, rows: str = PRICE_ROWS, date: str = PRICES_DATE) -> None:
         self.date = date
-        self._own = {name.lower(): (_parse_user_price(figures),) for name, figures in (own or {}).items()}
-        self._table = _parse_rows(rows) | self._own
-        self._found: dict[str, tuple[ModelPrice, ...]] = {}
+        self._user_prices = {name.lower(): (_parse_user_price(figures),) for name, figures in (own or {}).items()}
+        self._table = _parse_rows(rows) | self._user_prices
+        self._price_cache: dict[str, tuple[ModelPrice, ...]] = {}
         said = repr((rows, sorted((name, sorted(figures.items())) for name, figures in (own or {}).items())))
         self.key = sha256(said.encode(errors="surrogatepass")).hexdigest()[:12]
         """Differs wherever a price differs."""
 
-    def find(self, model: str, day: str) -> ModelPrice | None:
+    def find_price(self, model: str, day: str) -> ModelPrice | None:
         """What a model cost on a day (`2026-11-15`); `None` if that is not known."""
-        prices = self._found.get(model)
+        prices = self._price_cache.get(model)
         if prices is None:
-            if len(self._found) >= _MAX_CACHED_MODELS:
-                self._found.clear()
-            prices = self._found[model] = self._look_up(model.lower())
+            if len(self._price_cache) >= _MAX_CACHED_MODELS:
+                self._price_cache.clear()
+            prices = self._price_cache[model] = self._find_prices(model.lower())
         held = None
         for price in prices:
             if held is None or price.since <= day:
                 held = price
         return held
 
-    def _look_up(self, name: str) -> tuple[ModelPrice, ...]:
+    def _find_prices(self, name: str) -> tuple[ModelPrice, ...]:
         """By its whole name; else by what is left without provider and date; else by the longest known beginning."""
-        if name in self._own:
-            return self._own[name]
+        if name in self._user_prices:
+            return self._user_prices[name]
         plain, region = _strip_provider(name)
         plain, is_fast = _strip_version(plain), False
         if plain not in self._table and plain.endswith(_FAST_SUFFIX):
@@ -124,7 +124,7 @@ class Prices:
         known = next((start for start in _name_prefixes(plain) if start in self._table), None)
         if known is None:
             return ()
-        return tuple(price.times((price.fast if is_fast else 1.0) * (price.regional if region else 1.0)) for price in self._table[known])
+        return tuple(price.scale((price.fast if is_fast else 1.0) * (price.regional if region else 1.0)) for price in self._table[known])
 
 
 def _strip_provider(name: str) -> tuple[str, bool]:

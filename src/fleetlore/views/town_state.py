@@ -37,13 +37,13 @@ class CompletedTasks(Struct, kw_only=True):
         """One more."""
         self.named[id] = None
         if len(self.named) >= MAX_NAMED_TASKS + EXTRA_NAMED_TASKS:
-            self._shorten()
+            self._digest_oldest()
 
     def discard(self, id: str) -> None:
         """One of the newest is not completed after all."""
         self.named.pop(id, None)
 
-    def _shorten(self) -> None:
+    def _digest_oldest(self) -> None:
         oldest = list(self.named)[:-MAX_NAMED_TASKS]
         known = array("Q", self.digests)
         known.extend(map(_digest_id, oldest))

@@ -49,7 +49,7 @@ async def test_a_query_is_answered_with_a_table(shop: Database) -> None:
     assert found.columns == ("id", "name", "price")
     assert found.rows == ((1, "lit", 1.5), (2, "out", None), (3, "it's 😀", 9007199254740992.0))
     assert found.cut is None
-    assert json.loads(json.dumps(found.told())) == found.told()
+    assert json.loads(json.dumps(found.as_dict())) == found.as_dict()
 
 
 async def test_nothing_found_is_a_table_all_the_same(shop: Database) -> None:

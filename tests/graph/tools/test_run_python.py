@@ -25,17 +25,17 @@ async def ran(code: str, workdir: Path, **limits: object) -> PythonResult:
 
 async def test_what_it_prints_is_told(tmp_path: Path) -> None:
     done = await ran("import statistics\nprint('é', statistics.mean([1, 2]))", tmp_path)
-    assert (done.stdout, done.stderr, done.code, done.why, done.is_well) == ("é 1.5\n", "", 0, "ended", True)
-    assert done.told() == "é 1.5"
-    assert (await ran("pass", tmp_path)).told() == "it printed nothing"
+    assert (done.stdout, done.stderr, done.code, done.why, done.is_success) == ("é 1.5\n", "", 0, "ended", True)
+    assert done.format_for_model() == "é 1.5"
+    assert (await ran("pass", tmp_path)).format_for_model() == "it printed nothing"
 
 
 async def test_what_it_gets_wrong_is_told_without_where_it_ran(tmp_path: Path) -> None:
     done = await ran("print('so far')\n1 / 0", tmp_path)
-    assert (done.code, done.is_well) == (1, False)
-    assert done.told().startswith("so far\nTraceback")
-    assert done.told().endswith("ZeroDivisionError: division by zero\n[exit code 1]")
-    assert str(tmp_path) not in done.told()
+    assert (done.code, done.is_success) == (1, False)
+    assert done.format_for_model().startswith("so far\nTraceback")
+    assert done.format_for_model().endswith("ZeroDivisionError: division by zero\n[exit code 1]")
+    assert str(tmp_path) not in done.format_for_model()
 
 
 async def test_it_has_a_folder_of_its_own_and_nothing_of_our_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +54,14 @@ async def test_it_has_no_stdin(tmp_path: Path) -> None:
 )
 async def test_it_has_an_end(tmp_path: Path, code: str) -> None:
     done = await ran(code, tmp_path, seconds=0.5)
-    assert (done.why, done.is_well) == ("too long", False)
-    assert "it took too long" in done.told()
+    assert (done.why, done.is_success) == ("too long", False)
+    assert "it took too long" in done.format_for_model()
 
 
 async def test_cpu_memory_and_files_are_rationed(tmp_path: Path) -> None:
     busy = await ran("while True: pass", tmp_path, cpu=1, seconds=30)
     assert (busy.why, busy.code) == ("ended", None)
-    assert "it was ended by SIG" in busy.told()
+    assert "it was ended by SIG" in busy.format_for_model()
     assert "MemoryError" in (await ran("x = 'a' * 10 ** 9", tmp_path, memory=256 << 20)).stderr
     assert "File too large" in (await ran("open('a', 'wb').write(b'x' * 10 ** 6)", tmp_path, file=1000)).stderr
     assert "Too many open files" in (await ran("files = [open('main.py') for _ in range(100)]", tmp_path, files=20)).stderr

@@ -35,7 +35,7 @@ class Place(NamedTuple):
     @property
     def is_sealed(self) -> bool:
         """Whether goals here obey only what is signed."""
-        return self.shared.seal() is not None
+        return self.shared.load_seal() is not None
 
     def key(self, why: str) -> OperatorKey | None:
         """What signs, asked for at the terminal; `None` where the log is not sealed."""
@@ -45,13 +45,13 @@ class Place(NamedTuple):
 
     def put(self, events: Sequence[Event], key: OperatorKey | None) -> None:
         """Store what steers, signed where it has to be."""
-        self.log.append([event if key is None else key.sign(event, admit=self.log.admit) for event in events])
+        self.log.append([event if key is None else key.sign_event(event, admit=self.log.admit) for event in events])
 
     def driver_of(self, id: str) -> str | None:
         """Who drives a goal just now."""
         from fleetlore.kernel.lease import is_dead
 
-        lease = self.shared.holder_of(f"goal:{id}")
+        lease = self.shared.find_lease(f"goal:{id}")
         return None if lease is None or is_dead(lease.holder) else lease.holder
 
 
@@ -93,7 +93,7 @@ def one(place: Place, id: str, key: OperatorKey | None = None) -> GoalState:
     """One goal as the log tells it. On a sealed log unsigned facts count for nothing; only with the key are signatures checked, too."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
 
-    goal, seal = GoalState(id=id), place.shared.seal()
+    goal, seal = GoalState(id=id), place.shared.load_seal()
     is_signed = SignedGoalsFold(seal, key).is_signed
     for event in place.log.read(f"goal:{id}"):
         if seal is None or is_signed(event):

@@ -84,11 +84,11 @@ class Pursuit:
         async with open_resources(goal, home=home(), expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
             after = "" if self._after is None else self._after[goal.id]
-            self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.heard, after=after)
+            self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.turn_progress, after=after)
             if self._after is None:
                 await driver.start(goal)
                 self._view.begin(driver.state, await asyncio.to_thread(_beside, crew.workspace, goal, self._args.files))
-            state = await driver.pursue()
+            state = await driver.run_goal()
             is_kept = state.outcome != "done" or self._args.keep_worktree
             self._view.end(state, await asyncio.to_thread(handed_over, crew.workspace, goal, is_kept=is_kept))
 

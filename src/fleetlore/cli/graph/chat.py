@@ -40,11 +40,11 @@ async def _talk(args: Namespace) -> int:
     log = connect(settings.log.value, town=settings.town.value, redactor=redactor, veil=veil)
     async with log as recorder, SessionManager(recorder, settings_of(args)) as sessions:
         id = args.session or sessions.new_id()
-        session = await sessions.open(id, identity=getpass.getuser(), channel="terminal")
-        if args.graph is not None and session.graph.name != sessions.default:
-            await session.switch(args.graph)
+        session = await sessions.open_session(id, identity=getpass.getuser(), channel="terminal")
+        if args.graph is not None and session.graph.name != sessions.default_graph:
+            await session.switch_graph(args.graph)
         voice = _Json() if args.json else _Voice()
-        session.attach(voice)
+        session.attach_sink(voice)
         if not args.json:
             terminal.err(terminal.sanitise(f"session {id}, graph {session.graph.name}"))
             terminal.err("\n".join(f"  {each}" for each in HELP.split(", ")))
@@ -74,9 +74,9 @@ async def _act(session: Session, voice: _Json | _Voice, line: str) -> None:
         case "/press":
             await session.handle_action(rest.strip())
         case "/switch":
-            await session.switch(rest.strip())
+            await session.switch_graph(rest.strip())
         case "/clear":
-            await session.clear()
+            await session.clear_conversation()
         case "/screen":
             voice.show(session)
         case _ if word.startswith("/"):
@@ -134,7 +134,7 @@ class _Voice:
 
     def show(self, session: Session) -> None:
         """All that is on the screen."""
-        self._show(session.screen().controls)
+        self._show(session.build_screen().controls)
 
     def _show(self, controls: list[dict[str, Any]] | None) -> None:
         for control in controls or ():
@@ -158,7 +158,7 @@ class _Json:
         """The screen, as the page has it."""
         import msgspec
 
-        terminal.out_value(msgspec.to_builtins(session.screen()))
+        terminal.out_value(msgspec.to_builtins(session.build_screen()))
 
     def prompt(self) -> None:
         """Nobody sits there."""

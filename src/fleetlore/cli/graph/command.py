@@ -98,7 +98,7 @@ def _list(args: Namespace) -> int:
 def _nodes(args: Namespace) -> int:
     from fleetlore.graph.registry import REGISTRY
 
-    found = [(name, node) for name in REGISTRY.names() if (node := REGISTRY.find(name)) is not None]
+    found = [(name, node) for name in REGISTRY.list_nodes() if (node := REGISTRY.find_node(name)) is not None]
     rows = [{"name": name, "from": node.made_of.__module__, "about": (node.__doc__ or "").partition("\n")[0]} for name, node in found]
     if args.json:
         terminal.out_value({"nodes": rows})

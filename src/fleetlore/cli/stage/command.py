@@ -149,7 +149,7 @@ def _prompting(said: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None
     from fleetlore.prompts.tokens import tokenizer
     from fleetlore.prompts.turn import PromptSettings
 
-    manner = PromptSettings.of(said)
+    manner = PromptSettings.from_settings(said)
     tokenizer(manner.tokenizer)
     return manner, find_nearness(said.get("nearness", SHARED_WORDS))
 
@@ -218,13 +218,13 @@ async def _perform(args: Namespace, log: BlockingRecorder, play: RunState, manne
         if store is not None:  # of a long log, what was folded before is not read again
             stack.enter_context(store)
         conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), manner=manner, watch=watch)
-        await conductor.begin()
+        await conductor.load_or_start_run()
         if play.finished is not None:
             raise Invalid(f"{play.run} is over; `lore events --scope run:{play.run}` reads it again")
         for text in args.inject:
-            await conductor.inject(text)
+            await conductor.inject_message(text)
         with _Ear(conductor, quiet=args.json):
-            await conductor.perform()
+            await conductor.run_to_end()
     if not args.json:
         _say_what_next(args, play)
 
@@ -248,7 +248,7 @@ class _Ear:
     def _hear(self) -> None:
         line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace").strip()
         if line:
-            self._start(self._conductor.inject(line))
+            self._start(self._conductor.inject_message(line))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(_forgiving(work))

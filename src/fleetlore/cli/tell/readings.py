@@ -111,8 +111,8 @@ def _told_after_a_survey(wanted: Wanted, stack: ExitStack) -> Iterator[str]:
         survey.see_all(events)
         wanted.watch.see(events)
 
-    chronology.survey(see, closely=LOOKS_AT)
-    tale = Tale(survey.overview, wanted.watch.passing(chronology.in_order()), survey.where, survey.before())
+    chronology.scan_batches(see, closely=LOOKS_AT)
+    tale = Tale(survey.overview, wanted.watch.passing(chronology.iterate_in_order()), survey.where, survey.before())
     naming = survey.naming
     shelf = stack.enter_context(SpoolingShelf())
     return tell(tale, wanted.telling._replace(naming=naming), wanted.form(survey.timeline, naming), shelf=shelf)
@@ -137,7 +137,7 @@ def _told_at_once(wanted: Wanted, stack: ExitStack) -> Iterator[str] | None:
 def _seen(chronology: Chronology, overview: Overview, timeline: Timeline, wanted: Wanted) -> Iterator[Event]:
     """The events, counted as they come."""
     called = names.initial()
-    for events in chronology.while_in_order():
+    for events in chronology.read_in_order_once():
         overview.see_all(events)
         for event in events if wanted.picture else ():
             timeline.see(event)

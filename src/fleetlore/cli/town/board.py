@@ -64,7 +64,7 @@ def status(args: Namespace) -> int:
 
 
 def _page(hall: Hall, town: TownState, args: Namespace) -> Page:
-    lease = hall.shared.holder_of(DISPATCHER)
+    lease = hall.shared.find_lease(DISPATCHER)
     return Page(hall.name, town, clock.now(), None if lease is None else lease.holder, hall.is_sealed, args.all)
 
 

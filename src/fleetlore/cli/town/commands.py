@@ -58,7 +58,7 @@ class Hall(NamedTuple):
     @property
     def is_sealed(self) -> bool:
         """Whether only what is signed steers here."""
-        return self.shared.seal() is not None
+        return self.shared.load_seal() is not None
 
     def key(self, why: str) -> OperatorKey | None:
         """What signs, asked for at the terminal; `None` where the log is not sealed."""
@@ -68,7 +68,7 @@ class Hall(NamedTuple):
 
     def believed(self, key: OperatorKey | None = None) -> SignedTownFold:
         """The fold: with the key signatures are checked, without it they are only seen."""
-        return SignedTownFold(self.shared.seal(), key)
+        return SignedTownFold(self.shared.load_seal(), key)
 
     def folded(self, key: OperatorKey | None = None) -> FoldResult[TownState]:
         """The town at the log's head, and where that is."""
@@ -101,7 +101,7 @@ class Hall(NamedTuple):
 
     def _put(self, wish: TownCommand, key: OperatorKey | None) -> Fulfilled:
         named = [event if event.id is not None else replace(event, id=clock.uuid7()) for event in wish.events]
-        signed = [event if key is None else key.sign(event, admit=self.log.admit) for event in named]
+        signed = [event if key is None else key.sign_event(event, admit=self.log.admit) for event in named]
         positions = self.log.append(signed, expect=wish.expect)
         return Fulfilled(wish.answer, tuple(replace(event, position=at) for event, at in zip(signed, positions, strict=True)))
 

@@ -68,9 +68,9 @@ def _bury(hall: Hall, town: TownState, dead: Sequence[LivenessEvidence], key: Op
     from fleetlore.town.reclaim import release_agent
 
     async def tell() -> None:
-        log = Recorder.beside(hall.log)
+        log = Recorder.from_blocking(hall.log)
         try:
-            scribe = TownJournal(log, believed=hall.believed(key), key=key)
+            scribe = TownJournal(log, town_view=hall.believed(key), key=key)
             for signs in dead:
                 for name in list(town.holdings[signs.lease]):
                     await release_agent(scribe, town, town.agents[name], str(signs), by=hall.by)
@@ -81,7 +81,7 @@ def _bury(hall: Hall, town: TownState, dead: Sequence[LivenessEvidence], key: Op
 
 
 def _told(signs: LivenessEvidence, names: list[str], *, buried: bool) -> dict[str, Any]:
-    signs_there = [sign for sign in (signs.heartbeat, signs.second) if sign]
+    signs_there = [sign for sign in (signs.heartbeat, signs.second_sign) if sign]
     return {"worker": signs.lease, "agents": names, "signs": signs_there, "is_dead": signs.is_dead, "recovered": buried}
 
 

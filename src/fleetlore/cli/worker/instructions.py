@@ -65,13 +65,13 @@ def _job(job: TaskJob) -> Iterator[str]:
 
 def _besides(job: TaskJob) -> Iterator[str]:
     """What there is to know beside the task itself."""
-    if job.about:
+    if job.target_result:
         what = "What its author says was done" if job.purpose == "review" else "What was done before"
-        yield f"{what} ({text_safety.sanitize_line(job.of or '', 200)}):"
-        yield _fitted(text_safety.quote_record(job.about, LONGEST_RESULT), MOST_ABOUT)
-    if job.trouble:
+        yield f"{what} ({text_safety.sanitize_line(job.target_task or '', 200)}):"
+        yield _fitted(text_safety.quote_record(job.target_result, LONGEST_RESULT), MOST_ABOUT)
+    if job.last_error:
         yield f"It was tried before ({job.attempt - 1} of {job.tries} times), and this came of it:"
-        yield _fitted(text_safety.quote_record(job.trouble, LONGEST_MESSAGE), MOST_OTHER // 2)
+        yield _fitted(text_safety.quote_record(job.last_error, LONGEST_MESSAGE), MOST_OTHER // 2)
     if job.notes:
         yield "Notes about the mission:"
         yield _fitted("\n".join(text_safety.quote_record(note, LONGEST_MESSAGE) for note in job.notes), MOST_OTHER // 2)

@@ -51,9 +51,9 @@ async def _serve(args: Namespace, settings: Settings, shared: Coordination, key:
     _hear_signals(stop)
     opened = connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     async with opened as log:
-        place = Place(log.for_threads(), shared, settings)
+        place = Place(log.as_blocking(), shared, settings)
         await asyncio.to_thread(find.need_all_kept, place)
-        scribe = TownJournal(log, believed=SignedTownFold(shared.seal(), key), key=key)
+        scribe = TownJournal(log, town_view=SignedTownFold(shared.load_seal(), key), key=key)
         jobs = []
         if not args.no_dispatch:
             jobs.append(Dispatcher(scribe, shared, lease_seconds=args.lease, say=lambda what: say("dispatcher", what)).run(stop))

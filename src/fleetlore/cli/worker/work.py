@@ -66,7 +66,7 @@ class DriverWork:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key)
             if known is None:
                 await _start(driver, goal)
-            for message in (*_untold(job, known), *hearing.waiting()):
+            for message in (*_untold(job, known), *hearing.take_waiting_messages()):
                 await self._pass_on(goal.id, job.agent, message)
             telling = asyncio.create_task(self._listen(goal.id, job.agent, hearing))
             try:
@@ -98,7 +98,7 @@ class DriverWork:
     async def _listen(self, goal: str, agent: str, hearing: JobInbox) -> None:
         """What others tell the agent while it works, it hears with its next turn."""
         while True:
-            await self._pass_on(goal, agent, await hearing.next())
+            await self._pass_on(goal, agent, await hearing.wait_for_message())
 
     async def _pass_on(self, goal: str, agent: str, message: InboxMessage) -> None:
         words = instructions.passed_on(message)
@@ -122,7 +122,7 @@ async def _led(driver: Driver) -> GoalState:
     until = ticks() + 2 * LEASE_SECONDS
     while True:
         try:
-            return await driver.pursue()
+            return await driver.run_goal()
         except LogError as error:
             if not isinstance(error.__cause__, Held) or ticks() > until:
                 raise

@@ -104,12 +104,12 @@ def _make_check_events(delivery: ForgeDelivery, check: Record, outcome: str | No
     event = "check_run" if delivery.event == "workflow_job" else delivery.event
     # Each attempt of theirs has a number of its own, which only the job says is an attempt.
     attempt = "" if event == "check_run" else as_plain_value(check.get("run_attempt")) or ""
-    id = delivery.key(event, as_plain_value(check.get("id")), attempt, as_plain_value(outcome), at or "")
+    id = delivery.derive_event_id(event, as_plain_value(check.get("id")), attempt, as_plain_value(outcome), at or "")
     words = f"{name} {_describe_outcome(outcome)}" + (f" on {branch}" if branch else "")
     kind = _find_check_kind(delivery, outcome)
     quiet = kind.startswith("forge.") and not kind.endswith(CHECK_SUCCEEDED)
     return [
-        delivery.tell(kind, id, at=at, text=words, data=data, agent=agent, task=task, visibility="system" if quiet else "public"),
+        delivery.make_event(kind, id, at=at, text=words, data=data, agent=agent, task=task, visibility="system" if quiet else "public"),
     ]
 
 

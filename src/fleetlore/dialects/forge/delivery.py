@@ -64,13 +64,13 @@ class ForgeDelivery:
         """Who did it."""
         return get_login(self.payload.get("sender"))
 
-    def key(self, *parts: object) -> str:
+    def derive_event_id(self, *parts: object) -> str:
         """The id of what these parts name in this repository; where one of them is missing, of the delivery itself."""
         if self.repository is None or any(part is None for part in parts):
             return derive_id(NAME, b"delivery\0" + self.delivery.encode()) if self.delivery else derive_id(NAME, self.raw)
         return derive_id(NAME, "\0".join(map(str, (self.repository, *parts))).encode())
 
-    def tell(
+    def make_event(
         self,
         kind: str,
         id: str,
@@ -179,9 +179,15 @@ def parse_other_delivery(delivery: ForgeDelivery) -> list[Event]:
     at = parse_first_time(*(thing.get(key) for thing in things for key in _TIME_KEYS))
     text = " ".join(filter(None, (*words, as_text(payload.get("ref")))))
     ref, sha = as_text(payload.get("ref")), as_text(payload.get("sha"))
-    id = delivery.key(*words, ref, sha) if ref and sha else delivery.key("note", *words, *_find_delivered_object(payload), at)
+    id = (
+        delivery.derive_event_id(*words, ref, sha)
+        if ref and sha
+        else delivery.derive_event_id("note", *words, *_find_delivered_object(payload), at)
+    )
     return [
-        delivery.tell(make_forge_kind(*words), id, at=at, text=text, data=data, task=make_task_name(data["number"]), visibility="system")
+        delivery.make_event(
+            make_forge_kind(*words), id, at=at, text=text, data=data, task=make_task_name(data["number"]), visibility="system"
+        )
     ]
 
 

@@ -54,7 +54,9 @@ def _parse_issue_opened(delivery: ForgeDelivery, issue: Record) -> list[Event]:
     data = extract_issue_data(issue) | {"description": truncate_text(issue.get("body")), "tags": list_names(issue.get("labels"))}
     at = parse_first_time(issue.get("created_at"))
     id = derive_issue_event_id(delivery, issue, "opened", "")
-    return [delivery.tell("work.task_created", id, at=at, text=issue.get("title"), data=data, task=make_task_name(issue.get("number")))]
+    return [
+        delivery.make_event("work.task_created", id, at=at, text=issue.get("title"), data=data, task=make_task_name(issue.get("number")))
+    ]
 
 
 def parse_assignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
@@ -65,7 +67,7 @@ def parse_assignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
     at = parse_first_time(thing.get("updated_at"))
     data = extract_issue_data(thing) | {"issue_number": thing.get("number"), "labels": list_names(thing.get("labels"))}
     task, id = make_task_name(thing.get("number")), derive_issue_event_id(delivery, thing, "assigned", agent, at)
-    return [delivery.tell("fleet.dispatch", id, at=at, text=thing.get("title"), data=data, agent=agent, task=task)]
+    return [delivery.make_event("fleet.dispatch", id, at=at, text=thing.get("title"), data=data, agent=agent, task=task)]
 
 
 def parse_unassignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
@@ -76,7 +78,7 @@ def parse_unassignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
     at = parse_first_time(thing.get("updated_at"))
     task, id = make_task_name(thing.get("number")), derive_issue_event_id(delivery, thing, "unassigned", agent, at)
     data = extract_issue_data(thing) | {"reason": "unassigned"}
-    return [delivery.tell("fleet.abandon", id, at=at, text=thing.get("title"), data=data, agent=agent, task=task)]
+    return [delivery.make_event("fleet.abandon", id, at=at, text=thing.get("title"), data=data, agent=agent, task=task)]
 
 
 def _parse_issue_closed(delivery: ForgeDelivery, issue: Record) -> list[Event]:
@@ -85,24 +87,24 @@ def _parse_issue_closed(delivery: ForgeDelivery, issue: Record) -> list[Event]:
     task, id = make_task_name(issue.get("number")), derive_issue_event_id(delivery, issue, "closed", at)
     if reason in CANCELLED_REASONS:
         data = extract_issue_data(issue) | {"reason": reason}
-        return [delivery.tell("work.cancelled", id, at=at, text=issue.get("title"), data=data, agent=agent, task=task)]
+        return [delivery.make_event("work.cancelled", id, at=at, text=issue.get("title"), data=data, agent=agent, task=task)]
     data = extract_issue_data(issue) | {"result": reason}
     by = agent or delivery.sender
-    return [delivery.tell("town.task_completed", id, at=at, text=issue.get("title"), data=data, agent=by, task=task)]
+    return [delivery.make_event("town.task_completed", id, at=at, text=issue.get("title"), data=data, agent=by, task=task)]
 
 
 def _parse_issue_deleted(delivery: ForgeDelivery, issue: Record) -> list[Event]:
     at = parse_first_time(issue.get("updated_at"))
     task, id = make_task_name(issue.get("number")), derive_issue_event_id(delivery, issue, "deleted", "")
     data = extract_issue_data(issue) | {"reason": "deleted"}
-    return [delivery.tell("work.cancelled", id, at=at, text=issue.get("title"), data=data, agent=find_assignee(issue), task=task)]
+    return [delivery.make_event("work.cancelled", id, at=at, text=issue.get("title"), data=data, agent=find_assignee(issue), task=task)]
 
 
 def _parse_issue_reopened(delivery: ForgeDelivery, issue: Record) -> list[Event]:
     at = parse_first_time(issue.get("updated_at"))
     task, id = make_task_name(issue.get("number")), derive_issue_event_id(delivery, issue, "reopened", at)
     return [
-        delivery.tell(
+        delivery.make_event(
             "work.reopened", id, at=at, text=issue.get("title"), data=extract_issue_data(issue), agent=find_assignee(issue), task=task
         )
     ]
@@ -123,7 +125,7 @@ def parse_field_change(delivery: ForgeDelivery, thing: Record) -> list[Event]:
     at = parse_first_time(thing.get("updated_at"))
     id = derive_issue_event_id(delivery, thing, action, value if value is not None else "", at)
     data = extract_issue_data(thing) | {"field": field, "old": old, "new": new}
-    return [delivery.tell("work.updated", id, at=at, text=thing.get("title"), data=data, task=make_task_name(thing.get("number")))]
+    return [delivery.make_event("work.updated", id, at=at, text=thing.get("title"), data=data, task=make_task_name(thing.get("number")))]
 
 
 def _find_edited_field(delivery: ForgeDelivery, thing: Record) -> tuple[str, Any, Any]:
@@ -162,7 +164,7 @@ def extract_issue_data(thing: Record) -> Record:
 
 def derive_issue_event_id(delivery: ForgeDelivery, thing: Record, *parts: str | datetime | None) -> str:
     """The id of what was done to an issue or a pull request."""
-    return delivery.key("thing", make_task_name(thing.get("number")), *parts)
+    return delivery.derive_event_id("thing", make_task_name(thing.get("number")), *parts)
 
 
 def parse_comment(delivery: ForgeDelivery) -> list[Event]:
@@ -180,9 +182,9 @@ def parse_comment(delivery: ForgeDelivery) -> list[Event]:
         "path": truncate_text(comment.get("path")),
         "sha": as_plain_value(comment.get("commit_id")),
     }
-    id = delivery.key(delivery.event, "comment", as_plain_value(comment.get("id")))
+    id = delivery.derive_event_id(delivery.event, "comment", as_plain_value(comment.get("id")))
     return [
-        delivery.tell(
+        delivery.make_event(
             "work.message_sent", id, at=at, text=comment.get("body"), data=data, agent=agent, task=make_task_name(about.get("number"))
         )
     ]

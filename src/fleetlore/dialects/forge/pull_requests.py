@@ -91,7 +91,7 @@ def _make_pull_event(
     """Something that the author's proposal came to, whoever did it."""
     data, task = _extract_pull_data(pull) | (more or {}), make_task_name(pull.get("number"))
     author = get_login(pull.get("user")) or delivery.sender
-    return delivery.tell(kind, id, at=at, text=pull.get("title"), data=data, agent=author, actor=actor, task=task)
+    return delivery.make_event(kind, id, at=at, text=pull.get("title"), data=data, agent=author, actor=actor, task=task)
 
 
 def _parse_review_request(delivery: ForgeDelivery, pull: Record) -> list[Event]:
@@ -100,7 +100,9 @@ def _parse_review_request(delivery: ForgeDelivery, pull: Record) -> list[Event]:
     id = derive_issue_event_id(delivery, pull, "review_requested", reviewer, at)
     author = get_login(pull.get("user")) or delivery.sender
     data = _extract_pull_data(pull) | {"item": task}
-    return [delivery.tell("town.reviewer_handoff", id, at=at, text=pull.get("title"), data=data, agent=author, child=reviewer, task=task)]
+    return [
+        delivery.make_event("town.reviewer_handoff", id, at=at, text=pull.get("title"), data=data, agent=author, child=reviewer, task=task)
+    ]
 
 
 def parse_review(delivery: ForgeDelivery) -> list[Event]:
@@ -128,8 +130,8 @@ def parse_review(delivery: ForgeDelivery) -> list[Event]:
     number = as_plain_value(review.get("id"))
     # Gitea's reviews bear no number: who said it, when, and what.
     own = (number,) if number is not None else (reviewer, at, words or "")
-    id = delivery.key("review", task, verdict, *own)
-    return [delivery.tell(kind, id, at=at, text=words or pull.get("title"), data=data, agent=reviewer, child=author, task=task)]
+    id = delivery.derive_event_id("review", task, verdict, *own)
+    return [delivery.make_event(kind, id, at=at, text=words or pull.get("title"), data=data, agent=reviewer, child=author, task=task)]
 
 
 def _find_review_verdict(delivery: ForgeDelivery, review: Record) -> str:

@@ -63,14 +63,19 @@ def _make_push_event(delivery: ForgeDelivery, kind: str, ref: str, after: str, c
         repository.get("pushed_at"), head.get("timestamp"), *(event.at and event.at.isoformat() for event in commits[::-1])
     )
     if kind != "fleet.push":
-        return delivery.tell(
-            kind, delivery.key("push", ref, after, data["before"]), at=at, text=f"{branch} deleted", data=data, visibility="system"
+        return delivery.make_event(
+            kind,
+            delivery.derive_event_id("push", ref, after, data["before"]),
+            at=at,
+            text=f"{branch} deleted",
+            data=data,
+            visibility="system",
         )
     words = f"{total} commit{'' if total == 1 else 's'} to {branch}"
     agent = get_login(payload.get("pusher")) or delivery.sender
     # What was there before belongs to it: a branch may be set back, and pushed to the same head again.
-    id = delivery.key("push", ref, after, data["before"] or "")
-    return delivery.tell(kind, id, at=at, text=words, data=data, agent=agent, task=task)
+    id = delivery.derive_event_id("push", ref, after, data["before"] or "")
+    return delivery.make_event(kind, id, at=at, text=words, data=data, agent=agent, task=task)
 
 
 def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
@@ -114,11 +119,11 @@ def _make_tag_event(delivery: ForgeDelivery, tag: str, object: str) -> Event:
         {"tag": tag[:200], "sha": as_plain_value(head.get("id")) or object[:64]},
     )
     if not git.is_version_tag(tag):
-        return delivery.tell(
-            make_forge_kind("push", "tag"), delivery.key("tag", tag, object), at=at, text=tag, data=data, visibility="system"
+        return delivery.make_event(
+            make_forge_kind("push", "tag"), delivery.derive_event_id("tag", tag, object), at=at, text=tag, data=data, visibility="system"
         )
     id = derive_id(git.NAME, f"tag\0{tag}\0{object}".encode())
-    return delivery.tell("fleet.milestone", id, at=at, text=tag, data=data, agent=agent)
+    return delivery.make_event("fleet.milestone", id, at=at, text=tag, data=data, agent=agent)
 
 
 def parse_release(delivery: ForgeDelivery) -> list[Event]:
@@ -135,6 +140,6 @@ def parse_release(delivery: ForgeDelivery) -> list[Event]:
         "prerelease": as_plain_value(release.get("prerelease")) or None,
     }
     at = parse_first_time(release.get("published_at"), release.get("created_at"))
-    id = delivery.key("release", as_plain_value(release.get("id")) or tag, "published")
+    id = delivery.derive_event_id("release", as_plain_value(release.get("id")) or tag, "published")
     agent = get_login(release.get("author")) or delivery.sender
-    return [delivery.tell("fleet.milestone", id, at=at, text=f"release {name or tag or ''}", data=data, agent=agent)]
+    return [delivery.make_event("fleet.milestone", id, at=at, text=f"release {name or tag or ''}", data=data, agent=agent)]

@@ -50,7 +50,7 @@ class SpanEventContext:
     def __init__(self, span: OtlpSpan, *, agent: str | None, parent: str | None, run: str, cause: str | None) -> None:
         self.span, self.agent, self.parent, self.run, self.cause = span, agent, parent, run, cause
 
-    def tell(
+    def make_event(
         self,
         kind: str,
         phase: str,
@@ -98,14 +98,14 @@ def make_reply_event(place: SpanEventContext, *, at: datetime | None) -> Event:
         "latency_ms": span.milliseconds,
     }
     if span.failed:
-        return place.tell("model.failed", END_PHASE, at=at, text=span.error or "no answer", data=data | {"error": span.error})
+        return place.make_event("model.failed", END_PHASE, at=at, text=span.error or "no answer", data=data | {"error": span.error})
     said = find_reply_text(span)
     data |= extract_usage(attributes) | {
         "message_id": as_text(get_first(attributes, RESPONSE_IDS)),
         "stop_reason": find_stop_reason(attributes),
         "said": said,
     }
-    return place.tell("model.replied", END_PHASE, at=at, text=said, data=data)
+    return place.make_event("model.replied", END_PHASE, at=at, text=said, data=data)
 
 
 def _make_tool_events(place: SpanEventContext) -> Iterator[Event]:
@@ -118,16 +118,16 @@ def _make_tool_events(place: SpanEventContext) -> Iterator[Event]:
     data: Record = {"tool": tool, "call_id": call, "deed": deed.name, "flags": flags or None}
     line = f"{tool}: {words}" if (words := _summarize_input(given)) else tool
     line += shown_flags(flags, line)
-    opened = place.tell("tool.called", START_PHASE, at=span.start, text=line, data=data | {"input": truncate_value(given)})
+    opened = place.make_event("tool.called", START_PHASE, at=span.start, text=line, data=data | {"input": truncate_value(given)})
     yield opened
     data |= {"duration_ms": span.milliseconds, "subject": deed.subject}
     if span.failed:
         text = f"{line}: {first_line(span.error) or 'failed'}"
         data |= {"error": span.error, "output": truncate_value(result)}
-        yield place.tell("tool.failed", END_PHASE, at=span.end, text=text, data=data, cause=opened.id)
+        yield place.make_event("tool.failed", END_PHASE, at=span.end, text=text, data=data, cause=opened.id)
     else:
         data |= {"output": truncate_value(result), "paths": list(deed.paths)}
-        yield place.tell("tool.returned", END_PHASE, at=span.end, text=line, data=data, cause=opened.id)
+        yield place.make_event("tool.returned", END_PHASE, at=span.end, text=line, data=data, cause=opened.id)
 
 
 def _summarize_input(given: Any) -> str | None:
@@ -146,9 +146,9 @@ def make_root_agent_events(place: SpanEventContext) -> Iterator[Event]:
         "model": as_text(get_first(span.attributes, MODEL_NAMES)),
     }
     opening = session_started_id(place.run, place.agent)
-    yield place.tell("session.started", START_PHASE, id=opening, at=span.start, text=place.agent, data=data)
+    yield place.make_event("session.started", START_PHASE, id=opening, at=span.start, text=place.agent, data=data)
     if prompt:
-        asking = place.tell("prompt.submitted", PROMPT_PHASE, at=span.start, text=prompt, data={"prompt": prompt}, actor=USER_ACTOR)
+        asking = place.make_event("prompt.submitted", PROMPT_PHASE, at=span.start, text=prompt, data={"prompt": prompt}, actor=USER_ACTOR)
         opening = asking.id or opening
         yield asking
     if span.failed:
@@ -157,14 +157,14 @@ def make_root_agent_events(place: SpanEventContext) -> Iterator[Event]:
     said = find_reply_text(span)
     is_over = span.parent is None and place.run == span.trace
     kind, data = ("session.ended", {}) if is_over else ("session.turn_ended", {"duration_ms": span.milliseconds})
-    yield place.tell(kind, END_PHASE, at=span.end, text=said, data=data, cause=opening)
+    yield place.make_event(kind, END_PHASE, at=span.end, text=said, data=data, cause=opening)
 
 
 def make_subagent_events(place: SpanEventContext) -> Iterator[Event]:
     """An agent that another set to work."""
     span, prompt, said = place.span, find_prompt_text(place.span), find_reply_text(place.span)
     data: Record = {"role": place.agent, "prompt": prompt, "model": as_text(get_first(span.attributes, MODEL_NAMES))}
-    opened = place.tell(
+    opened = place.make_event(
         "agent.launched", START_PHASE, at=span.start, text=prompt or place.agent, data=data, agent=place.parent, child=place.agent
     )
     yield opened
@@ -172,7 +172,7 @@ def make_subagent_events(place: SpanEventContext) -> Iterator[Event]:
         yield _make_failure_event(place, opened.id)
         return
     data = {"role": place.agent, "status": "ok", "result": said, "duration_ms": span.milliseconds}
-    yield place.tell(
+    yield place.make_event(
         "agent.returned",
         END_PHASE,
         at=span.end,
@@ -186,7 +186,7 @@ def make_subagent_events(place: SpanEventContext) -> Iterator[Event]:
 
 def _make_failure_event(place: SpanEventContext, cause: str | None) -> Event:
     data = {"error": place.span.error, "duration_ms": place.span.milliseconds}
-    return place.tell("town.agent_failed", END_PHASE, at=place.span.end, text=place.span.error or "failed", data=data, cause=cause)
+    return place.make_event("town.agent_failed", END_PHASE, at=place.span.end, text=place.span.error or "failed", data=data, cause=cause)
 
 
 def session_started_id(run: str, agent: str | None) -> str:
@@ -201,7 +201,7 @@ def _make_agent_created_events(place: SpanEventContext) -> Iterator[Event]:
     if span.failed:
         yield _make_failure_event(place, None)
     else:
-        yield place.tell("town.agent_spawned", END_PHASE, at=span.end, text=span.name, data=data)
+        yield place.make_event("town.agent_spawned", END_PHASE, at=span.end, text=span.name, data=data)
 
 
 def make_other_events(place: SpanEventContext) -> Iterator[Event]:
@@ -211,7 +211,7 @@ def make_other_events(place: SpanEventContext) -> Iterator[Event]:
     kind = f"{NAME}.{word}" if word and word[0].isalpha() else f"{NAME}.other"
     plain = pick_note_values({key: value for key, value in span.attributes.items() if not isinstance(value, str)})
     data = plain | {"name": span.name[:MAX_LINE_CHARS], "error": span.error, "duration_ms": span.milliseconds}
-    yield place.tell(kind, END_PHASE, at=span.end, text=span.name, data=data, visibility="system")
+    yield place.make_event(kind, END_PHASE, at=span.end, text=span.name, data=data, visibility="system")
 
 
 EVENT_MAKER_BY_ROLE: Mapping[str, Callable[[SpanEventContext], Iterator[Event]]] = {

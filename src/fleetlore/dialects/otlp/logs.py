@@ -73,18 +73,18 @@ class LogEventContext(NamedTuple):
     agent: str | None
     run: str | None
 
-    def get(self, key: str) -> str | None:
+    def get_text(self, key: str) -> str | None:
         """An attribute that is text."""
         return as_text(self.record.attributes.get(key))
 
-    def id(self) -> str:
+    def derive_record_id(self) -> str:
         """Of the record itself."""
         sequence = parse_number(self.record.attributes.get("event.sequence"))
         if self.run is not None and sequence is not None:
             return derive_id(NAME, f"{self.name}\0{self.run}\0{sequence}\0{self.at}".encode())
         return derive_id(NAME, self.record.raw)
 
-    def tell(
+    def make_event(
         self,
         kind: str,
         id: str,
@@ -132,23 +132,23 @@ def _make_other_events(scene: LogEventContext) -> list[Event]:
     kept = {key: value for key, value in scene.record.attributes.items() if not key.startswith(_IGNORED_PREFIXES)}
     program, _, word = scene.name.partition(".")
     kind = f"{program}.{sessions.to_snake_case(word)}"
-    return [scene.tell(kind, scene.id(), text=scene.name, data=pick_note_values(kept), visibility="system")]
+    return [scene.make_event(kind, scene.derive_record_id(), text=scene.name, data=pick_note_values(kept), visibility="system")]
 
 
 def _make_prompt_events(scene: LogEventContext) -> list[Event]:
     """Words that are hidden are only noted, so that they do not take the place of those in a transcript."""
-    words, key = scene.get("prompt"), scene.get("prompt.id")
+    words, key = scene.get_text("prompt"), scene.get_text("prompt.id")
     if words is None or words.strip() in _REDACTED_TEXTS:
         return _make_other_events(scene)
-    id = ids.prompt_id(key) if key and scene.name.startswith(CLAUDE_PREFIX) else scene.id()
-    return [scene.tell("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=USER_ACTOR)]
+    id = ids.prompt_id(key) if key and scene.name.startswith(CLAUDE_PREFIX) else scene.derive_record_id()
+    return [scene.make_event("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=USER_ACTOR)]
 
 
 def _make_outcome_events(scene: LogEventContext) -> list[Event]:
     """What came of a tool call."""
-    tool, call = scene.get("tool_name") or "unknown", _find_call_id(scene)
-    given = decode_nested_json(scene.get("tool_input") or scene.get("tool_parameters") or scene.get("arguments"))
-    output, error = scene.get("output"), scene.get("error") or scene.get("error_message")
+    tool, call = scene.get_text("tool_name") or "unknown", _find_call_id(scene)
+    given = decode_nested_json(scene.get_text("tool_input") or scene.get_text("tool_parameters") or scene.get_text("arguments"))
+    output, error = scene.get_text("output"), scene.get_text("error") or scene.get_text("error_message")
     failed = str(scene.record.attributes.get("success")).lower() == "false"
     deed, flags = classify_tool_call(tool, given, output, failed=failed), flags_of(tool, given)
     data: Record = {
@@ -163,7 +163,7 @@ def _make_outcome_events(scene: LogEventContext) -> list[Event]:
     if failed:
         why = error or output
         return [
-            scene.tell(
+            scene.make_event(
                 "tool.failed",
                 _derive_outcome_id(scene, call),
                 text=f"{tool}{shown_flags(flags)}: {why or 'failed'}",
@@ -171,20 +171,25 @@ def _make_outcome_events(scene: LogEventContext) -> list[Event]:
             )
         ]
     data |= {"output": output, "paths": list(deed.paths)}
-    return [scene.tell("tool.returned", _derive_outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}", data=data)]
+    return [scene.make_event("tool.returned", _derive_outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}", data=data)]
 
 
 def _make_decision_events(scene: LogEventContext) -> list[Event]:
     """A no is told; after a yes the call's outcome tells enough."""
-    if (scene.get("decision") or "").lower().startswith(("accept", "approve")):
+    if (scene.get_text("decision") or "").lower().startswith(("accept", "approve")):
         return []
-    tool, call = scene.get("tool_name") or "unknown", _find_call_id(scene)
-    data = {"tool": tool, "call_id": call, "reason": scene.get("decision"), "by": scene.get("source") or scene.get("decision_source")}
-    return [scene.tell("tool.denied", _derive_outcome_id(scene, call), text=tool, data=data)]
+    tool, call = scene.get_text("tool_name") or "unknown", _find_call_id(scene)
+    data = {
+        "tool": tool,
+        "call_id": call,
+        "reason": scene.get_text("decision"),
+        "by": scene.get_text("source") or scene.get_text("decision_source"),
+    }
+    return [scene.make_event("tool.denied", _derive_outcome_id(scene, call), text=tool, data=data)]
 
 
 def _find_call_id(scene: LogEventContext) -> str | None:
-    return scene.get("tool_use_id") or scene.get("call_id")
+    return scene.get_text("tool_use_id") or scene.get_text("call_id")
 
 
 def _derive_outcome_id(scene: LogEventContext, call: str | None) -> str:
@@ -193,38 +198,38 @@ def _derive_outcome_id(scene: LogEventContext, call: str | None) -> str:
         return ids.tool_outcome_id(call)
     if call is not None and codex_ids.is_unique_id(call):
         return codex_ids.tool_outcome_id(codex_ids.CallLocation(scene.run, None), call)
-    return scene.id()
+    return scene.derive_record_id()
 
 
 def _make_model_error_events(scene: LogEventContext) -> list[Event]:
     attributes = scene.record.attributes
-    error = scene.get("error") or scene.get("error.message")
+    error = scene.get_text("error") or scene.get_text("error.message")
     data = {
-        "model": scene.get("model"),
+        "model": scene.get_text("model"),
         "error": error,
         "status": parse_count(attributes.get("status_code")) or parse_count(attributes.get("http.response.status_code")),
         "attempt": parse_count(attributes.get("attempt")),
         "latency_ms": parse_number(attributes.get("duration_ms")),
     }
-    return [scene.tell("model.failed", scene.id(), text=error or "no answer", data=data)]
+    return [scene.make_event("model.failed", scene.derive_record_id(), text=error or "no answer", data=data)]
 
 
 def _make_codex_request_events(scene: LogEventContext) -> list[Event]:
     status = parse_count(scene.record.attributes.get("http.response.status_code"))
-    return _make_model_error_events(scene) if scene.get("error.message") or (status or 0) >= 400 else []
+    return _make_model_error_events(scene) if scene.get_text("error.message") or (status or 0) >= 400 else []
 
 
 def _make_codex_stream_events(scene: LogEventContext) -> list[Event]:
     """Of all that streams by, only the end says what it took: not for which response, so the rollout alone counts it."""
-    if scene.get("error.message"):
+    if scene.get_text("error.message"):
         return _make_model_error_events(scene)
-    return _make_other_events(scene) if scene.get("event.kind") == "response.completed" else []
+    return _make_other_events(scene) if scene.get_text("event.kind") == "response.completed" else []
 
 
 def _make_codex_start_events(scene: LogEventContext) -> list[Event]:
-    id = codex_ids.session_started_id(scene.run) if scene.run else scene.id()
-    data = {"program": codex_ids.PROGRAM, "version": scene.get("app.version"), "model": scene.get("model")}
-    return [scene.tell("session.started", id, text=scene.get("model"), data=data)]
+    id = codex_ids.session_started_id(scene.run) if scene.run else scene.derive_record_id()
+    data = {"program": codex_ids.PROGRAM, "version": scene.get_text("app.version"), "model": scene.get_text("model")}
+    return [scene.make_event("session.started", id, text=scene.get_text("model"), data=data)]
 
 
 def _make_inference_events(record: OtlpLogRecord) -> list[Event]:
@@ -239,7 +244,7 @@ def _make_choice_events(record: OtlpLogRecord) -> list[Event]:
     if place is None or said is None:
         return []
     id = derive_id(NAME, record.raw)
-    return [place.tell("otlp.choice", END_PHASE, id=id, at=record.at, text=said, data={"said": said}, visibility="system")]
+    return [place.make_event("otlp.choice", END_PHASE, id=id, at=record.at, text=said, data={"said": said}, visibility="system")]
 
 
 def _make_span_context(record: OtlpLogRecord) -> SpanEventContext | None:

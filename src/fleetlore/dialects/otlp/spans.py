@@ -50,7 +50,7 @@ _AGENT_ROLES, _AGENT_OR_TOOL_ROLES = frozenset((AGENT_ROLE,)), frozenset((AGENT_
 
 def make_span_events(spans: Iterable[OtlpSpan]) -> list[Event]:
     """The events of one request's spans, in the order in which things happened."""
-    told = list(_SpanBatch(spans).tell())
+    told = list(_SpanBatch(spans).make_events())
     return sorted(told, key=lambda event: event.at or _UNKNOWN_TIME)
 
 
@@ -74,82 +74,82 @@ class _SpanBatch:
     def __init__(self, spans: Iterable[OtlpSpan]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
         self._roles = {key: role for key, span in self._spans.items() if (role := find_span_role(span))}
-        self._leave_out_the_uncounted()
-        self._openings: dict[tuple[str, str], str] = {}
-        self._frames: dict[tuple[str, str | None], _EnclosingSpans] = {}
-        self._wanted = {
+        self._drop_uncounted_duplicates()
+        self._opening_event_ids: dict[tuple[str, str], str] = {}
+        self._enclosing_by_parent: dict[tuple[str, str | None], _EnclosingSpans] = {}
+        self._reply_id_by_call = {
             (span.trace, call): span_event_id(span.trace, span.id, END_PHASE)
             for key, span in self._spans.items()
             if self._roles.get(key) == MODEL_ROLE and not span.failed
             for call in iterate_call_ids(span)
         }
 
-    def _leave_out_the_uncounted(self) -> None:
+    def _drop_uncounted_duplicates(self) -> None:
         """Of a call that two libraries tell, one of which counts: the other is none, though it be around the first."""
         counted = [span for key, span in self._spans.items() if self._roles.get(key) == MODEL_ROLE and has_token_counts(span)]
         for span in counted:
-            outer = next((each for each in self._around(span) if self._role(each)), None)
-            if outer is not None and self._role(outer) == MODEL_ROLE and not has_token_counts(outer):
+            outer = next((each for each in self._iterate_enclosing_spans(span) if self._get_role(each)), None)
+            if outer is not None and self._get_role(outer) == MODEL_ROLE and not has_token_counts(outer):
                 del self._roles[outer.trace, outer.id]
 
-    def tell(self) -> Iterator[Event]:
+    def make_events(self) -> Iterator[Event]:
         for key, role in self._roles.items():
             span = self._spans[key]
-            frame = self._frame(span)
-            if not self._repeats(span, role, frame.nearest):
-                yield from self._tell(span, role, frame)
+            frame = self._find_enclosing(span)
+            if not self._is_duplicate(span, role, frame.nearest):
+                yield from self._make_span_events(span, role, frame)
 
-    def _frame(self, span: OtlpSpan) -> _EnclosingSpans:
+    def _find_enclosing(self, span: OtlpSpan) -> _EnclosingSpans:
         """What encloses a span, found once for all that have the same parent."""
         key = span.trace, span.parent
-        if (known := self._frames.get(key)) is not None:
+        if (known := self._enclosing_by_parent.get(key)) is not None:
             return known
-        around = list(self._around(span))
-        above = self._first(around, _AGENT_ROLES)
-        higher = None if above is None else self._first(self._around(above), _AGENT_ROLES)
-        found = self._frames[key] = _EnclosingSpans(
-            nearest=next((each for each in around if self._role(each)), None),
-            outer=self._first(around, _AGENT_OR_TOOL_ROLES),
+        around = list(self._iterate_enclosing_spans(span))
+        above = self._find_first_with_role(around, _AGENT_ROLES)
+        higher = None if above is None else self._find_first_with_role(self._iterate_enclosing_spans(above), _AGENT_ROLES)
+        found = self._enclosing_by_parent[key] = _EnclosingSpans(
+            nearest=next((each for each in around if self._get_role(each)), None),
+            outer=self._find_first_with_role(around, _AGENT_OR_TOOL_ROLES),
             launcher=None if above is None else find_span_agent_name(above) or NAME,
             launcher_s_own=None if higher is None else find_span_agent_name(higher),
             run=next((run for each in around if (run := get_first_name(each.attributes, CONVERSATION_IDS))), None),
         )
         return found
 
-    def _tell(self, span: OtlpSpan, role: str, frame: _EnclosingSpans) -> Iterable[Event]:
+    def _make_span_events(self, span: OtlpSpan, role: str, frame: _EnclosingSpans) -> Iterable[Event]:
         own = get_first_name(span.attributes, AGENT_NAMES) or frame.launcher or find_service_name(span.resource)
         place = SpanEventContext(
             span,
             agent=find_span_agent_name(span) if role == AGENT_ROLE else own,
             parent=frame.launcher if role in (AGENT_ROLE, AGENT_CREATED_ROLE) else frame.launcher_s_own,
             run=_find_run(span, frame),
-            cause=self._cause(span, role, frame.outer),
+            cause=self._find_cause(span, role, frame.outer),
         )
         if role == AGENT_ROLE:
             return make_root_agent_events(place) if frame.launcher is None else make_subagent_events(place)
         return EVENT_MAKER_BY_ROLE.get(role, make_other_events)(place)
 
-    def _cause(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> str | None:
+    def _find_cause(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> str | None:
         """The answer that asked for this call, else what opened the span around it."""
         call = as_text(get_first(span.attributes, CALL_IDS)) if role == TOOL_ROLE else None
-        if call is not None and (wanted := self._wanted.get((span.trace, call))):
+        if call is not None and (wanted := self._reply_id_by_call.get((span.trace, call))):
             return wanted
-        return None if outer is None else self._opening(outer)
+        return None if outer is None else self._find_opening_event_id(outer)
 
-    def _opening(self, span: OtlpSpan) -> str:
+    def _find_opening_event_id(self, span: OtlpSpan) -> str:
         """The id of the event that the start of an agent's or a tool's span tells last."""
         key = span.trace, span.id
-        if key not in self._openings:
-            frame = self._frame(span)
-            is_root = self._role(span) == AGENT_ROLE and frame.launcher is None
+        if key not in self._opening_event_ids:
+            frame = self._find_enclosing(span)
+            is_root = self._get_role(span) == AGENT_ROLE and frame.launcher is None
             phase = PROMPT_PHASE if is_root and find_prompt_text(span) else START_PHASE
             own = is_root and phase == START_PHASE
-            self._openings[key] = (
+            self._opening_event_ids[key] = (
                 session_started_id(_find_run(span, frame), find_span_agent_name(span)) if own else span_event_id(*key, phase)
             )
-        return self._openings[key]
+        return self._opening_event_ids[key]
 
-    def _around(self, span: OtlpSpan) -> Iterator[OtlpSpan]:
+    def _iterate_enclosing_spans(self, span: OtlpSpan) -> Iterator[OtlpSpan]:
         """The spans that enclose it, from the inside out, as far as anybody nests agents; a ring has no end either."""
         for _ in range(MAX_ENCLOSING_SPANS):
             outer = self._spans.get((span.trace, span.parent)) if span.parent else None
@@ -157,18 +157,18 @@ class _SpanBatch:
                 return
             yield (span := outer)
 
-    def _first(self, spans: Iterable[OtlpSpan], roles: frozenset[str]) -> OtlpSpan | None:
+    def _find_first_with_role(self, spans: Iterable[OtlpSpan], roles: frozenset[str]) -> OtlpSpan | None:
         for span in spans:
             if self._roles.get((span.trace, span.id)) in roles:
                 return span
         return None
 
-    def _role(self, span: OtlpSpan) -> str | None:
+    def _get_role(self, span: OtlpSpan) -> str | None:
         return self._roles.get((span.trace, span.id))
 
-    def _repeats(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> bool:
+    def _is_duplicate(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> bool:
         """Whether another library tells the same by the next span outwards: a model within a model, a tool or agent within itself."""
-        if outer is None or self._role(outer) != role:
+        if outer is None or self._get_role(outer) != role:
             return False
         if role == TOOL_ROLE:
             return bool(get_first(outer.attributes, TOOL_NAMES) == get_first(span.attributes, TOOL_NAMES))

@@ -101,11 +101,11 @@ class AcceptanceChecker:
         if kept is None and expect is None:
             commands = [one.command for one in goal.acceptance if isinstance(one, ShellCommand)]
             protected = protecting.capture_files(folder, workspace.path, commands=commands, patterns=plan.protect)
-            captured = CapturedChecks(start=workspace.checkpoint(0).sha, protected=protected, settled=workspace.settled)
+            captured = CapturedChecks(start=workspace.checkpoint(0).sha, protected=protected, settled=workspace.location_digest)
             return cls(captured, folder, protecting.write_manifest(folder, captured))
         digest = protecting.content_digest(kept or b"")
         found = None if kept is None or expect not in (None, digest) else msgspec.json.decode(kept, type=CapturedChecks)
-        if found is None or found.settled != workspace.settled:
+        if found is None or found.settled != workspace.location_digest:
             raise FleetloreError(
                 f"{workspace.folder}: what criteria are checked with, or where, was changed; nothing can be checked, and a person is needed"
             )
@@ -122,7 +122,7 @@ class AcceptanceChecker:
         """Check every criterion; once `cancel` is set, what runs is ended at once, and the rest is not met. `words`: the agent's last."""
         began = monotonic()
         round_ = _CheckRound(self._captured, self._folder, goal, workspace, judge, words)
-        outcomes = [await round_.outcome(criterion, cancel) for criterion in goal.acceptance]
+        outcomes = [await round_.check_criterion(criterion, cancel) for criterion in goal.acceptance]
         failures = [
             Failure(criterion_index=number, criterion_label=one.label, message=one.message, evidence=one.evidence)
             for number, one in enumerate(outcomes)
@@ -153,10 +153,10 @@ class _CheckRound:
         self.put_back: set[str] = set()
         self.tokens, self.usd = 0, None if judge is None else 0.0
 
-    async def outcome(self, criterion: Criterion, cancel: asyncio.Event) -> CriterionResult:
+    async def check_criterion(self, criterion: Criterion, cancel: asyncio.Event) -> CriterionResult:
         """Whether it is met, and if not, why."""
         try:
-            unmet = await _run_unless_cancelled(cancel, self._checked(criterion))
+            unmet = await _run_unless_cancelled(cancel, self._find_unmet(criterion))
         except _CheckCancelled:
             unmet = Unmet(message="called off before it was checked")
         except Exception as error:  # noqa: BLE001 - a verifier may be anybody's, and what it raises is no reason to believe in success
@@ -166,7 +166,7 @@ class _CheckRound:
         shown = None if unmet.evidence is None else acceptance_commands.clean_evidence(unmet.evidence)
         return CriterionResult(label=label_criterion(criterion), met=False, message=unmet.message, evidence=shown)
 
-    async def _checked(self, criterion: Criterion) -> Unmet | None:
+    async def _find_unmet(self, criterion: Criterion) -> Unmet | None:
         # What one check runs is the agent's work, and could change what the next one is made with.
         self.put_back |= set(
             await asyncio.to_thread(protecting.restore_files, self._captured.protected, self._folder, self._workspace.path)
@@ -175,12 +175,12 @@ class _CheckRound:
             case ShellCommand():
                 return await acceptance_commands.check_command(criterion, self._workspace.path, self._mark)
             case FileMatches():
-                return await self._file(criterion)
+                return await self._check_file(criterion)
             case Custom():
-                return await self._custom(criterion)
-        return await self._judged(criterion)
+                return await self._check_custom(criterion)
+        return await self._check_by_judge(criterion)
 
-    async def _file(self, criterion: FileMatches) -> Unmet | None:
+    async def _check_file(self, criterion: FileMatches) -> Unmet | None:
         content = await asyncio.to_thread(_read_content, self._workspace.path, criterion.path)
         if content is None:
             return Unmet(message=f"{criterion.path}: there is no such file") if criterion.required else None
@@ -189,7 +189,7 @@ class _CheckRound:
             return None
         return Unmet(message=f"{criterion.path} {found} {criterion.regex}", evidence=content[-_MAX_SHOWN_BYTES:].decode(errors="replace"))
 
-    async def _custom(self, criterion: Custom) -> Unmet | None:
+    async def _check_custom(self, criterion: Custom) -> Unmet | None:
         verifier = verifiers.find_verifier(criterion.name)
         if verifier is None:
             return Unmet(message=f"unknown verifier: {criterion.name}; ours are {', '.join(verifiers.BUILTIN_VERIFIERS)}")
@@ -199,7 +199,7 @@ class _CheckRound:
         except TimeoutError:
             return Unmet(message=f"timed out after {CUSTOM_TIMEOUT:g} s")
 
-    async def _judged(self, criterion: LlmJudge) -> Unmet | None:
+    async def _check_by_judge(self, criterion: LlmJudge) -> Unmet | None:
         diff = await asyncio.to_thread(self._workspace.diff, self._captured.start, judging.MAX_DIFF_BYTES)
         judged = await judging.judge_criterion(self._judge, criterion.criterion_text, diff, self._words)
         self.tokens += judged.tokens

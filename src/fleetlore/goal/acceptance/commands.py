@@ -40,7 +40,7 @@ class _OutputTail:
         self._lines: deque[bytes] = deque()
         self._size = 0
 
-    async def take(self, line: OutputLine) -> bool:
+    async def add_line(self, line: OutputLine) -> bool:
         """One line more; older ones go."""
         data = line.text[-_MAX_OUTPUT_BYTES:]
         self._lines.append(data)
@@ -49,7 +49,7 @@ class _OutputTail:
             self._size -= len(self._lines.popleft()) + 1
         return True
 
-    def bytes(self) -> bytes:
+    def joined_lines(self) -> bytes:
         """All that was kept."""
         return b"\n".join(self._lines)
 
@@ -69,7 +69,7 @@ class CheckCommandResult(Struct, frozen=True, kw_only=True):
 
 def clean_evidence(text: str) -> str:
     """The end of a text, cut between two characters, without secrets and controls."""
-    clean, _ = Redactor().clean(text)
+    clean, _ = Redactor().redact_value(text)
     seen = "".join(one for one in clean if one in "\n\t" or one.isprintable())
     return seen.encode(errors="replace")[-MAX_EVIDENCE_BYTES:].decode(errors="ignore").strip("\n")
 
@@ -92,7 +92,7 @@ async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> U
         grace=_GRACE,
     )
     try:
-        ran = CheckCommandResult(finished=await run(program, _always_continue, output.take), stdout=output.bytes())
+        ran = CheckCommandResult(finished=await run(program, _always_continue, output.add_line), stdout=output.joined_lines())
     except NotStarted as error:
         return Unmet(message=str(error))
     if wrong := _find_exit_error(criterion, ran.finished, seconds):
@@ -126,7 +126,7 @@ async def find_match_error(pattern: str, text: bytes, mark: str) -> str | None:
         idle=_MATCH_TIMEOUT,
         grace=0.1,
     )
-    finished = await run(program, _always_continue, _OutputTail().take)
+    finished = await run(program, _always_continue, _OutputTail().add_line)
     if finished.code == 0:
         return None
     return "does not match" if finished.code == 3 else "could not be searched in time for"

@@ -39,7 +39,7 @@ class JudgeResult(Struct, frozen=True, kw_only=True):
 
 def build_judge_prompt(criterion: str, diff: Diff, words: str) -> str:
     """All that the judge sees."""
-    clean = Redactor().clean({"stat": diff.stat, "text": diff.text, "words": words})[0]
+    clean = Redactor().redact_value({"stat": diff.stat, "text": diff.text, "words": words})[0]
     parts = (
         ("The criterion", text_safety.sanitize_text(criterion)),
         ("What was changed, in numbers", text_safety.quote_record(clean["stat"], _MAX_STAT_CHARS) or "Nothing was changed."),

@@ -74,9 +74,9 @@ VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _req
 
 def known_verifiers() -> tuple[str, ...]:
     """Every verifier that a criterion can name."""
-    return (*BUILTIN_VERIFIERS, *VERIFIERS.names())
+    return (*BUILTIN_VERIFIERS, *VERIFIERS.list_names())
 
 
 def find_verifier(name: str) -> Verifier | None:
     """The verifier of this name; ours come first."""
-    return BUILTIN_VERIFIERS[name] if name in BUILTIN_VERIFIERS else VERIFIERS.find(name)
+    return BUILTIN_VERIFIERS[name] if name in BUILTIN_VERIFIERS else VERIFIERS.find_by_name(name)

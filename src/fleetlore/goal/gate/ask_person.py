@@ -38,53 +38,53 @@ class PersonDecider:
     def __init__(
         self, tell: RecordEvent, *, patience: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
     ) -> None:
-        self._tell, self._patience, self._now, self._new_id = tell, patience, now, new_id
-        self._open: dict[bytes, _PendingQuestion] = {}
-        self._closed: str | None = None
+        self._record_event, self._timeout, self._now, self._new_id = tell, patience, now, new_id
+        self._open_questions: dict[bytes, _PendingQuestion] = {}
+        self._closed_reason: str | None = None
 
     @property
-    def waiting(self) -> tuple[str, ...]:
+    def open_question_ids(self) -> tuple[str, ...]:
         """The ids of the questions that are open."""
-        return tuple(question.id for question in self._open.values())
+        return tuple(question.id for question in self._open_questions.values())
 
     async def decide(self, request: PermissionRequest) -> PermissionAnswer:
         """The person's answer; a no where none comes in time."""
-        if self._closed is not None:
-            return make_denial(self._closed)
+        if self._closed_reason is not None:
+            return make_denial(self._closed_reason)
         key = _question_key(request)
-        question = self._open.get(key)
+        question = self._open_questions.get(key)
         if question is None:
-            if len(self._open) >= MAX_OPEN_QUESTIONS:
+            if len(self._open_questions) >= MAX_OPEN_QUESTIONS:
                 return make_denial("too many questions wait for a person already; wait for their answers before you ask for more")
-            question = self._open[key] = _PendingQuestion(self._new_id(), asyncio.get_running_loop().create_future())
-            task = asyncio.create_task(self._ask(key, question, request))
+            question = self._open_questions[key] = _PendingQuestion(self._new_id(), asyncio.get_running_loop().create_future())
+            task = asyncio.create_task(self._ask_person(key, question, request))
             question.answered.add_done_callback(lambda _: task.cancel())
         return await asyncio.shield(question.answered)
 
-    async def _ask(self, key: bytes, question: _PendingQuestion, request: PermissionRequest) -> None:
+    async def _ask_person(self, key: bytes, question: _PendingQuestion, request: PermissionRequest) -> None:
         """Ask, and see to it that there is an answer in the end. It outlives whoever asked first."""
         try:
-            async with asyncio.timeout(self._patience):
-                await self._tell(self._event(question.id, request))
+            async with asyncio.timeout(self._timeout):
+                await self._record_event(self._question_event(question.id, request))
                 await asyncio.shield(question.answered)
         except TimeoutError:
             said = (
-                f"nobody answered within {_format_seconds(self._patience)}, so it is denied; go on without it, or say what you need it for"
+                f"nobody answered within {_format_seconds(self._timeout)}, so it is denied; go on without it, or say what you need it for"
             )
             _resolve_question(question, make_denial(said, cause=question.id))
         except Exception as error:  # noqa: BLE001  # whatever kept the question out of the log, somebody waits for an answer
             _resolve_question(question, make_denial(f"a person could not be asked, so it is denied: {error}"))
         finally:
-            self._open.pop(key, None)
+            self._open_questions.pop(key, None)
             _resolve_question(question, make_denial("the question was dropped, so it is denied", cause=question.id))
 
-    def _event(self, id: str, request: PermissionRequest) -> Event:
+    def _question_event(self, id: str, request: PermissionRequest) -> Event:
         now = self._now()
         data = {
             "tool": request.tool,
             "input": truncate_input(request.input),
             "turn": request.turn,
-            "expires": format_timestamp(now + timedelta(seconds=self._patience)),
+            "expires": format_timestamp(now + timedelta(seconds=self._timeout)),
         }
         if request.call_id is not None:
             data["call_id"] = request.call_id
@@ -92,23 +92,23 @@ class PersonDecider:
             id=id, at=now, kind="goal.permission_asked", actor=ACTOR, goal=request.goal, text=f"may it use {request.tool}?"[:300], data=data
         )
 
-    def answer(self, question_id: str, choice: str, reason: str = "") -> bool:
+    def answer_question(self, question_id: str, choice: str, reason: str = "") -> bool:
         """Hand in what a person said: `allow`, or anything else for a no. Whether the question was still open."""
-        found = next((each for each in self._open.items() if each[1].id == question_id), None)
+        found = next((each for each in self._open_questions.items() if each[1].id == question_id), None)
         if found is None:
             return False
         key, question = found
-        del self._open[key]
+        del self._open_questions[key]
         said = f"a person said: {reason}" if reason else "a person decided so"
         answered = Allow() if choice == "allow" else Deny(message=reason or "a person said no; go on without it")
         return _resolve_question(question, PermissionAnswer(answered, said, question.id))
 
-    def call_off(self, reason: str = GOAL_CANCELLED) -> None:
+    def cancel_questions(self, reason: str = GOAL_CANCELLED) -> None:
         """Deny what waits, and whatever is asked from now on."""
-        self._closed = reason
-        for question in self._open.values():
+        self._closed_reason = reason
+        for question in self._open_questions.values():
             _resolve_question(question, make_denial(reason, cause=question.id))
-        self._open.clear()
+        self._open_questions.clear()
 
 
 def _resolve_question(question: _PendingQuestion, answer: PermissionAnswer) -> bool:

@@ -42,20 +42,20 @@ class GateLineBuffer:
     """Bytes in, whole lines out; of one that is too long only an empty remark is left."""
 
     def __init__(self) -> None:
-        self._rest, self._skips = bytearray(), False
+        self._partial_line, self._is_skipping = bytearray(), False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that are whole by now."""
         *whole, rest = chunk.split(b"\n")
         lines = []
         for piece in whole:
-            lines.append(b"!" if self._skips else bytes(self._rest) + piece)
-            self._rest.clear()
-            self._skips = False
-        self._rest += rest
-        if len(self._rest) > LONGEST_LINE:
-            self._rest.clear()
-            self._skips = True
+            lines.append(b"!" if self._is_skipping else bytes(self._partial_line) + piece)
+            self._partial_line.clear()
+            self._is_skipping = False
+        self._partial_line += rest
+        if len(self._partial_line) > LONGEST_LINE:
+            self._partial_line.clear()
+            self._is_skipping = True
         return lines
 
 
@@ -64,13 +64,13 @@ class DriverConnection:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.socket: socket.socket | None = None
-        self.why = "the driver of this goal cannot be reached"
+        self.failure_reason = "the driver of this goal cannot be reached"
         self._lines = GateLineBuffer()
         try:
             self._connect(environ)
         except (OSError, ValueError, KeyError) as error:
             said = "nothing says where it listens" if isinstance(error, KeyError) else str(error) or type(error).__name__
-            self.lose(f"the driver of this goal cannot be reached ({said})")
+            self.close_connection(f"the driver of this goal cannot be reached ({said})")
 
     def _connect(self, environ: Mapping[str, str]) -> None:
         path, token = environ[SOCKET_VARIABLE], environ[TOKEN_VARIABLE]
@@ -91,10 +91,10 @@ class DriverConnection:
     def send(self, told: dict[str, Any]) -> None:
         """One line; `OSError` where it cannot be sent."""
         if self.socket is None:
-            raise OSError(self.why)
+            raise OSError(self.failure_reason)
         self.socket.sendall(_encode_line(told))
 
-    def hear(self) -> list[Any] | None:
+    def receive_messages(self) -> list[Any] | None:
         """What it said; `None` once it is gone, or makes no sense."""
         assert self.socket is not None
         try:
@@ -103,9 +103,9 @@ class DriverConnection:
         except (OSError, ValueError, RecursionError):
             return None
 
-    def lose(self, why: str) -> None:
+    def close_connection(self, why: str) -> None:
         """Listen to it no more."""
-        self.why = why
+        self.failure_reason = why
         if self.socket is not None:
             self.socket.close()
             self.socket = None
@@ -133,140 +133,142 @@ class GateMcpServer:
 
     def __init__(self, environ: Mapping[str, str], output: int) -> None:
         self.driver = DriverConnection(environ)
-        self._output, self._next = output, 0
-        self._waiting: dict[int, tuple[Any, dict[str, Any], float]] = {}
+        self._output, self._last_number = output, 0
+        self._pending: dict[int, tuple[Any, dict[str, Any], float]] = {}
         try:
-            self._patience = float(environ.get(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT_SECONDS))
+            self._timeout = float(environ.get(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT_SECONDS))
         except ValueError:
-            self._patience = DEFAULT_TIMEOUT_SECONDS
+            self._timeout = DEFAULT_TIMEOUT_SECONDS
 
-    def hear(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         """One line of the agent's program."""
         if not line.strip():
             return
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._error(None, _PARSE_ERROR, "not JSON")
+            self._send_error(None, _PARSE_ERROR, "not JSON")
             return
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
-                self._error(None, _INVALID_REQUEST, "not a JSON-RPC request")
+                self._send_error(None, _INVALID_REQUEST, "not a JSON-RPC request")
             return
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if "id" not in message:
-            self._notice(message["method"], params)
+            self._handle_notification(message["method"], params)
         elif isinstance(id := message["id"], bool) or not isinstance(id, str | int):
-            self._error(None, _INVALID_REQUEST, "the id is neither a text nor a number")
+            self._send_error(None, _INVALID_REQUEST, "the id is neither a text nor a number")
         else:
-            self._request(id, message["method"], params)
+            self._handle_request(id, message["method"], params)
 
-    def _request(self, id: str | int, method: str, params: dict[str, Any]) -> None:
+    def _handle_request(self, id: str | int, method: str, params: dict[str, Any]) -> None:
         match method:
             case "initialize":
                 asked = params.get("protocolVersion")
                 version = asked if asked in VERSIONS else VERSIONS[0]
                 info = {"name": NAME, "version": "1"}
-                self._result(id, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
+                self._send_result(id, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
             case "ping":
-                self._result(id, {})
+                self._send_result(id, {})
             case "tools/list":
-                self._result(id, {"tools": [{"name": TOOL, "description": _DESCRIPTION, "inputSchema": _SCHEMA}]})
+                self._send_result(id, {"tools": [{"name": TOOL, "description": _DESCRIPTION, "inputSchema": _SCHEMA}]})
             case "tools/call" if params.get("name") == TOOL:
-                self._call(id, params.get("arguments"))
+                self._call_tool(id, params.get("arguments"))
             case "tools/call":
-                self._error(id, _INVALID_PARAMS, "there is no such tool")
+                self._send_error(id, _INVALID_PARAMS, "there is no such tool")
             case _:
-                self._error(id, _METHOD_NOT_FOUND, "there is no such method")
+                self._send_error(id, _METHOD_NOT_FOUND, "there is no such method")
 
-    def _notice(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Any]) -> None:
         if method != "notifications/cancelled":
             return
-        for number, (id, _, _) in list(self._waiting.items()):
+        for number, (id, _, _) in list(self._pending.items()):
             if id == params.get("requestId"):
-                del self._waiting[number]
-                self._send({"id": number, "cancel": True})
+                del self._pending[number]
+                self._send_to_driver({"id": number, "cancel": True})
 
-    def _call(self, id: str | int, arguments: Any) -> None:
+    def _call_tool(self, id: str | int, arguments: Any) -> None:
         given = arguments if isinstance(arguments, dict) else {}
         tool, input, call_id = given.get("tool_name"), given.get("input"), given.get("tool_use_id")
         if not isinstance(tool, str) or not tool or not isinstance(input, dict):
-            self._deny(id, "the request names no tool, or has no input that is an object")
+            self._send_denial(id, "the request names no tool, or has no input that is an object")
             return
-        told = {"id": self._next + 1, "tool": tool, "input": input, "call_id": call_id if isinstance(call_id, str) else None}
+        told = {"id": self._last_number + 1, "tool": tool, "input": input, "call_id": call_id if isinstance(call_id, str) else None}
         try:
             _encode_line(told)
         except (ValueError, RecursionError) as error:
-            self._deny(id, f"the input cannot be passed on ({error}), so it is denied")
+            self._send_denial(id, f"the input cannot be passed on ({error}), so it is denied")
             return
-        self._next += 1
-        self._waiting[self._next] = (id, input, time.monotonic() + self._patience)
-        self._send(told)
+        self._last_number += 1
+        self._pending[self._last_number] = (id, input, time.monotonic() + self._timeout)
+        self._send_to_driver(told)
 
-    def _send(self, told: dict[str, Any]) -> None:
+    def _send_to_driver(self, told: dict[str, Any]) -> None:
         try:
             self.driver.send(told)
         except (BrokenPipeError, ConnectionResetError):
-            self.give_up(_DRIVER_GONE)
+            self.deny_all(_DRIVER_GONE)
         except OSError as error:
-            self.give_up(self.driver.why if self.driver.socket is None else f"the driver of this goal cannot be asked ({error})")
+            self.deny_all(
+                self.driver.failure_reason if self.driver.socket is None else f"the driver of this goal cannot be asked ({error})"
+            )
 
-    def listen(self) -> None:
+    def receive_answers(self) -> None:
         """What the driver said."""
-        heard = self.driver.hear()
+        heard = self.driver.receive_messages()
         if heard is None:
-            self.give_up(_DRIVER_GONE)
+            self.deny_all(_DRIVER_GONE)
         for answer in heard or ():
-            if not self._take(answer):
-                self.give_up("the driver's answer makes no sense")
+            if not self._forward_answer(answer):
+                self.deny_all("the driver's answer makes no sense")
                 return
 
-    def _take(self, answer: Any) -> bool:
+    def _forward_answer(self, answer: Any) -> bool:
         """Pass an answer on; whether it made sense."""
         number = answer.get("id") if isinstance(answer, dict) else None
-        if type(number) is not int or not 0 < number <= self._next:
+        if type(number) is not int or not 0 < number <= self._last_number:
             return False
-        waiting = self._waiting.pop(number, None)
+        waiting = self._pending.pop(number, None)
         if waiting is None:  # called off meanwhile
             return True
         id, input, _ = waiting
         if answer.get("choice") == "allow":
-            self._answer(id, {"behavior": "allow", "updatedInput": input})
+            self._send_answer(id, {"behavior": "allow", "updatedInput": input})
         else:
             message = answer.get("message")
-            self._deny(id, message if isinstance(message, str) and message else "it is denied")
+            self._send_denial(id, message if isinstance(message, str) and message else "it is denied")
         return True
 
-    def give_up(self, why: str) -> None:
+    def deny_all(self, why: str) -> None:
         """Deny whatever waits, and all that comes."""
-        self.driver.lose(why)
-        waiting, self._waiting = self._waiting, {}
+        self.driver.close_connection(why)
+        waiting, self._pending = self._pending, {}
         for id, _, _ in waiting.values():
-            self._deny(id, f"{why}, so nothing is allowed; end your turn and say so")
+            self._send_denial(id, f"{why}, so nothing is allowed; end your turn and say so")
 
-    def expire(self) -> float | None:
+    def expire_requests(self) -> float | None:
         """Deny what nobody answered in time; answers how long to wait for the next."""
         now = time.monotonic()
-        for number, (id, _, until) in list(self._waiting.items()):
+        for number, (id, _, until) in list(self._pending.items()):
             if until <= now:
-                del self._waiting[number]
-                self._deny(id, "no answer came in time, so it is denied")
-        return min((until - now for _, _, until in self._waiting.values()), default=None)
+                del self._pending[number]
+                self._send_denial(id, "no answer came in time, so it is denied")
+        return min((until - now for _, _, until in self._pending.values()), default=None)
 
-    def _deny(self, id: Any, message: str) -> None:
-        self._answer(id, {"behavior": "deny", "message": message})
+    def _send_denial(self, id: Any, message: str) -> None:
+        self._send_answer(id, {"behavior": "deny", "message": message})
 
-    def _answer(self, id: Any, answer: dict[str, Any]) -> None:
-        self._result(id, {"content": [{"type": "text", "text": json.dumps(answer)}]})
+    def _send_answer(self, id: Any, answer: dict[str, Any]) -> None:
+        self._send_result(id, {"content": [{"type": "text", "text": json.dumps(answer)}]})
 
-    def _result(self, id: Any, result: dict[str, Any]) -> None:
-        self._write({"jsonrpc": "2.0", "id": id, "result": result})
+    def _send_result(self, id: Any, result: dict[str, Any]) -> None:
+        self._write_message({"jsonrpc": "2.0", "id": id, "result": result})
 
-    def _error(self, id: Any, code: int, message: str) -> None:
-        self._write({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+    def _send_error(self, id: Any, code: int, message: str) -> None:
+        self._write_message({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
-    def _write(self, message: dict[str, Any]) -> None:
+    def _write_message(self, message: dict[str, Any]) -> None:
         raw = json.dumps(message).encode() + b"\n"
         while raw:
             raw = raw[os.write(self._output, raw) :]
@@ -279,15 +281,15 @@ def serve(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int
         while True:
             connection = door.driver.socket
             watched: list[int | socket.socket] = [input] if connection is None else [input, connection]
-            ready, _, _ = select.select(watched, [], [], door.expire())
+            ready, _, _ = select.select(watched, [], [], door.expire_requests())
             if connection in ready:
-                door.listen()
+                door.receive_answers()
             if input in ready:
                 chunk = os.read(input, 65536)
                 if not chunk:
                     return 0
                 for line in lines.feed(chunk):
-                    door.hear(line)
+                    door.handle_line(line)
     except (BrokenPipeError, ConnectionResetError):
         return 0
 

@@ -68,9 +68,9 @@ class RuleDecider:
         answer = self._rules.decide(request.tool, request.input)
         return None if answer is None else PermissionAnswer(*answer)
 
-    def why_not(self, request: PermissionRequest) -> str:
+    def explain_denial(self, request: PermissionRequest) -> str:
         """Why no rule allows it, in words that help to write it otherwise."""
-        return self._rules.why_not(request.tool, request.input)
+        return self._rules.explain_denial(request.tool, request.input)
 
 
 class DeciderChain:
@@ -86,7 +86,7 @@ class DeciderChain:
             if answer is not None:
                 return answer
         rules = next((each for each in self._deciders if isinstance(each, RuleDecider)), None)
-        why = f"nothing allows {request.tool} with this input" if rules is None else rules.why_not(request)
+        why = f"nothing allows {request.tool} with this input" if rules is None else rules.explain_denial(request)
         return make_denial(f"{why}, and {_NOBODY_TO_ASK}")
 
 
@@ -96,25 +96,25 @@ class RecordingDecider:
     def __init__(
         self, decider: Decider, tell: RecordEvent, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
     ) -> None:
-        self._decider, self._tell, self._now, self._new_id = decider, tell, now, new_id
+        self._decider, self._record_event, self._now, self._new_id = decider, tell, now, new_id
 
     async def decide(self, request: PermissionRequest) -> PermissionAnswer:
         """The answer, recorded."""
-        answer = await self._answer(request)
+        answer = await self._ask_decider(request)
         try:
-            await self._tell(make_decision_event(request, answer, id=self._new_id(), at=self._now()))
+            await self._record_event(make_decision_event(request, answer, id=self._new_id(), at=self._now()))
         except Exception as error:  # noqa: BLE001  # whatever kept it out of the log
             return make_denial(f"the decision could not be recorded, and what is not recorded is not allowed: {error}")
         return answer
 
-    async def _answer(self, request: PermissionRequest) -> PermissionAnswer:
+    async def _ask_decider(self, request: PermissionRequest) -> PermissionAnswer:
         try:
             answer = await self._decider.decide(request)
         except Exception as error:  # noqa: BLE001  # a decider that breaks must not open the door
             return make_denial(f"it could not be decided ({type(error).__name__}: {error}), so it is denied")
         return answer or make_denial(f"nothing allows {request.tool} with this input, and {_NOBODY_TO_ASK}")
 
-    def permit(self, goal: str, turn: int) -> Callable[[str, Any], Awaitable[Choice]]:
+    def make_permit(self, goal: str, turn: int) -> Callable[[str, Any], Awaitable[Choice]]:
         """The same for a mind that calls its tools in this process."""
 
         async def permit(tool: str, input: Any) -> Choice:

@@ -24,14 +24,14 @@ class InProcessGate:
 
     def __init__(self, deciders: Sequence[Decider] = ()) -> None:
         self.deciders = tuple(deciders)
-        self.permits: GoalPermissions | None = None
+        self.permissions: GoalPermissions | None = None
 
     async def permit(self, tool: str, input: Any) -> Choice:
         """Whether a tool may be used."""
         return (
             Deny(message="nobody drives this goal, so nothing is allowed")
-            if self.permits is None
-            else await self.permits.decide(tool, input)
+            if self.permissions is None
+            else await self.permissions.decide(tool, input)
         )
 
 
@@ -39,59 +39,63 @@ class GoalPermissions:
     """The permissions of one goal while it is driven."""
 
     def __init__(self, book: GoalJournal, doorkeeper: InProcessGate) -> None:
-        self._book, self._doorkeeper = book, doorkeeper
-        self._person: PersonDecider | None = None
-        self._keeper: RecordingDecider | None = None
+        self._journal, self._in_process_gate = book, doorkeeper
+        self._person_decider: PersonDecider | None = None
+        self._recording_decider: RecordingDecider | None = None
         self._server: GateServer | None = None
 
     @asynccontextmanager
-    async def open(self, workspace: str) -> AsyncIterator[None]:
+    async def open_gate(self, workspace: str) -> AsyncIterator[None]:
         """Let the agent ask as long as the block lasts."""
-        plan = self._book.state.plan
+        plan = self._journal.state.plan
         assert plan is not None
         permissions = plan.permissions
-        self._person = PersonDecider(self._tell, patience=permissions.patience, now=self._book.now, new_id=self._book.new_id)
-        self._keeper = RecordingDecider(self._chain(permissions, workspace), self._tell, now=self._book.now, new_id=self._book.new_id)
-        self._book.listeners.append(self._hear)
-        self._doorkeeper.permits = self
+        self._person_decider = PersonDecider(
+            self._record_event, patience=permissions.patience, now=self._journal.now, new_id=self._journal.new_id
+        )
+        self._recording_decider = RecordingDecider(
+            self._build_chain(permissions, workspace), self._record_event, now=self._journal.now, new_id=self._journal.new_id
+        )
+        self._journal.listeners.append(self._on_event)
+        self._in_process_gate.permissions = self
         try:
             if plan.harness not in GATE_HARNESSES:
                 yield
                 return
-            async with GateServer(self._keeper, patience=permissions.patience) as self._server:
+            async with GateServer(self._recording_decider, patience=permissions.patience) as self._server:
                 yield
         finally:
-            self._doorkeeper.permits, self._server = None, None
-            self._book.listeners.remove(self._hear)
-            self._person.call_off("nobody drives this goal any more")
+            self._in_process_gate.permissions, self._server = None, None
+            self._journal.listeners.remove(self._on_event)
+            self._person_decider.cancel_questions("nobody drives this goal any more")
 
-    def _chain(self, permissions: Permissions, workspace: str) -> DeciderChain:
-        assert self._person is not None
-        person = (self._person,) if permissions.ask else ()
-        return DeciderChain((RuleDecider(permissions, workspace=workspace), *self._doorkeeper.deciders, *person))
+    def _build_chain(self, permissions: Permissions, workspace: str) -> DeciderChain:
+        assert self._person_decider is not None
+        person = (self._person_decider,) if permissions.ask else ()
+        return DeciderChain((RuleDecider(permissions, workspace=workspace), *self._in_process_gate.deciders, *person))
 
-    def gate(self, order: Order) -> Gate | None:
+    def create_gate(self, order: Order) -> Gate | None:
         """How the program of a turn asks, where it can."""
-        return None if self._server is None else self._server.gate(order)
+        return None if self._server is None else self._server.create_gate(order)
 
     async def decide(self, tool: str, input: Any) -> Choice:
         """For an agent in this process."""
-        assert self._keeper is not None
-        state = self._book.state
-        answer = await self._keeper.decide(PermissionRequest(tool=tool, input=input, goal=state.id, turn=state.turn))
+        assert self._recording_decider is not None
+        state = self._journal.state
+        answer = await self._recording_decider.decide(PermissionRequest(tool=tool, input=input, goal=state.id, turn=state.turn))
         return answer.choice
 
-    async def _tell(self, event: Event) -> None:
-        await self._book.append([self._book.teller.owned(event)])
+    async def _record_event(self, event: Event) -> None:
+        await self._journal.append([self._journal.event_factory.assign_to_goal(event)])
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """A person's answer, or the end of the goal."""
-        if event.kind != "control.requested" or self._person is None:
+        if event.kind != "control.requested" or self._person_decider is None:
             return
         data = event.data
         if data.get("action") == "cancel":
-            self._person.call_off()
+            self._person_decider.cancel_questions()
         elif data.get("action") == "decide" and isinstance(data.get("of"), str):
             value = data.get("value")
             choice, message = (value.get("choice"), value.get("message")) if isinstance(value, dict) else (value, None)
-            self._person.answer(data["of"], str(choice), message if isinstance(message, str) else "")
+            self._person_decider.answer_question(data["of"], str(choice), message if isinstance(message, str) else "")

@@ -32,17 +32,17 @@ class PathMatcher:
     def __init__(self, workspace: str) -> None:
         self._lexical, self._real = os.path.abspath(workspace), os.path.realpath(workspace)
 
-    def is_surely_in(self, path: str, pattern: str) -> bool:
+    def is_certain_match(self, path: str, pattern: str) -> bool:
         """Whether a path matches as it is written, and where its links lead."""
-        return _is_valid_path(path) and self._at(path, pattern, links=False) and self._at(path, pattern, links=True)
+        return _is_valid_path(path) and self._is_match(path, pattern, links=False) and self._is_match(path, pattern, links=True)
 
-    def may_be_in(self, path: str, pattern: str) -> bool:
+    def is_possible_match(self, path: str, pattern: str) -> bool:
         """Whether a path matches as it is written, or where its links lead, in whatever case."""
         if not _is_valid_path(path):
             return True
-        return any(self._at(path, pattern, links=links, is_lenient=True) for links in (False, True))
+        return any(self._is_match(path, pattern, links=links, is_lenient=True) for links in (False, True))
 
-    def _at(self, path: str, pattern: str, *, links: bool, is_lenient: bool = False) -> bool:
+    def _is_match(self, path: str, pattern: str, *, links: bool, is_lenient: bool = False) -> bool:
         base = self._real if links else self._lexical
         full = os.path.join(base, os.path.expanduser(path))
         found = os.path.realpath(full) if links else os.path.normpath(full)
@@ -140,33 +140,38 @@ class ToolRules:
 
     def __init__(self, allow: Sequence[str] = (), deny: Sequence[str] = (), *, workspace: str) -> None:
         self._allow, self._deny = [parse_rule(pattern) for pattern in allow], [parse_rule(pattern) for pattern in deny]
-        self._place = PathMatcher(workspace)
+        self._path_matcher = PathMatcher(workspace)
 
     def decide(self, tool: str, input: Any) -> tuple[Allow | Deny, str] | None:
         """The answer and its reason; `None` where no rule speaks of this."""
         given: Mapping[str, Any] = input if isinstance(input, dict) else {}
-        denied = next((rule for rule in self._deny if _is_rule_for(rule, tool) and self._denies(rule, tool, given)), None)
+        denied = next((rule for rule in self._deny if _is_rule_for(rule, tool) and self._is_denied_by(rule, tool, given)), None)
         if denied is not None:
             why = f"the rule `{denied.pattern}` denies it"
             return Deny(message=f"{why}; do not look for a way around it, go on without or say what you need it for"), why
         allowing = [rule for rule in self._allow if _is_rule_for(rule, tool)]
-        reason = self._allowing(allowing, tool, given)
-        if reason is None and tool in _READ_TOOLS and (path := _path_in(tool, given)) is not None and self._place.is_surely_in(path, "**"):
+        reason = self._find_allow_reason(allowing, tool, given)
+        if (
+            reason is None
+            and tool in _READ_TOOLS
+            and (path := _path_in(tool, given)) is not None
+            and self._path_matcher.is_certain_match(path, "**")
+        ):
             reason = "it only looks at the workspace"
         return None if reason is None else (Allow(), reason)
 
-    def why_not(self, tool: str, input: Any) -> str:
+    def explain_denial(self, tool: str, input: Any) -> str:
         """Why no rule allows it, in words that help to write it otherwise."""
         command = _command_in(input) if isinstance(input, dict) and tool in COMMAND_TOOLS else None
         odd = (
             None
             if command is None or not any(_is_rule_for(rule, tool) for rule in self._allow)
-            else shell_parser.parse_command_line(command).odd
+            else shell_parser.parse_command_line(command).ambiguity
         )
         hint = "" if odd is None else f" ({odd}; rules cover plain commands only)"
         return f"no rule allows {tool} with this input{hint}"
 
-    def _allowing(self, rules: Sequence[ToolRule], tool: str, given: Mapping[str, Any]) -> str | None:
+    def _find_allow_reason(self, rules: Sequence[ToolRule], tool: str, given: Mapping[str, Any]) -> str | None:
         bare = next((rule for rule in rules if rule.detail is None), None)
         if bare is not None:
             return f"the rule `{bare.pattern}` allows it"
@@ -179,9 +184,13 @@ class ToolRules:
         if tool == "WebFetch":
             return _first_allow_reason(rule for rule in rules if _is_fetch_allowed(rule, given))
         path = _path_in(tool, given)
-        return None if path is None else _first_allow_reason(rule for rule in rules if self._place.is_surely_in(path, rule.detail or ""))
+        return (
+            None
+            if path is None
+            else _first_allow_reason(rule for rule in rules if self._path_matcher.is_certain_match(path, rule.detail or ""))
+        )
 
-    def _denies(self, rule: ToolRule, tool: str, given: Mapping[str, Any]) -> bool:
+    def _is_denied_by(self, rule: ToolRule, tool: str, given: Mapping[str, Any]) -> bool:
         if rule.detail is None:
             return True
         if tool in COMMAND_TOOLS:
@@ -191,7 +200,7 @@ class ToolRules:
             host = parse_host(given.get("url"))
             return host is None or is_host_match(host, rule.detail.removeprefix(_DOMAIN))
         path = _path_in(tool, given)
-        return path is None or self._place.may_be_in(path, rule.detail)
+        return path is None or self._path_matcher.is_possible_match(path, rule.detail)
 
 
 @lru_cache(maxsize=1024)

@@ -54,10 +54,10 @@ class GateServer:
     """Listens as long as it is open; a token is good for one turn of one goal."""
 
     def __init__(self, decider: Decider, *, path: str | None = None, patience: float = 600.0) -> None:
-        self._decider, self._patience = decider, patience
+        self._decider, self._timeout = decider, patience
         self._folder: str | None = None
         self.path = path or ""
-        self._bound: dict[str, tuple[str, int]] = {}
+        self._turns_by_token: dict[str, tuple[str, int]] = {}
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -65,7 +65,7 @@ class GateServer:
         if not self.path:
             self._folder = _short_folder()
             self.path = os.path.join(self._folder, "gate")
-        self._server = await asyncio.start_unix_server(self._connected, sock=_private_socket(self.path), limit=MAX_LINE_BYTES)
+        self._server = await asyncio.start_unix_server(self._on_connection, sock=_private_socket(self.path), limit=MAX_LINE_BYTES)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -79,47 +79,47 @@ class GateServer:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def gate(self, order: Order) -> Gate:
+    def create_gate(self, order: Order) -> Gate:
         """How the program of this turn asks. What earlier turns of the goal were given is good no more."""
-        self._bound = {token: bound for token, bound in self._bound.items() if bound[0] != order.goal}
+        self._turns_by_token = {token: bound for token, bound in self._turns_by_token.items() if bound[0] != order.goal}
         token = secrets.token_urlsafe(32)
-        self._bound[token] = (order.goal, order.turn)
+        self._turns_by_token[token] = (order.goal, order.turn)
         env = {
             gate_door.SOCKET_VARIABLE: self.path,
             gate_door.TOKEN_VARIABLE: token,
             gate_door.DRIVER_VARIABLE: str(os.getpid()),
-            gate_door.TIMEOUT_VARIABLE: str(self._patience + _TIMEOUT_MARGIN_SECONDS),
+            gate_door.TIMEOUT_VARIABLE: str(self._timeout + _TIMEOUT_MARGIN_SECONDS),
         }
         # Isolated and by its path: the workspace is its folder, and no module that an agent put there must be taken for one of ours.
         return Gate(command=(sys.executable, "-I", "-S", os.path.abspath(gate_door.__file__)), env=env)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            await self._talk(reader, writer)
+            await self._handle_connection(reader, writer)
         except (asyncio.CancelledError, OSError, TimeoutError):
             pass  # the program is gone, or we are: whoever waits there is denied by the gate process itself
         finally:
             self._connections.discard(task)
             writer.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HELLO_TIMEOUT_SECONDS):
-            bound = self._bound_to(await _read_line(reader))
+            bound = self._find_turn_by_token(await _read_line(reader))
         await _send_message(writer, {"ok": bound is not None})
         if bound is not None:
-            await _GateConnection(self._decider, bound, writer).listen(reader)
+            await _GateConnection(self._decider, bound, writer).handle_requests(reader)
 
-    def _bound_to(self, line: bytes) -> tuple[str, int] | None:
+    def _find_turn_by_token(self, line: bytes) -> tuple[str, int] | None:
         """The goal and the turn that a token is good for; every token is compared, each in constant time."""
         try:
             given = msgspec.json.decode(line, type=GateHello).token.encode()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
         found = None
-        for token, bound in self._bound.items():
+        for token, bound in self._turns_by_token.items():
             if hmac.compare_digest(token.encode(), given):
                 found = bound
         return found
@@ -130,40 +130,40 @@ class _GateConnection:
 
     def __init__(self, decider: Decider, bound: tuple[str, int], writer: asyncio.StreamWriter) -> None:
         self._decider, self._goal, self._turn, self._writer = decider, bound[0], bound[1], writer
-        self._asked: dict[int, asyncio.Task[None]] = {}
+        self._running_requests: dict[int, asyncio.Task[None]] = {}
 
-    async def listen(self, reader: asyncio.StreamReader) -> None:
+    async def handle_requests(self, reader: asyncio.StreamReader) -> None:
         """Until it goes, or says what makes no sense."""
         try:
             while line := await _read_line(reader):
                 ask = _parse_request(line)
                 if ask is None:
                     return
-                self._take(ask)
+                self._start_request(ask)
         finally:
-            tasks = list(self._asked.values())
+            tasks = list(self._running_requests.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _take(self, ask: GateRequest) -> None:
+    def _start_request(self, ask: GateRequest) -> None:
         if ask.cancel:
-            if task := self._asked.get(ask.id):
+            if task := self._running_requests.get(ask.id):
                 task.cancel()
             return
-        if ask.id in self._asked:
+        if ask.id in self._running_requests:
             return
-        self._asked[ask.id] = task = asyncio.create_task(self._answer(ask))
-        task.add_done_callback(lambda _: self._asked.pop(ask.id, None))
+        self._running_requests[ask.id] = task = asyncio.create_task(self._send_answer(ask))
+        task.add_done_callback(lambda _: self._running_requests.pop(ask.id, None))
 
-    async def _answer(self, ask: GateRequest) -> None:
-        answer = await self._decided(ask)
+    async def _send_answer(self, ask: GateRequest) -> None:
+        answer = await self._decide_request(ask)
         told = {"id": ask.id, "choice": answer.choice.__struct_config__.tag, "message": answer.reason}
         with suppress(OSError):
             await _send_message(self._writer, told | ({"message": answer.choice.message} if hasattr(answer.choice, "message") else {}))
 
-    async def _decided(self, ask: GateRequest) -> PermissionAnswer:
-        if len(self._asked) > MOST_AT_ONCE:
+    async def _decide_request(self, ask: GateRequest) -> PermissionAnswer:
+        if len(self._running_requests) > MOST_AT_ONCE:
             return make_denial("too many tools are asked for at once; ask for fewer")
         if not ask.tool or not isinstance(ask.input, dict):
             return make_denial("the request names no tool, or has no input that is an object")

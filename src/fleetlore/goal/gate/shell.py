@@ -49,7 +49,7 @@ def find_allowing_patterns(command: str, patterns: Sequence[str]) -> list[str] |
     if len(command) > MAX_COMMAND_CHARS:
         return None
     line = parse_command_line(command)
-    if line.odd is not None or not line.parts:
+    if line.ambiguity is not None or not line.parts:
         return None
     covering = [next((pattern for pattern in patterns if _is_covered_by(pattern, part)), None) for part in line.parts]
     return None if None in covering else list(dict.fromkeys(each for each in covering if each is not None))
@@ -94,7 +94,7 @@ def is_command_denied(command: str, pattern: str, *, depth: int = 0) -> bool:
         return True
     line = parse_command_line(command)
     spoken = [part.words for part in line.parts]
-    if line.odd is not None:
+    if line.ambiguity is not None:
         spoken += [tuple(_QUOTES.sub("", piece).split()) for piece in _ROUGH_SEPARATORS.split(command)]
     if any(is_pattern_match(pattern, said) for words in spoken if words for said in _command_spellings(words)):
         return True

@@ -265,7 +265,7 @@ async def _renew_lease(leases: DreamLeases, lease: Lease) -> bool:
 
 
 async def _read_skip_reason(memory: Memory, folder: MemoryFolder, now: clock.Clock) -> DreamOutcome | None:
-    notes, diary = await asyncio.to_thread(lambda: (folder.notes(), read_dream_history(folder)))
+    notes, diary = await asyncio.to_thread(lambda: (folder.read_notes(), read_dream_history(folder)))
     return find_dream_skip_reason(memory, has_notes=bool(notes), diary=diary, now=now())
 
 
@@ -284,7 +284,7 @@ async def run_dream(
 ) -> DreamOutcome:
     """One question about all memories, and its answer carried out. `may` is asked once more before anything is changed."""
     try:
-        shown = await asyncio.to_thread(lambda: select_shown_notes(folder.notes()))
+        shown = await asyncio.to_thread(lambda: select_shown_notes(folder.read_notes()))
         data = await _ask_model(mind, build_dream_prompt(shown), timeout)
         taken = await asyncio.to_thread(folder.names)
         changes = parse_changes(shown, data, taken=taken, now=now())
@@ -314,7 +314,7 @@ async def _ask_model(mind: Model, prompt: str, seconds: float) -> dict[str, obje
 
 def _apply_dream(folder: MemoryFolder, changes: MemoryChanges, now: datetime) -> None:
     if changes.writes or changes.removals:
-        folder.change(changes)
+        folder.apply_changes(changes)
     with suppress(OSError):  # the dream stands; the next may then come early
         _update_history(folder, lambda _: DreamHistory(last=now))
 
@@ -334,7 +334,7 @@ def count_session(folder: MemoryFolder, session: str) -> None:
 
 
 def _update_history(folder: MemoryFolder, change: Callable[[DreamHistory], DreamHistory]) -> None:
-    with folder.writing() as files:
+    with folder.open_for_writing() as files:
         _write_history(files, change(_parse_history(folder.read(_HISTORY_FILE))))
 
 

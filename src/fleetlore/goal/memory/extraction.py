@@ -106,11 +106,11 @@ async def extract_memories(
 
     `diff` is what changed, in short; `event` the one after which this is asked.
     """
-    notes, is_full = await asyncio.to_thread(lambda: (folder.notes(), folder.is_full()))
+    notes, is_full = await asyncio.to_thread(lambda: (folder.read_notes(), folder.is_full()))
     prompt = build_extraction_prompt(words=words, diff=diff, turn=turn, verdict=verdict, notes=notes, most=most, is_full=is_full)
     reply = await mind.reply(ModelRequest(prompt=prompt, system=_SYSTEM, schema=SCHEMA, max_tokens=_MAX_TOKENS, role=ROLE))
     proposals = parse_proposals(reply.data)[:most]
-    return await asyncio.to_thread(folder.save, proposals, at=now(), goal=goal, turn=turn, event=event)
+    return await asyncio.to_thread(folder.save_proposals, proposals, at=now(), goal=goal, turn=turn, event=event)
 
 
 def build_extraction_prompt(
@@ -124,7 +124,9 @@ def build_extraction_prompt(
     is_full: bool = False,
 ) -> str:
     """What the mind is asked; pure."""
-    listed = [text_safety.sanitize_line(f"{note.name}: {note.title}. {note.gist}", _MAX_LISTED_CHARS) for note in notes[:_MAX_LISTED_NOTES]]
+    listed = [
+        text_safety.sanitize_line(f"{note.name}: {note.title}. {note.first_line}", _MAX_LISTED_CHARS) for note in notes[:_MAX_LISTED_NOTES]
+    ]
     blocks = (
         (f"What the agent said at the end of turn {turn}", text_safety.quote_record(words, _MAX_WORDS_CHARS)),
         ("What changed in its workspace", text_safety.quote_record(diff, _MAX_DIFF_CHARS)),

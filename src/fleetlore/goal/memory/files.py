@@ -23,11 +23,11 @@ class OpenFolder:
     """The folder: `with Files(path) as files`. Whoever puts another folder or a link in its place meanwhile changes nothing here."""
 
     def __init__(self, path: str, *, is_made: bool = False) -> None:
-        self._path, self._is_made = path, is_made
+        self._path, self._should_create = path, is_made
         self._fd = -1
 
     def __enter__(self) -> Self:
-        if self._is_made:
+        if self._should_create:
             os.makedirs(self._path, mode=0o700, exist_ok=True)
         self._fd = os.open(self._path, _FOLDER)
         return self
@@ -90,7 +90,7 @@ class OpenFolder:
             os.fsync(self._fd)
 
     @contextmanager
-    def alone(self, patience: float) -> Iterator[None]:
+    def hold_lock(self, patience: float) -> Iterator[None]:
         """Keep all others out who ask for this; a process that dies lets go. `TimeoutError` if somebody is in for longer than that."""
         descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | _FILE, 0o600, dir_fd=self._fd)
         try:

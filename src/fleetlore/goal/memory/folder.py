@@ -55,7 +55,7 @@ def rebuild_index(before: bytes | None, notes: Sequence[MemoryNote]) -> bytes:
 
 def parse_pinned_text(raw: bytes | None) -> str:
     """What people wrote above the list, without secrets."""
-    return _redactor.clean(_find_pinned_text(_decode_text(raw)))[0]
+    return _redactor.redact_value(_find_pinned_text(_decode_text(raw)))[0]
 
 
 def is_index_unedited(raw: bytes) -> bool:
@@ -84,7 +84,7 @@ def _drop_generated_lines(text: str) -> str:
 def _format_index_entry(note: MemoryNote) -> str:
     title = text_safety.sanitize_line(note.title, _MAX_GIST_CHARS).replace("[", "(").replace("]", ")")
     link = note.name if re.fullmatch(r"[\w.-]+", note.name) else f"<{note.name.replace('<', '').replace('>', '')}>"
-    return f"- [{title}]({link}): {text_safety.sanitize_line(note.gist, _MAX_GIST_CHARS)} ({note.at:%Y-%m-%d})"
+    return f"- [{title}]({link}): {text_safety.sanitize_line(note.first_line, _MAX_GIST_CHARS)} ({note.at:%Y-%m-%d})"
 
 
 # --- Memories for a prompt, within a budget: the newest and the nearest first, as a record that gives no orders; pure.
@@ -133,7 +133,7 @@ def _note_forms(notes: Sequence[MemoryNote], pinned: str, about: str) -> Iterato
         yield pinned, text_safety.sanitize_line(pinned, _MAX_SHORT_CHARS)
     for note in rank_notes(notes, about):
         head = f"{note.title} ({note.at:%Y-%m-%d})"
-        yield f"{head}\n{note.content}", f"{head}: {text_safety.sanitize_line(note.gist, _MAX_SHORT_CHARS)}"
+        yield f"{head}\n{note.content}", f"{head}: {text_safety.sanitize_line(note.first_line, _MAX_SHORT_CHARS)}"
 
 
 # ---
@@ -166,11 +166,11 @@ class MemoryFolder:
         self, path: str, *, most_notes: int = MAX_NOTES, most_bytes: int = MAX_FOLDER_BYTES, patience: float = LOCK_TIMEOUT_SECONDS
     ) -> None:
         self.path = os.path.realpath(os.path.expanduser(path))
-        self._most_notes, self._most_bytes, self._patience = most_notes, most_bytes, patience
+        self._max_notes, self._max_bytes, self._lock_timeout = most_notes, most_bytes, patience
 
     # --- reading
 
-    def notes(self) -> list[MemoryNote]:
+    def read_notes(self) -> list[MemoryNote]:
         """Every memory, the newest first. What is no plain Markdown file, or too large, is passed over."""
         try:
             with OpenFolder(self.path) as files:
@@ -194,18 +194,18 @@ class MemoryFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def text(self, most: int, *, about: str = "") -> str:
+    def render_fenced(self, most: int, *, about: str = "") -> str:
         """The memories for a prompt, as a record, in at most so many characters; empty if there are none.
 
         The newest and those near to `about` come first.
         """
-        return render_fenced(self.notes(), self._pinned(), most=most, about=about)
+        return render_fenced(self.read_notes(), self._read_pinned_text(), most=most, about=about)
 
-    def plain(self, most: int, *, about: str = "") -> str:
+    def render_plain(self, most: int, *, about: str = "") -> str:
         """The same for `Turn.memory_text`, which is fenced by its block."""
-        return render_plain(self.notes(), self._pinned(), most=most, about=about)
+        return render_plain(self.read_notes(), self._read_pinned_text(), most=most, about=about)
 
-    def written_since(self, moment: datetime) -> bool:
+    def has_writes_since(self, moment: datetime) -> bool:
         """Whether anybody but us wrote a memory or into the index since then."""
         since = moment.timestamp() - _CLOCK_TOLERANCE_SECONDS
         try:
@@ -216,12 +216,12 @@ class MemoryFolder:
 
     def is_full(self) -> bool:
         """Whether nothing more can be written, but in place of something else."""
-        return self._is_full(self.notes(), 0)
+        return self._is_full_with(self.read_notes(), 0)
 
-    def _is_full(self, notes: Sequence[MemoryNote], more: int) -> bool:
-        return len(notes) >= self._most_notes or sum(note.size for note in notes) + more > self._most_bytes
+    def _is_full_with(self, notes: Sequence[MemoryNote], more: int) -> bool:
+        return len(notes) >= self._max_notes or sum(note.size for note in notes) + more > self._max_bytes
 
-    def _pinned(self) -> str:
+    def _read_pinned_text(self) -> str:
         try:
             with OpenFolder(self.path) as files:
                 return parse_pinned_text(files.read(INDEX_FILE, MAX_FILE_BYTES))
@@ -230,7 +230,7 @@ class MemoryFolder:
 
     # --- writing
 
-    def save(
+    def save_proposals(
         self,
         proposals: Sequence[MemoryProposal],
         *,
@@ -244,22 +244,24 @@ class MemoryFolder:
         What another has had a hand in is superseded by nobody: the new memory then stands beside it.
         """
         saved = 0
-        with self.writing() as files:
+        with self.open_for_writing() as files:
             known = _read_notes(files)
             for one in proposals:
                 note = make_note(one.title, one.content, at=at, goal=goal, turn=turn, event=event)
-                if note is not None and (written := self._put(files, known, note, one.supersedes)):
+                if note is not None and (written := self._write_note(files, known, note, one.supersedes)):
                     saved += 1
                     known = written
         return saved
 
-    def _put(self, files: OpenFolder, known: Sequence[MemoryNote], note: MemoryNote, supersedes: str | None) -> list[MemoryNote] | None:
+    def _write_note(
+        self, files: OpenFolder, known: Sequence[MemoryNote], note: MemoryNote, supersedes: str | None
+    ) -> list[MemoryNote] | None:
         """What is known with this memory; `None` if it was not written."""
         if any((one.title, one.content) == (note.title, note.content) for one in known):
             return None
         old = next((one for one in known if one.is_ours and supersedes in (one.name, one.title)), None)
         others, raw = [one for one in known if one is not old], encode_note(note)
-        if self._is_full(others, len(raw)):
+        if self._is_full_with(others, len(raw)):
             return None
         name = pick_free_name(note.title, {taken.lower() for taken in files.names()} - {old.name.lower() if old else ""})
         files.write(name, raw)
@@ -267,15 +269,15 @@ class MemoryFolder:
             files.remove(old.name)
         return [*others, parse_note(name, raw, changed=note.at)]
 
-    def change(self, changes: MemoryChanges) -> None:
+    def apply_changes(self, changes: MemoryChanges) -> None:
         """Make several changes, or none of them: `OSError`, or `Overtaken` if somebody was faster."""
-        with self.writing() as files:
+        with self.open_for_writing() as files:
             memory_journal.apply_changes(files, changes)
 
     @contextmanager
-    def writing(self) -> Iterator[OpenFolder]:
+    def open_for_writing(self) -> Iterator[OpenFolder]:
         """The folder with nobody else writing in it: first what a crash left is put right, and at the end the index is made anew."""
-        with OpenFolder(self.path, is_made=True) as files, files.alone(self._patience):
+        with OpenFolder(self.path, is_made=True) as files, files.hold_lock(self._lock_timeout):
             memory_journal.recover_changes(files)
             yield files
             with suppress(OSError):  # the next one makes it; what was written is written

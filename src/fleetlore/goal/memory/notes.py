@@ -58,7 +58,7 @@ class MemoryNote(Struct, frozen=True, kw_only=True):
     """Whether nobody else changed the file since we wrote it."""
 
     @property
-    def gist(self) -> str:
+    def first_line(self) -> str:
         """Its first line."""
         return next((line.strip() for line in self.content.splitlines() if line.strip()), "")
 
@@ -138,7 +138,7 @@ def _replace_unprintable(character: str) -> str:
 
 
 def _redact_text(text: str) -> str:
-    return text if is_surely_clean(text.encode(errors="replace")) else _redactor.clean(text)[0]
+    return text if is_surely_clean(text.encode(errors="replace")) else _redactor.redact_value(text)[0]
 
 
 # --- names of files

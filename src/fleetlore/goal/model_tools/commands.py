@@ -45,18 +45,18 @@ class ToolPrograms:
         self._env = scrubbed(environ, keep=(*KEPT_VARIABLES, *keep), mark=mark)
         self._search_seconds, self._grace = search_seconds, grace
 
-    async def shell(self, command: str, *, seconds: float | None = None) -> ToolResult:
+    async def run_shell(self, command: str, *, seconds: float | None = None) -> ToolResult:
         """Both its outputs as they came, and its exit code."""
         allowed = max(0.1, min(seconds or DEFAULT_TIMEOUT_SECONDS, self._time_left()))
         output = _TruncatedOutput()
         if "\0" in command:
             return ToolResult(text="not a command: it holds what none can hold", failed=True)
-        finished = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), allowed, output.take)
+        finished = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), allowed, output.add_line)
         notes = _describe_end(finished, allowed)
         said = "\n".join(part for part in (output.text(), *notes) if part)
         return ToolResult(text=said or "it printed nothing", failed=finished.code != 0, exit_code=finished.code)
 
-    async def search(self, steps: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
+    async def run_search(self, steps: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
         """The lines found, for as long as there is time."""
         asked = {"root": self._workspace, "steps": list(steps), "pattern": pattern, "fixed": fixed, "glob": glob}
         found: list[str] = []
@@ -104,7 +104,7 @@ class _TruncatedOutput:
     def __init__(self) -> None:
         self._first, self._last, self._size = bytearray(), bytearray(), 0
 
-    async def take(self, line: OutputLine) -> bool:
+    async def add_line(self, line: OutputLine) -> bool:
         piece = line.text + (b" [cut]\n" if line.is_cut else b"\n")
         self._size += len(piece)
         room = _HALF_OUTPUT_BYTES - len(self._first)

@@ -32,14 +32,14 @@ class ConfinedFolder:
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root)
-        self._names = {os.path.normpath(os.path.abspath(root)), self._root}
+        self._root_names = {os.path.normpath(os.path.abspath(root)), self._root}
 
-    def parts(self, path: str) -> PathParts:
+    def split_path(self, path: str) -> PathParts:
         """A path as steps from the folder on; `ToolError` if it leads out of it, as far as its words tell."""
         if "\0" in path or len(path) > _MAX_PATH_CHARS or not _is_encodable(path):
             raise ToolError("not a path: it holds what no path can hold, or is too long")
         if os.path.isabs(path):
-            path = self._inside(path)
+            path = self._strip_root(path)
         steps: list[str] = []
         for step in path.split("/"):
             if step == ".." and not steps:
@@ -50,27 +50,27 @@ class ConfinedFolder:
                 steps.append(step)
         return tuple(steps)
 
-    def _inside(self, path: str) -> str:
-        for root in self._names:
+    def _strip_root(self, path: str) -> str:
+        for root in self._root_names:
             if path == root or path.startswith(root.rstrip("/") + "/"):
                 return path[len(root) :].lstrip("/")
         raise ToolError(f"{path}: is not in the workspace; give a path from the workspace on")
 
-    def real(self, path: str) -> PathParts:
+    def resolve_path(self, path: str) -> PathParts:
         """The same without links: what it stands for at this moment. The last step need not be there."""
-        steps = self.parts(path)
+        steps = self.split_path(path)
         for _ in range(_MAX_LINKS):
-            link = self._first_link(steps)
+            link = self._find_first_link(steps)
             if link is None:
                 return steps
             place, target = link
             before, behind = steps[:place], steps[place + 1 :]
             whole = target if os.path.isabs(target) else "/".join((*before, target))
-            steps = (*self.parts(whole), *behind)
+            steps = (*self.split_path(whole), *behind)
         raise ToolError(f"{path}: goes from link to link without an end")
 
-    def _first_link(self, steps: PathParts) -> tuple[int, str] | None:
-        with self._opened(()) as folder:
+    def _find_first_link(self, steps: PathParts) -> tuple[int, str] | None:
+        with self._open_folder_at(()) as folder:
             here = os.dup(folder)
         try:
             for place, step in enumerate(steps):
@@ -89,16 +89,16 @@ class ConfinedFolder:
             os.close(here)
 
     @contextmanager
-    def folder(self, path: str) -> Iterator[int]:
+    def open_folder(self, path: str) -> Iterator[int]:
         """A folder, open."""
         try:
-            with self._opened(self.real(path)) as folder:
+            with self._open_folder_at(self.resolve_path(path)) as folder:
                 yield folder
         except OSError as error:
             raise ToolError(_explain_os_error(path, error)) from error
 
     @contextmanager
-    def _opened(self, steps: PathParts, *, make: bool = False) -> Iterator[int]:
+    def _open_folder_at(self, steps: PathParts, *, make: bool = False) -> Iterator[int]:
         here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for step in steps:
@@ -112,9 +112,9 @@ class ConfinedFolder:
 
     def read(self, path: str, most: int) -> tuple[bytes, int]:
         """The beginning of a file, and how large it is."""
-        *before, name = self._named(path)
+        *before, name = self._resolve_file(path)
         try:
-            with self._opened(tuple(before)) as folder, open(os.open(name, os.O_RDONLY | _FILE, dir_fd=folder), "rb") as file:
+            with self._open_folder_at(tuple(before)) as folder, open(os.open(name, os.O_RDONLY | _FILE, dir_fd=folder), "rb") as file:
                 _require_regular_file(path, os.fstat(file.fileno()))
                 return file.read(most), os.fstat(file.fileno()).st_size
         except OSError as error:
@@ -122,17 +122,17 @@ class ConfinedFolder:
 
     def write(self, path: str, content: bytes) -> str:
         """The file is either as it was or as it is wanted, whatever happens; answers its path from the folder on."""
-        *before, name = steps = self._named(path)
+        *before, name = steps = self._resolve_file(path)
         try:
-            with self._opened(tuple(before), make=True) as folder:
+            with self._open_folder_at(tuple(before), make=True) as folder:
                 mode = _read_file_mode(path, name, folder)
                 _replace_file(folder, name, content, mode)
         except OSError as error:
             raise ToolError(_explain_os_error(path, error)) from error
         return "/".join(steps)
 
-    def _named(self, path: str) -> PathParts:
-        steps = self.real(path)
+    def _resolve_file(self, path: str) -> PathParts:
+        steps = self.resolve_path(path)
         if not steps or path.endswith("/"):
             raise ToolError(f"{path or '.'}: is a folder; name a file")
         return steps

@@ -17,7 +17,7 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     """Files that it changed, from the workspace on."""
     exit_code: int | None = None
 
-    def cut(self, most: int) -> ToolResult:
+    def truncate_to(self, most: int) -> ToolResult:
         """The same, no longer than that."""
         return replace(self, text=truncate_middle(self.text, most))
 

@@ -117,8 +117,8 @@ class WorkspaceToolRunner:
     """The tools in one workspace. One call at a time; cancelling it ends what it does."""
 
     def __init__(self, workspace: str, programs: ToolPrograms) -> None:
-        self._fence, self._programs = ConfinedFolder(workspace), programs
-        self._doing: Mapping[str, _ToolFunction] = {
+        self._folder, self._programs = ConfinedFolder(workspace), programs
+        self._functions: Mapping[str, _ToolFunction] = {
             "read": self._read,
             "write": self._write,
             "edit": self._edit,
@@ -127,53 +127,53 @@ class WorkspaceToolRunner:
             "shell": self._shell,
         }
 
-    async def use(self, name: str, args: Mapping[str, Any]) -> ToolResult:
+    async def call_tool(self, name: str, args: Mapping[str, Any]) -> ToolResult:
         """What came of it. Whatever goes wrong is told, too."""
         if wrong := find_call_error(name, args):
             return ToolResult(text=wrong, failed=True)
         try:
-            told = await self._doing[name](args)
+            told = await self._functions[name](args)
         except ToolError as error:
             told = ToolResult(text=str(error), failed=True)
-        return told.cut(MAX_RESULT_CHARS)
+        return told.truncate_to(MAX_RESULT_CHARS)
 
     async def _read(self, args: Mapping[str, Any]) -> ToolResult:
-        content, size = await run_in_thread(partial(self._fence.read, args["path"], _MAX_FILE_BYTES))
+        content, size = await run_in_thread(partial(self._folder.read, args["path"], _MAX_FILE_BYTES))
         if not is_text(content):
             raise ToolError(f"{args['path']}: is no text ({size} bytes)")
         return ToolResult(text=select_lines(content, size, first=args.get("from", 1), count=args.get("lines"), most=MAX_RESULT_CHARS))
 
     async def _write(self, args: Mapping[str, Any]) -> ToolResult:
         content = args["content"].encode("utf-8", "replace")
-        path = await run_in_thread(partial(self._fence.write, args["path"], content))
+        path = await run_in_thread(partial(self._folder.write, args["path"], content))
         return ToolResult(text=f"{path}: written, {len(content)} bytes", paths=(path,))
 
     async def _edit(self, args: Mapping[str, Any]) -> ToolResult:
-        path = await run_in_thread(partial(self._edited, args["path"], args["old"], args["new"]))
+        path = await run_in_thread(partial(self._edit_file, args["path"], args["old"], args["new"]))
         return ToolResult(text=f"{path}: changed", paths=(path,))
 
-    def _edited(self, path: str, old: str, new: str) -> str:
-        content, size = self._fence.read(path, _MAX_FILE_BYTES)
+    def _edit_file(self, path: str, old: str, new: str) -> str:
+        content, size = self._folder.read(path, _MAX_FILE_BYTES)
         if size > _MAX_FILE_BYTES:
             raise ToolError(f"{path}: is too large to edit ({size} bytes); use the shell")
-        return self._fence.write(path, replace_once(path, content, old, new))
+        return self._folder.write(path, replace_once(path, content, old, new))
 
     async def _list(self, args: Mapping[str, Any]) -> ToolResult:
-        return ToolResult(text=await run_in_thread(partial(self._listed, args.get("path", "."), args.get("depth", 1))))
+        return ToolResult(text=await run_in_thread(partial(self._list_folder, args.get("path", "."), args.get("depth", 1))))
 
-    def _listed(self, path: str, depth: int) -> str:
+    def _list_folder(self, path: str, depth: int) -> str:
         entries: list[str] = []
-        with self._fence.folder(path) as folder:
+        with self._folder.open_folder(path) as folder:
             _collect_entries(folder, "", depth, entries)
         more = [f"… and more than these {_MAX_ENTRIES}; list a folder in it"] if len(entries) > _MAX_ENTRIES else []
         return "\n".join(entries[:_MAX_ENTRIES] + more) or "nothing is in it"
 
     async def _search(self, args: Mapping[str, Any]) -> ToolResult:
-        steps = await run_in_thread(partial(self._fence.real, args.get("path", ".")))
-        return await self._programs.search(steps, args.get("text", args.get("regex", "")), fixed="text" in args, glob=args.get("glob"))
+        steps = await run_in_thread(partial(self._folder.resolve_path, args.get("path", ".")))
+        return await self._programs.run_search(steps, args.get("text", args.get("regex", "")), fixed="text" in args, glob=args.get("glob"))
 
     async def _shell(self, args: Mapping[str, Any]) -> ToolResult:
-        return await self._programs.shell(args["command"], seconds=args.get("seconds"))
+        return await self._programs.run_shell(args["command"], seconds=args.get("seconds"))
 
 
 def _collect_entries(folder: int, before: str, depth: int, entries: list[str]) -> None:

@@ -28,32 +28,32 @@ class DigestCache:
 
     def __init__(self, root: str, store: SnapshotStore) -> None:
         self._root, self._store = root, store
-        self._known: dict[str, tuple[FileStamp, str]] = {}
+        self._cache: dict[str, tuple[FileStamp, str]] = {}
 
-    def kept(self, path: str, found: WorkspaceEntry, *, read: bool) -> SnapshotEntry:
+    def make_entry(self, path: str, found: WorkspaceEntry, *, read: bool) -> SnapshotEntry:
         """What lies there, by the name of its content, unless it is not to be read."""
         if found.kind == "link":
             return SnapshotEntry(
-                "link", 0o777, self._store.name_of("blob", os.fsencode(os.readlink(os.path.join(self._root, path)))) if read else ""
+                "link", 0o777, self._store.object_name("blob", os.fsencode(os.readlink(os.path.join(self._root, path)))) if read else ""
             )
         if found.kind == "file":
-            return SnapshotEntry("file", found.mode, self._name(path, found) if read else "")
+            return SnapshotEntry("file", found.mode, self._content_name(path, found) if read else "")
         return SnapshotEntry(found.kind, found.mode if found.kind == "folder" else 0)
 
-    def _name(self, path: str, found: WorkspaceEntry) -> str:
+    def _content_name(self, path: str, found: WorkspaceEntry) -> str:
         look = found.stat.st_ino, found.stat.st_size, found.stat.st_mtime_ns, found.stat.st_ctime_ns
-        before = self._known.get(path)
+        before = self._cache.get(path)
         if before is not None and before[0] == look:
             return before[1]
-        name = self._read(path)
+        name = self._hash_file(path)
         if clock.now().timestamp() * 10**9 - look[3] > _RECENT_NANOSECONDS:
-            self._known[path] = look, name
+            self._cache[path] = look, name
         return name
 
-    def _read(self, path: str) -> str:
+    def _hash_file(self, path: str) -> str:
         try:
             with open_file(self._root, path) as file:
-                return self._store.name_of_file(file, os.fstat(file.fileno()).st_size)
+                return self._store.file_object_name(file, os.fstat(file.fileno()).st_size)
         except OSError as error:
             raise ChangedWhileSaving(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -79,49 +79,61 @@ class IgnoreRules:
     """Answers which names are ignored, folder by folder from the root on."""
 
     def __init__(self, git_dir: str, rules_of: ReadGitignore, held: ExitStack, base: bytes) -> None:
-        self._git_dir, self._rules_of, self._held, self._base = git_dir, rules_of, held, base
-        self._place = ""
+        self._git_dir, self._read_gitignore, self._exit_stack, self._base_rules = git_dir, rules_of, held, base
+        self._rules_folder = ""
         self._git: git.GitProcess | None = None
-        self._is_ruled: dict[str, bool] = {}
+        self._has_rules: dict[str, bool] = {}
         self._has_base = bool(base.strip())
 
     def __call__(self, folder: str, names: Sequence[str], folders: Collection[str]) -> set[str]:
         """Those of the names that are ignored."""
-        own = self._rules_of(folder)
-        above = self._is_ruled.get(os.path.dirname(folder), self._has_base) if folder else self._has_base
-        self._is_ruled[folder] = above or bool(own)
-        if not self._is_ruled[folder] or not names:
+        own = self._read_gitignore(folder)
+        above = self._has_rules.get(os.path.dirname(folder), self._has_base) if folder else self._has_base
+        self._has_rules[folder] = above or bool(own)
+        if not self._has_rules[folder] or not names:
             return set()
-        asked = self._asked()
-        place = os.path.join(self._place, folder)
+        asked = self._start_git()
+        place = os.path.join(self._rules_folder, folder)
         os.makedirs(place, exist_ok=True)
         if own:
             with open(os.path.join(place, GITIGNORE), "wb") as file:
                 file.write(own)
         for name in folders:
             os.mkdir(os.path.join(place, name))
-        return {name for few in _split_names(folder, names) for name in self._ask(asked, folder, few)}
+        return {name for few in _split_names(folder, names) for name in self._query_git(asked, folder, few)}
 
-    def _asked(self) -> git.GitProcess:
+    def _start_git(self) -> git.GitProcess:
         if self._git is None:
-            self._place = self._held.enter_context(TemporaryDirectory(prefix="rules-", dir=os.path.dirname(self._git_dir)))
-            command = ("-c", "core.bare=false", f"--work-tree={self._place}", "check-ignore", "--stdin", "-z", "-v", "-n", "--no-index")
-            clean = self._held.enter_context(temporary_git_dir(self._git_dir, exclude=self._base, form="sha1"))
-            self._git = self._held.enter_context(git.start_git(*command, git_dir=clean, cwd=self._place, timeout=git.LONG_TIMEOUT_SECONDS))
+            self._rules_folder = self._exit_stack.enter_context(TemporaryDirectory(prefix="rules-", dir=os.path.dirname(self._git_dir)))
+            command = (
+                "-c",
+                "core.bare=false",
+                f"--work-tree={self._rules_folder}",
+                "check-ignore",
+                "--stdin",
+                "-z",
+                "-v",
+                "-n",
+                "--no-index",
+            )
+            clean = self._exit_stack.enter_context(temporary_git_dir(self._git_dir, exclude=self._base_rules, form="sha1"))
+            self._git = self._exit_stack.enter_context(
+                git.start_git(*command, git_dir=clean, cwd=self._rules_folder, timeout=git.LONG_TIMEOUT_SECONDS)
+            )
             # It says by its exit code whether anything was ignored.
             self._git.is_stopped = True
         return self._git
 
-    def _ask(self, asked: git.GitProcess, folder: str, names: Sequence[str]) -> Iterator[str]:
+    def _query_git(self, asked: git.GitProcess, folder: str, names: Sequence[str]) -> Iterator[str]:
         asked.stdin.write(b"".join(b"./" + os.fsencode(join_path(folder, name)) + b"\0" for name in names))
         asked.stdin.flush()
         # Of each: where the rule stands, its line, the rule, the path.
-        told = self._fields(asked, 4 * len(names))
+        told = self._read_fields(asked, 4 * len(names))
         for name, rule in zip(names, told[2::4], strict=True):
             if rule and not rule.startswith(b"!"):
                 yield name
 
-    def _fields(self, asked: git.GitProcess, wanted: int) -> list[bytes]:
+    def _read_fields(self, asked: git.GitProcess, wanted: int) -> list[bytes]:
         told = b""
         while told.count(b"\0") < wanted:
             piece = asked.stdout.read1(_READ_BYTES)
@@ -151,20 +163,20 @@ class WorkspaceContent:
     """The files below a root; but for what is passed over."""
 
     def __init__(self, root: str, store: SnapshotStore, passed_over: Collection[str]) -> None:
-        self._root, self._store, self._passed_over = root, store, passed_over
+        self._root, self._store, self._skipped = root, store, passed_over
         self._digests = DigestCache(root, store)
 
-    def now(self, also: Collection[str]) -> dict[str, SnapshotEntry]:
+    def read_current(self, also: Collection[str]) -> dict[str, SnapshotEntry]:
         """All that counts: what the rules that lie there do not ignore, and what is named besides."""
-        return self._seen(lambda folder: files.read_gitignore(self._root, folder), also)
+        return self._read_entries(lambda folder: files.read_gitignore(self._root, folder), also)
 
-    def by(
+    def read_by_snapshot(
         self, snapshot: Snapshot, *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
     ) -> dict[str, SnapshotEntry]:
         """All that counts by the rules of a snapshot, in the folders `within`. Of what is not `known`, the content is not read."""
-        return self._seen(self._rules_of(snapshot), snapshot.things if known is None else known, within=within, known=known)
+        return self._read_entries(self._gitignores_of(snapshot), snapshot.things if known is None else known, within=within, known=known)
 
-    def _seen(
+    def _read_entries(
         self,
         rules_of: ReadGitignore,
         also: Collection[str],
@@ -173,15 +185,15 @@ class WorkspaceContent:
         known: Collection[str] | None = None,
     ) -> dict[str, SnapshotEntry]:
         with open_ignore_rules(self._store.git_dir, rules_of, base=self._store.exclude) as ignored:
-            found = dict(files.walk_entries(self._root, ignored, passed_over=self._passed_over, within=within))
+            found = dict(files.walk_entries(self._root, ignored, passed_over=self._skipped, within=within))
         for path in also:
             if path not in found and (one := files.find_entry(self._root, path)) and one.kind != "folder":
                 found[path] = one
-        return {path: self._digests.kept(path, one, read=known is None or path in known) for path, one in sorted(found.items())}
+        return {path: self._digests.make_entry(path, one, read=known is None or path in known) for path, one in sorted(found.items())}
 
-    def _rules_of(self, snapshot: Snapshot) -> ReadGitignore:
+    def _gitignores_of(self, snapshot: Snapshot) -> ReadGitignore:
         """The rules as they were, whatever was done to them since."""
-        with self._store.reading() as read:
+        with self._store.open_reader() as read:
             held = {
                 os.path.dirname(path): read(thing.sha, "blob")
                 for path, thing in snapshot.things.items()
@@ -189,30 +201,30 @@ class WorkspaceContent:
             }
         return held.get
 
-    def put_back(self, snapshot: Snapshot) -> None:
+    def restore_snapshot(self, snapshot: Snapshot) -> None:
         """Have all that counts as it was: what came since goes, what was changed or went is there again."""
-        now, then = self.by(snapshot), snapshot.things
+        now, then = self.read_by_snapshot(snapshot), snapshot.things
         replaced = {path for path, thing in then.items() if thing.kind == "other" and path in now and now[path].kind != "other"}
         for path in sorted(replaced.union(now.keys() - then.keys()), reverse=True):
             # Of a folder that came since, what is ignored stays.
             (files.remove_empty_folder if now[path].kind == "folder" else files.remove_path)(self._root, path)
-        with self._store.reading() as read:
+        with self._store.open_reader() as read:
             for path, thing in snapshot.things.items():
                 if thing.sha and now.get(path) != thing:
-                    self._put(read, path, thing)
+                    self._restore_entry(read, path, thing)
         for path, thing in sorted(snapshot.things.items(), reverse=True):
             if thing.kind == "folder":
                 files.restore_folder(self._root, path, mode=thing.mode)
 
-    def _put(self, read: ObjectReader, path: str, thing: SnapshotEntry) -> None:
+    def _restore_entry(self, read: ObjectReader, path: str, thing: SnapshotEntry) -> None:
         if thing.kind == "link":
             files.replace_link(self._root, path, read(thing.sha, "blob"))
         else:
             files.replace_file(self._root, path, mode=thing.mode, fill=lambda file: read.copy(thing.sha, file))
 
-    def wrong(self, snapshot: Snapshot) -> list[str]:
+    def find_differences(self, snapshot: Snapshot) -> list[str]:
         """What is not as it was. What could not be kept is not asked for, nor folders that came since: what is ignored may lie there."""
-        now, then = self.by(snapshot), snapshot.things
+        now, then = self.read_by_snapshot(snapshot), snapshot.things
         lost = {path for path, thing in then.items() if thing.kind == "other" and path not in now}
         left = {path for path, thing in now.items() if thing.kind == "folder" and path not in then}
         return sorted(path for path in (now.keys() | then.keys()) - lost - left if now.get(path) != then.get(path))

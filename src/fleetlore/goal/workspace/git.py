@@ -51,7 +51,7 @@ class GitFailed(FleetloreError):
     """Git did not do what was asked; `complaint` is what it says."""
 
     def __init__(self, what: str, complaint: str) -> None:
-        self.complaint = complaint
+        self.reason = complaint
         super().__init__(f"git {what} failed: {complaint}")
 
 
@@ -63,7 +63,7 @@ class GitProcess:
         assert process.stdout is not None
         self.stdin: IO[bytes] = process.stdin
         self.stdout = cast(BufferedReader, process.stdout)
-        self._process, self._what = process, what
+        self._process, self._command = process, what
         self.is_stopped = False
 
     def stop(self) -> None:
@@ -71,11 +71,11 @@ class GitProcess:
         self.is_stopped = True
         _kill_group(self._process)
 
-    def exactly(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         """So many bytes of what it writes."""
         read = self.stdout.read(size)
         if len(read) < size:
-            raise GitFailed(self._what, "it ended before it had answered")
+            raise GitFailed(self._command, "it ended before it had answered")
         return read
 
     def wait(self) -> int:

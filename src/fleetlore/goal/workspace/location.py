@@ -39,39 +39,39 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
     passed_over: tuple[str, ...] = ()
     """What is not the agent's: never saved, never put back."""
 
-    def ensured(self, store: SnapshotStore, folder: str) -> WorkspaceLocation:
+    def ensure_exists(self, store: SnapshotStore, folder: str) -> WorkspaceLocation:
         """The place, with everything there."""
         store.create(form=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.common))
         has_root = os.path.isdir(self.root) and not os.path.islink(self.root)
         if self.kind == "worktree":
-            return self._checked_out(store, folder, has_files=self.is_ready and has_root)
+            return self._check_out(store, folder, has_files=self.is_ready and has_root)
         if not has_root:
             raise FleetloreError(f"{self.root}: the folder that the goal works in is gone; bring it back, or cancel the goal")
         return self
 
-    def _checked_out(self, store: SnapshotStore, folder: str, *, has_files: bool) -> WorkspaceLocation:
+    def _check_out(self, store: SnapshotStore, folder: str, *, has_files: bool) -> WorkspaceLocation:
         if not has_files:
             files.remove_full_path(self.root)
             os.makedirs(self.root)
-        place = self._joined(folder)
+        place = self._attach_worktree(folder)
         assert place.git_dir is not None
         if not has_files or not os.path.exists(os.path.join(place.git_dir, "index")):
             sha = repository.resolve_commit(place.common, f"refs/heads/{place.branch}") or place.base
             repository.check_out(store.git_dir, place.common, place.git_dir, place.root, sha, write_files=not has_files)
-        return place if place.is_ready else replace(place, is_ready=True).recorded(folder)
+        return place if place.is_ready else replace(place, is_ready=True).save_record(folder)
 
-    def _joined(self, folder: str) -> WorkspaceLocation:
+    def _attach_worktree(self, folder: str) -> WorkspaceLocation:
         """With a worktree that the repository knows of. A crash at any point leaves what is found and used the next time."""
         if self.git_dir is not None and os.path.isdir(self.git_dir):
             repository.link_worktree(self.git_dir, self.root, self.branch)
             return self
         joining = os.path.join(folder, "joining")
         with repository.hold_lock_file(os.path.join(os.path.dirname(folder), "worktrees.lock")):
-            branch = self._added(joining)
+            branch = self._add_worktree(joining)
         git_dir = repository.move_worktree(joining, self.root, branch)
-        return replace(self, branch=branch, git_dir=git_dir).recorded(folder)
+        return replace(self, branch=branch, git_dir=git_dir).save_record(folder)
 
-    def _added(self, joining: str) -> str:
+    def _add_worktree(self, joining: str) -> str:
         if os.path.isfile(os.path.join(joining, files.GIT_FOLDER)):
             known = repository.find_repository(joining)
             ref = repository.read_head(known.git_dir).ref if known else None
@@ -83,7 +83,7 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         repository.reattach_worktree(self.common, joining, branch=self.branch, base=self.base)
         return self.branch
 
-    def recorded(self, folder: str) -> WorkspaceLocation:
+    def save_record(self, folder: str) -> WorkspaceLocation:
         """Remember it, at one stroke."""
         full = os.path.join(folder, _RECORD)
         text = msgspec.json.encode(self)
@@ -94,7 +94,7 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         os.replace(file.name, full)
         return self
 
-    def remove(self) -> None:
+    def remove_worktree(self) -> None:
         """A worktree of the goal's own goes; its branch stays."""
         if self.kind != "worktree":
             return
@@ -130,7 +130,7 @@ def load_location(folder: str, goal_id: str, plan: Plan, source: str, home: str)
         with open(os.path.join(folder, _RECORD), "rb") as file:
             return msgspec.json.decode(file.read(), type=WorkspaceLocation)
     except FileNotFoundError:
-        return _choose_location(folder, goal_id, plan, source, os.path.realpath(home)).recorded(folder)
+        return _choose_location(folder, goal_id, plan, source, os.path.realpath(home)).save_record(folder)
     except msgspec.DecodeError as error:
         raise FleetloreError(f"{folder}/{_RECORD}: cannot be read ({error}); remove the folder to begin anew") from error
 

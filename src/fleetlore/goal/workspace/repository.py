@@ -58,9 +58,9 @@ def find_repository(folder: str) -> RepositoryPaths | None:
     try:
         told = git.run_git_line(*ask, "--is-bare-repository", "--git-common-dir", "--absolute-git-dir", "--show-object-format", cwd=folder)
     except git.GitFailed as error:
-        if "not a git repository" in error.complaint:
+        if "not a git repository" in error.reason:
             return None
-        raise Invalid(f"{folder}: git does not read it: {error.complaint}") from error
+        raise Invalid(f"{folder}: git does not read it: {error.reason}") from error
     is_bare, common, git_dir, form = told.split("\n")
     if is_bare == "true":
         return RepositoryPaths(common=common, git_dir=git_dir, top=None, prefix="", form=form)
@@ -137,7 +137,7 @@ def add_worktree(repository: str, place: str, *, branches: tuple[str, ...], base
             except git.GitFailed as error:
                 failure = error
                 remove_full_path(place)
-                if "already exists" not in error.complaint:
+                if "already exists" not in error.reason:
                     break
             else:
                 return branch

@@ -51,8 +51,8 @@ class SnapshotStore:
 
     def __init__(self, git_dir: str) -> None:
         self.git_dir = git_dir
-        self._known: set[str] | None = None
-        self._form = ""
+        self._known_objects: set[str] | None = None
+        self._object_format = ""
         self._exclude: bytes | None = None
 
     def create(self, *, form: str, exclude: bytes) -> None:
@@ -75,19 +75,19 @@ class SnapshotStore:
         return self._exclude or b""
 
     @property
-    def form(self) -> str:
+    def object_format(self) -> str:
         """How objects are named."""
-        if not self._form:
-            self._form = git.run_git_line("rev-parse", "--show-object-format", git_dir=self.git_dir)
-        return self._form
+        if not self._object_format:
+            self._object_format = git.run_git_line("rev-parse", "--show-object-format", git_dir=self.git_dir)
+        return self._object_format
 
-    def name_of(self, kind: str, content: bytes) -> str:
+    def object_name(self, kind: str, content: bytes) -> str:
         """The name that this has as an object."""
-        return hashlib.new(self.form, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
+        return hashlib.new(self.object_format, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
 
-    def name_of_file(self, file: IO[bytes], size: int) -> str:
+    def file_object_name(self, file: IO[bytes], size: int) -> str:
         """The name of a file's content; it must have the size that was seen."""
-        named, left = hashlib.new(self.form, f"blob {size}\0".encode(), usedforsecurity=False), size
+        named, left = hashlib.new(self.object_format, f"blob {size}\0".encode(), usedforsecurity=False), size
         while left and (piece := file.read(min(left, CHUNK_BYTES))):
             named.update(piece)
             left -= len(piece)
@@ -99,18 +99,18 @@ class SnapshotStore:
 
     def save(self, root: str, snapshot: Snapshot, *, index: bytes | None = None, ref: str) -> str:
         """Keep it, durably, and the content of its files as they are now; its name. `Changed` if one is no longer what was named."""
-        known = self._names()
+        known = self._known_names()
         fresh: set[str] = set()
         with git.start_git(
             "fast-import", "--quiet", "--force", "--done", "--cat-blob-fd=1", git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS
         ) as importer:
             for path, thing in snapshot.things.items():
                 if thing.sha and thing.sha not in known and thing.sha not in fresh:
-                    self._send(importer.stdin, root, path, thing)
+                    self._send_content(importer.stdin, root, path, thing)
                     fresh.add(thing.sha)
             if index is not None:
                 _write_blob(importer.stdin, index)
-            _write_commit(importer.stdin, snapshot, None if index is None else self.name_of("blob", index), ref)
+            _write_commit(importer.stdin, snapshot, None if index is None else self.object_name("blob", index), ref)
             importer.stdin.flush()
             sha = importer.stdout.readline().decode().strip()
             if importer.wait() or not _OBJECT_NAME.fullmatch(sha):
@@ -118,19 +118,19 @@ class SnapshotStore:
         known |= fresh
         return sha
 
-    def _names(self) -> set[str]:
-        if self._known is None:
+    def _known_names(self) -> set[str]:
+        if self._known_objects is None:
             ask = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
-            self._known = set(git.run_git(*ask, git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS).decode().split())
-        return self._known
+            self._known_objects = set(git.run_git(*ask, git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS).decode().split())
+        return self._known_objects
 
-    def _send(self, to: IO[bytes], root: str, path: str, thing: SnapshotEntry) -> None:
+    def _send_content(self, to: IO[bytes], root: str, path: str, thing: SnapshotEntry) -> None:
         if thing.kind == "link":
             return _write_blob(to, os.fsencode(os.readlink(os.path.join(root, path))))
         with open_file(root, path) as file:
             size = left = os.fstat(file.fileno()).st_size
             to.write(f"blob\ndata {size}\n".encode())
-            named = hashlib.new(self.form, f"blob {size}\0".encode(), usedforsecurity=False)
+            named = hashlib.new(self.object_format, f"blob {size}\0".encode(), usedforsecurity=False)
             while left and (piece := file.read(min(left, CHUNK_BYTES))):
                 to.write(piece)
                 named.update(piece)
@@ -146,7 +146,7 @@ class SnapshotStore:
         """What was kept under this name; `Invalid` if nothing was."""
         if not _OBJECT_NAME.fullmatch(sha):
             raise Invalid(f"{sha[:80]!r} is no name of a snapshot; `goal.checkpointed` tells them")
-        with self.reading() as read:
+        with self.open_reader() as read:
             commit = read(sha, "commit")
             tree = re.match(rb"tree ([0-9a-f]+)\n", commit)
             _, _, message = commit.partition(b"\n\n")
@@ -157,30 +157,30 @@ class SnapshotStore:
             things = {path: SnapshotEntry("folder", mode) for path, mode in said["folders"].items()}
             things |= {path: SnapshotEntry("other", 0) for path in said["others"]}
             if _FILES in top:
-                things |= self._files(read, top[_FILES][1], "", said["modes"])
+                things |= self._load_files(read, top[_FILES][1], "", said["modes"])
         index = top[_INDEX][1] if _INDEX in top else None
         return Snapshot(things=dict(sorted(things.items())), head=GitHead(ref=said["ref"], sha=said["head"]), index=index)
 
-    def _files(self, read: ObjectReader, tree: str, folder: str, modes: Mapping[str, int]) -> dict[str, SnapshotEntry]:
+    def _load_files(self, read: ObjectReader, tree: str, folder: str, modes: Mapping[str, int]) -> dict[str, SnapshotEntry]:
         things: dict[str, SnapshotEntry] = {}
         for name, (mode, sha) in _parse_tree(read(tree, "tree"), len(tree) // 2):
             path = folder + name
             if mode == "40000":
-                things |= self._files(read, sha, f"{path}/", modes)
+                things |= self._load_files(read, sha, f"{path}/", modes)
             elif is_safe_path(path):
                 things[path] = SnapshotEntry("link" if mode == "120000" else "file", modes.get(path, _DEFAULT_MODES[mode]), sha)
         return things
 
     @contextmanager
-    def reading(self) -> Iterator[ObjectReader]:
+    def open_reader(self) -> Iterator[ObjectReader]:
         """Many contents, one after the other."""
         with git.start_git("cat-file", "--batch", git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS) as reader:
             yield ObjectReader(self, reader)
 
-    def differences(self, before: str, after: str, *, most: int) -> tuple[str, str]:
+    def diff_snapshots(self, before: str, after: str, *, most: int) -> tuple[str, str]:
         """What changed in the files between two snapshots: in numbers, and line by line, at most so many bytes of each."""
         ask = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", f"--relative={_FILES}/")
-        with temporary_git_dir(self.git_dir, form=self.form) as clean:
+        with temporary_git_dir(self.git_dir, form=self.object_format) as clean:
             stat = git.run_git(
                 *ask, "--stat=100", "--stat-count=200", before, after, git_dir=clean, most=most, timeout=git.LONG_TIMEOUT_SECONDS
             )
@@ -200,26 +200,26 @@ class ObjectReader:
 
     def __call__(self, sha: str, kind: str) -> bytes:
         """The whole of it."""
-        content = self._reader.exactly(self._asked(sha, kind))
-        self._reader.exactly(1)
-        if self._store.name_of(kind, content) != sha:
+        content = self._reader.read_exactly(self._request_object(sha, kind))
+        self._reader.read_exactly(1)
+        if self._store.object_name(kind, content) != sha:
             raise _tampered_error(sha)
         return content
 
     def copy(self, sha: str, to: IO[bytes]) -> None:
         """A file's content, written out piece by piece."""
-        size = left = self._asked(sha, "blob")
-        named = hashlib.new(self._store.form, f"blob {size}\0".encode(), usedforsecurity=False)
+        size = left = self._request_object(sha, "blob")
+        named = hashlib.new(self._store.object_format, f"blob {size}\0".encode(), usedforsecurity=False)
         while left:
-            piece = self._reader.exactly(min(left, CHUNK_BYTES))
+            piece = self._reader.read_exactly(min(left, CHUNK_BYTES))
             named.update(piece)
             to.write(piece)
             left -= len(piece)
-        self._reader.exactly(1)
+        self._reader.read_exactly(1)
         if named.hexdigest() != sha:
             raise _tampered_error(sha)
 
-    def _asked(self, sha: str, kind: str) -> int:
+    def _request_object(self, sha: str, kind: str) -> int:
         self._reader.stdin.write(sha.encode() + b"\n")
         self._reader.stdin.flush()
         told = self._reader.stdout.readline().split()

@@ -38,7 +38,7 @@ class CriticNode(Node):
         ask = ModelRequest(
             prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.said, 4000)}\n\n"
             f"{NOTES_HEADING}\n{text_safety.quote_record(thought.response, 4000)}",
-            system=step.briefing(TASK),
+            system=step.build_system_prompt(TASK),
             schema=SCHEMA,
             max_tokens=int(step.options["max_tokens"]),
             role=step.role,

@@ -52,12 +52,12 @@ class DirectorNode(Node):
         """A plan where a command leads here; else the mode. Either is kept beside the other."""
         kept = {name: value for name, value in _read_kept_output(step.session, self.role).items() if name != "plan"}
         if isinstance(command := step.inputs.get("command"), UserCommand):
-            plan = await self._planned(step, command)
+            plan = await self._request_plan(step, command)
             return {**kept, **({"plan": plan} if plan else {})}
         recent = select_recent_entries(step.session.history, int(step.options["history_tokens"]))
         ask = ModelRequest(
             prompt=f"## What was said\n{quote_history(recent)}",
-            system=step.briefing(MODE_TASK),
+            system=step.build_system_prompt(MODE_TASK),
             schema=MODE_SCHEMA,
             max_tokens=200,
             role=step.role,
@@ -69,11 +69,11 @@ class DirectorNode(Node):
             "proactive": bool(said.get("proactive")),
         }
 
-    async def _planned(self, step: Step, command: UserCommand) -> dict[str, Any] | None:
+    async def _request_plan(self, step: Step, command: UserCommand) -> dict[str, Any] | None:
         """A plan is a help, no more: where the stronger mind fails, the turn goes on without."""
         ask = ModelRequest(
             prompt=command.text,
-            system=step.briefing(PLAN_TASK),
+            system=step.build_system_prompt(PLAN_TASK),
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             schema=PLAN_SCHEMA,
             max_tokens=600,

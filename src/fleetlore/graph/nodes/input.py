@@ -55,12 +55,12 @@ class InputNode(Node):
             analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:MAX_TOPIC_LENGTH], language=_last_language(step))
             screen = step.state.get("screen") or EMPTY_SCREEN
             return UserCommand(analysis=analysis, text=describe_press(screen, turn), local=is_local_action(screen, turn.action))
-        return UserCommand(analysis=await self._analysed(step), text=turn.text)
+        return UserCommand(analysis=await self._analyse_text(step), text=turn.text)
 
-    async def _analysed(self, step: Step) -> Analysis:
+    async def _analyse_text(self, step: Step) -> Analysis:
         ask = ModelRequest(
             prompt=step.turn.text,
-            system=step.briefing(f"{TASK}\nThe user is {step.turn.identity}, on {step.turn.channel}."),
+            system=step.build_system_prompt(f"{TASK}\nThe user is {step.turn.identity}, on {step.turn.channel}."),
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             schema=SCHEMA,
             max_tokens=300,

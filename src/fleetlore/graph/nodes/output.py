@@ -39,36 +39,36 @@ class OutputNode(Node):
         """The words, streamed as they come."""
         shown, thought = step.inputs.get("shown"), step.inputs.get("thought")
         if isinstance(shown, ScreenUpdate):
-            return self._recited(step, shown.text)
+            return self._stream_text(step, shown.text)
         if isinstance(thought, ThinkerResult):
-            return await self._reworded(step, thought) if step.options["rewords"] else self._recited(step, thought.response)
+            return await self._reword_thought(step, thought) if step.options["rewords"] else self._stream_text(step, thought.response)
         if isinstance(command := step.inputs.get("command"), UserCommand):
-            return await self._reflex(step, command)
+            return await self._answer_by_reflex(step, command)
         said = next((value for value in step.inputs.values() if isinstance(value, str)), "")
-        return self._recited(step, said)
+        return self._stream_text(step, said)
 
-    def _recited(self, step: Step, words: str) -> str:
+    def _stream_text(self, step: Step, words: str) -> str:
         for start in range(0, len(words), STREAM_CHUNK_LENGTH):
             step.send({"type": "delta", "content": words[start : start + STREAM_CHUNK_LENGTH]})
         return words
 
-    async def _reworded(self, step: Step, thought: ThinkerResult) -> str:
+    async def _reword_thought(self, step: Step, thought: ThinkerResult) -> str:
         notes = text_safety.quote_record(thought.response or "(It is done; there is nothing to add.)", MAX_DRAFT_LENGTH)
         said = text_safety.quote_record(step.turn.said, MAX_DRAFT_LENGTH)
-        return await self._streamed(step, TASK, f"{USER_HEADING}\n{said}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
+        return await self._stream_answer(step, TASK, f"{USER_HEADING}\n{said}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
 
-    async def _reflex(self, step: Step, command: UserCommand) -> str:
+    async def _answer_by_reflex(self, step: Step, command: UserCommand) -> str:
         """By reflex, without the thinker. The user never hears himself: words are held back as long as they might be his own."""
         guard = EchoGuard(command.text, _create_delta_sender(step))
-        await self._streamed(step, REFLEX_TASK, command.text, guard.hear)
-        if guard.echoes:
-            return self._recited(step, str(step.options["greeting"]))
-        return guard.end()
+        await self._stream_answer(step, REFLEX_TASK, command.text, guard.accept_piece)
+        if guard.is_echo:
+            return self._stream_text(step, str(step.options["greeting"]))
+        return guard.flush_held_text()
 
-    async def _streamed(self, step: Step, task: str, prompt: str, hear: Callable[[str], None]) -> str:
+    async def _stream_answer(self, step: Step, task: str, prompt: str, hear: Callable[[str], None]) -> str:
         ask = ModelRequest(
             prompt=prompt,
-            system=step.briefing(task),
+            system=step.build_system_prompt(task),
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             max_tokens=int(step.options["max_tokens"]),
             role=step.role,
@@ -85,38 +85,38 @@ class EchoGuard:
     """Passes words on once they are more than the beginning of what the user said."""
 
     def __init__(self, said: str, send: Callable[[str], None]) -> None:
-        self._said, self._send = split_words(said), send
-        self._held = ""
-        self._all: list[str] = []
+        self._user_words, self._send = split_words(said), send
+        self._held_text = ""
+        self._pieces: list[str] = []
         self._is_open = False
 
-    def hear(self, piece: str) -> None:
+    def accept_piece(self, piece: str) -> None:
         """One more piece."""
-        self._all.append(piece)
+        self._pieces.append(piece)
         if self._is_open:
             self._send(piece)
             return
-        self._held += piece
-        heard = split_words(self._held)
+        self._held_text += piece
+        heard = split_words(self._held_text)
         whole = heard[:-1]  # the last word may go on
-        if whole != self._said[: len(whole)] or len(heard) > len(self._said) + 1:
-            self._open()
+        if whole != self._user_words[: len(whole)] or len(heard) > len(self._user_words) + 1:
+            self._release_held_text()
 
     @property
-    def echoes(self) -> bool:
+    def is_echo(self) -> bool:
         """Whether all that was heard is what the user said, or nothing."""
-        heard = split_words("".join(self._all))
-        return not self._is_open and (not heard or heard == self._said)
+        heard = split_words("".join(self._pieces))
+        return not self._is_open and (not heard or heard == self._user_words)
 
-    def end(self) -> str:
+    def flush_held_text(self) -> str:
         """Nothing more comes: what was held is passed on. Answers all words."""
         if not self._is_open:
-            self._open()
-        return "".join(self._all)
+            self._release_held_text()
+        return "".join(self._pieces)
 
-    def _open(self) -> None:
+    def _release_held_text(self) -> None:
         self._is_open = True
-        self._send(self._held)
+        self._send(self._held_text)
 
 
 NODE = as_node(OutputNode)

@@ -32,7 +32,7 @@ class SensorNode(Node):
         """At the beginning of a turn: is the user back, and does the screen hold?"""
         if step.turn.away >= float(step.options["idle_seconds"]):
             step.note("sensor.returned", {"away_ms": round(step.turn.away * 1000)})
-            step.hud("returned")
+            step.send_hud_event("returned")
         if "screen" in step.state:
             audit_screen(step)
         return dict(step.session.flags)
@@ -41,13 +41,13 @@ class SensorNode(Node):
         """What was noticed and is not answered yet."""
         return {"flags": sorted(made)}
 
-    def reported(self, watching: WatcherContext) -> None:
+    def on_dashboard_reported(self, watching: WatcherContext) -> None:
         """The browser told what it shows."""
         audit_screen(watching)
 
     async def watch(self, watching: WatcherContext) -> None:
         """Tells once that the user has gone quiet."""
-        tick, patience = float(self.told_options["tick_seconds"]), float(self.told_options["idle_seconds"])
+        tick, patience = float(self.configured_options["tick_seconds"]), float(self.configured_options["idle_seconds"])
         while True:
             await watching.sleep(tick)
             quiet = watching.seconds_since_activity()

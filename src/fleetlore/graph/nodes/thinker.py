@@ -34,7 +34,7 @@ class ThinkerNode(Node):
 
     async def run(self, step: Step) -> ThinkerResult:
         """Ask, do, and ask on, until there is an answer."""
-        return await _ThinkerRun(step, step.inputs["command"]).think()
+        return await _ThinkerRun(step, step.inputs["command"]).run_rounds()
 
     def told(self, made: Any) -> Any:
         """What was called."""
@@ -45,39 +45,39 @@ class _ThinkerRun:
     """One turn's thinking."""
 
     def __init__(self, step: Step, command: UserCommand) -> None:
-        self._step, self._command, self._deeds = step, command, ToolRunner(step)
+        self._step, self._command, self._tool_runner = step, command, ToolRunner(step)
         self._messages = list(build_history_messages(step.session, step.host.engine.graph.history_tokens))
         self._prompt = command.text
-        self._audited: set[str] = set()
-        self._asked_again = False
+        self._audited_faults: set[str] = set()
+        self._has_retried = False
 
-    async def think(self) -> ThinkerResult:
+    async def run_rounds(self) -> ThinkerResult:
         """Rounds of calls, as many as the graph allows; the last one has no tools left to call."""
         rounds = int(self._step.options["most_rounds"])
         for number in range(1, rounds + 1):
             try:
-                reply = await self._ask(last=number == rounds)
+                reply = await self._ask_model(last=number == rounds)
             except MindNonsense as error:
-                if self._asked_again or number == rounds:
+                if self._has_retried or number == rounds:
                     raise
-                self._ask_again(error)
+                self._retry_with_error(error)
                 continue
             if reply.calls:
-                await self._do(reply)
-            elif not self._goes_back(reply):
-                return self._deeds.thought(reply.text)
-        return self._deeds.thought("")
+                await self._run_tool_calls(reply)
+            elif not self._should_retry_answer(reply):
+                return self._tool_runner.build_result(reply.text)
+        return self._tool_runner.build_result("")
 
-    def _ask_again(self, error: MindNonsense) -> None:
+    def _retry_with_error(self, error: MindNonsense) -> None:
         """An answer that cannot be used is asked for once more, with what was wrong with it."""
-        self._asked_again = True
+        self._has_retried = True
         self._prompt = f"{self._prompt}\n\n{INVALID_ANSWER_ADVICE}\n{text_safety.quote_record(str(error), MAX_SAMPLE_LENGTH)}".strip()
 
-    async def _ask(self, *, last: bool) -> ModelReply:
+    async def _ask_model(self, *, last: bool) -> ModelReply:
         step = self._step
         ask = ModelRequest(
             prompt=self._prompt,
-            system=step.briefing(TASK),
+            system=step.build_system_prompt(TASK),
             messages=tuple(self._messages),
             tools=() if last else list_tools(step),
             max_tokens=int(step.options["max_tokens"]),
@@ -85,40 +85,40 @@ class _ThinkerRun:
         )
         return await step.ask(ask)
 
-    async def _do(self, reply: ModelReply) -> None:
+    async def _run_tool_calls(self, reply: ModelReply) -> None:
         """What was called, in its order; the results are what is answered next."""
-        self._remember(ChatMessage(role="assistant", text=reply.text, calls=reply.calls))
+        self._add_answer(ChatMessage(role="assistant", text=reply.text, calls=reply.calls))
         for call in reply.calls:
-            result, failed = await self._deeds.do(call)
+            result, failed = await self._tool_runner.run_tool_call(call)
             self._messages.append(ChatMessage(role="tool", call=call.id, text=result, failed=failed))
 
-    def _remember(self, answer: ChatMessage) -> None:
+    def _add_answer(self, answer: ChatMessage) -> None:
         if self._prompt:
             self._messages.append(ChatMessage(role="user", text=self._prompt))
         self._messages.append(answer)
         self._prompt = ""
 
-    def _goes_back(self, reply: ModelReply) -> bool:
+    def _should_retry_answer(self, reply: ModelReply) -> bool:
         """Whether the answer is sent back, once for each fault; a fault that stays is told, and the answer taken."""
-        if self._deeds.called:
+        if self._tool_runner.called_tools:
             return False
-        if _CODE_PATTERN.search(reply.text) and not self._says("code_words"):
-            return self._sent_back(reply, "code_without_tool", {"sample": reply.text[:MAX_SAMPLE_LENGTH]}, CODE_ADVICE)
-        if self._command.analysis.intent in ("request", "action") and self._says("act_words"):
-            return self._sent_back(reply, "talk_without_action", {"request": self._command.text[:MAX_SAMPLE_LENGTH]}, TALK_ADVICE)
+        if _CODE_PATTERN.search(reply.text) and not self._has_user_said("code_words"):
+            return self._audit_answer(reply, "code_without_tool", {"sample": reply.text[:MAX_SAMPLE_LENGTH]}, CODE_ADVICE)
+        if self._command.analysis.intent in ("request", "action") and self._has_user_said("act_words"):
+            return self._audit_answer(reply, "talk_without_action", {"request": self._command.text[:MAX_SAMPLE_LENGTH]}, TALK_ADVICE)
         return False
 
-    def _says(self, option: str) -> bool:
+    def _has_user_said(self, option: str) -> bool:
         words = self._step.host.engine.graph.words.get(str(self._step.options[option]), ())
-        return WordList(words).found_in(self._step.turn.text)
+        return WordList(words).is_found_in(self._step.turn.text)
 
-    def _sent_back(self, reply: ModelReply, fault: str, data: Mapping[str, Any], advice: str) -> bool:
-        again = fault not in self._audited
-        self._audited.add(fault)
+    def _audit_answer(self, reply: ModelReply, fault: str, data: Mapping[str, Any], advice: str) -> bool:
+        again = fault not in self._audited_faults
+        self._audited_faults.add(fault)
         self._step.note(f"audit.{fault}", {**data, "retried": again}, cause=self._step.cause)
-        self._step.hud("audit", audit=fault)
+        self._step.send_hud_event("audit", audit=fault)
         if again:
-            self._remember(ChatMessage(role="assistant", text=reply.text))
+            self._add_answer(ChatMessage(role="assistant", text=reply.text))
             self._prompt = advice
         return again
 

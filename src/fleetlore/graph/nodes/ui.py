@@ -34,25 +34,25 @@ class UiNode(Node):
         """A press that is done here, or what a thought wants shown. The controls go out at once, before any words."""
         command, thought = step.inputs.get("command"), step.inputs.get("thought")
         if isinstance(command, UserCommand) and command.local:
-            return self._pressed(step)
+            return self._apply_press(step)
         if isinstance(thought, ThinkerResult):
             for each in thought.machines:
                 _apply_machine_change(step, each)
-            return self._show(step, thought, update_variables(step.session, thought), "")
+            return self._show_controls(step, thought, update_variables(step.session, thought), "")
         return ScreenUpdate()
 
-    def _pressed(self, step: Step) -> ScreenUpdate:
+    def _apply_press(self, step: Step) -> ScreenUpdate:
         session = step.session
         control = find_button(session, step.turn.action)
         if control is None:  # it went while the press waited for its turn
             return ScreenUpdate(text="That button is not there any more.", pressed=True)
         if (move := find_transition(session, control)) is not None:
             _note_transition(step, move)
-            return self._show(step, EMPTY_RESULT, session.state, f"{move.machine}: {move.new}")
+            return self._show_controls(step, EMPTY_RESULT, session.state, f"{move.machine}: {move.new}")
         name, value = apply_binding(session.state, control["payload"], step.turn.data)
-        return self._show(step, EMPTY_RESULT, {**session.state, name: value}, f"{name} = {_format_value(value)}")
+        return self._show_controls(step, EMPTY_RESULT, {**session.state, name: value}, f"{name} = {_format_value(value)}")
 
-    def _show(self, step: Step, thought: ThinkerResult, state: Mapping[str, Any], words: str) -> ScreenUpdate:
+    def _show_controls(self, step: Step, thought: ThinkerResult, state: Mapping[str, Any], words: str) -> ScreenUpdate:
         session = step.session
         controls = arrange_controls(session, thought, state)
         changed = controls != session.controls or dict(state) != session.state

@@ -66,7 +66,7 @@ class Table(Struct, frozen=True, kw_only=True):
     cut: str | None = None
     """What stopped it before its end, as in `after 200 rows`; `None`: this is all."""
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """As an object."""
         return {"columns": list(self.columns), "rows": [list(row) for row in self.rows], "cut": self.cut}
 

@@ -20,28 +20,28 @@ class TableBuilder:
     """Rows, until one of the limits is reached."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._rows, self._left = limits, list[tuple[Cell, ...]](), limits.bytes
+        self._limits, self._rows, self._remaining_bytes = limits, list[tuple[Cell, ...]](), limits.bytes
         self.columns: tuple[str, ...] = ()
         self.cut: str | None = None
 
-    def name(self, columns: Iterable[str]) -> None:
+    def set_columns(self, columns: Iterable[str]) -> None:
         """What the columns are called."""
         self.columns = tuple(one[: self._limits.cell] for one in columns)
 
-    def take(self, row: Sequence[Any]) -> bool:
+    def add_row(self, row: Sequence[Any]) -> bool:
         """Takes one more; `False` if there was no room for it, and none is wanted after it."""
         if len(self._rows) >= self._limits.rows:
             self.cut = f"after {self._limits.rows:,} rows"
             return False
         cells = tuple(convert_cell(value, self._limits.cell) for value in row)
-        self._left -= sum(len(str(cell).encode(errors="replace")) + 2 for cell in cells)
-        if self._left < 0:
+        self._remaining_bytes -= sum(len(str(cell).encode(errors="replace")) + 2 for cell in cells)
+        if self._remaining_bytes < 0:
             self.cut = f"after {self._limits.bytes:,} bytes"
             return False
         self._rows.append(cells)
         return True
 
-    def table(self) -> Table:
+    def build_table(self) -> Table:
         """All that was taken."""
         return Table(columns=self.columns, rows=tuple(self._rows), cut=self.cut)
 

@@ -49,15 +49,15 @@ async def _fetch_table(connection: Any, sql: str, limits: Limits) -> Table:
         columns = (await connection.prepare(sql)).get_attributes()
         if not columns:
             raise QueryFailed("it asks for no column")
-        found.name(column.name for column in columns)
+        found.set_columns(column.name for column in columns)
         cursor = await (await connection.prepare(_wrap_with_limits(sql, [column.type.name for column in columns], limits))).cursor()
         for row in await cursor.fetch(limits.rows + 1):
-            if not found.take(tuple(row.values())):
+            if not found.add_row(tuple(row.values())):
                 break
     finally:
         with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
             await transaction.rollback()
-    return found.table()
+    return found.build_table()
 
 
 async def _configure_session(connection: Any, limits: Limits) -> None:
@@ -116,4 +116,4 @@ def _error_message(error: Exception, limits: Limits) -> str:
         return f"a row is over {limits.bytes:,} bytes; ask for fewer columns, or for parts of them, as in left(text, 200)"
     hint = getattr(error, "hint", None)
     line = " ".join(f"{error} {hint or ''}".split())[:300]
-    return f"PostgreSQL says: {Redactor().clean(line)[0]}"
+    return f"PostgreSQL says: {Redactor().redact_value(line)[0]}"

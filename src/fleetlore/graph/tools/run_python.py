@@ -72,11 +72,11 @@ class PythonResult(Struct, frozen=True, kw_only=True):
     seconds: float
 
     @property
-    def is_well(self) -> bool:
+    def is_success(self) -> bool:
         """Whether it came to its end, and says so."""
         return self.why == "ended" and self.code == 0
 
-    def told(self) -> str:
+    def format_for_model(self) -> str:
         """All of it, as a model reads it."""
         ending = {"too long": "it was ended: it took too long", "too much output": "it was ended: it printed too much"}.get(self.why)
         if ending is None and self.signal:
@@ -103,7 +103,7 @@ async def run_python_code(
 
 async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start: OnStart | None) -> PythonResult:
     output, start = _OutputCollector(limits.output), monotonic()
-    finished = await run_program(_build_program(code, limits, folder), on_start or _accept_start, output.take)
+    finished = await run_program(_build_program(code, limits, folder), on_start or _accept_start, output.add_line)
     if finished.code == _MISSING_WALLS_CODE and output.walls is not None and not set(limits.needs) <= set(output.walls):
         missing = ", ".join(sorted(set(limits.needs) - set(output.walls)))
         raise NotStarted(f"this system has no walls for {missing}; allow user namespaces and Landlock, or do not ask for them")
@@ -159,18 +159,18 @@ class _OutputCollector:
     """What it prints, as much as is wanted; the first line is our own child's, and names the walls."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._kept = most, bytearray()
+        self._max_bytes, self._kept = most, bytearray()
         self.walls: list[str] | None = None
 
-    async def take(self, line: OutputLine) -> bool:
+    async def add_line(self, line: OutputLine) -> bool:
         if self.walls is None:
             self.walls = json.loads(line.text)
             return True
         self._kept += line.text + b"\n"
-        return len(self._kept) <= self._most and not line.is_cut
+        return len(self._kept) <= self._max_bytes and not line.is_cut
 
     def text(self) -> str:
-        return clean_output(bytes(self._kept[: self._most]))
+        return clean_output(bytes(self._kept[: self._max_bytes]))
 
 
 def _end_reason(finished: ProgramResult) -> PythonEndReason:

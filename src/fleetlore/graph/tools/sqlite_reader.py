@@ -52,7 +52,7 @@ def _fetch_table(database: Database, sql: str, limits: Limits, stop: Event) -> T
         cursor = connection.cursor()
         cursor.exec_trace = partial(_set_columns, found)
         for row in cursor.execute(sql):
-            if not found.take(row):
+            if not found.add_row(row):
                 break
     except apsw.InterruptError as error:
         raise QueryFailed(f"it took more than {limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time") from error
@@ -60,7 +60,7 @@ def _fetch_table(database: Database, sql: str, limits: Limits, stop: Event) -> T
         raise QueryFailed(_error_message(error)) from error
     finally:
         connection.close(True)
-    return found.table()
+    return found.build_table()
 
 
 def _open_read_only(database: Database) -> apsw.Connection:
@@ -101,7 +101,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_: Any) -> i
 
 
 def _set_columns(found: TableBuilder, cursor: apsw.Cursor, *_: Any) -> bool:
-    found.name(name for name, *_ in cursor.get_description())
+    found.set_columns(name for name, *_ in cursor.get_description())
     return True
 
 

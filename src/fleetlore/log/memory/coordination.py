@@ -24,26 +24,26 @@ class MemoryCoordination:
         self._tokens: dict[str, Token] = {}
         self._seal: bytes | None = None
 
-    def load(self, name: str) -> Position | None:
+    def load_cursor(self, name: str) -> Position | None:
         """The position of a cursor."""
         return self._cursors.get(name)
 
-    def commit(self, name: str, position: Position) -> None:
+    def commit_cursor(self, name: str, position: Position) -> None:
         """Move a cursor."""
         self._cursors[name] = position
 
-    def cursors(self) -> dict[str, Position]:
+    def list_cursors(self) -> dict[str, Position]:
         """Every cursor."""
         return self._cursors.copy()
 
-    def forget(self, name: str) -> None:
+    def delete_cursor(self, name: str) -> None:
         """Drop a cursor."""
         self._cursors.pop(name, None)
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
         with self._lock:
-            held = self._held(name)
+            held = self._find_held_lease(name)
             if held is not None and held.holder != holder:
                 return None
             now = self._now()
@@ -68,32 +68,32 @@ class MemoryCoordination:
             if self._is_held(lease):
                 del self._leases[lease.name]
 
-    def holder_of(self, name: str) -> Lease | None:
+    def find_lease(self, name: str) -> Lease | None:
         """The lease as it is held now."""
         with self._lock:
-            return self._held(name)
+            return self._find_held_lease(name)
 
-    def _held(self, name: str) -> Lease | None:
+    def _find_held_lease(self, name: str) -> Lease | None:
         lease = self._leases.get(name)
         return lease if lease is not None and lease.until > self._now() else None
 
     def _is_held(self, lease: Lease) -> bool:
-        held = self._held(lease.name)
+        held = self._find_held_lease(lease.name)
         return held is not None and (held.holder, held.epoch) == (lease.holder, lease.epoch)
 
-    def keep_token(self, token: Token) -> None:
+    def save_token(self, token: Token) -> None:
         """Keep a token under its id."""
         self._tokens[token.id] = token
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         """Every token."""
         return list(self._tokens.copy().values())
 
-    def drop_token(self, id: str) -> None:
+    def delete_token(self, id: str) -> None:
         """Drop a token."""
         self._tokens.pop(id, None)
 
-    def seal(self) -> bytes | None:
+    def load_seal(self) -> bytes | None:
         """The seal."""
         return self._seal
 

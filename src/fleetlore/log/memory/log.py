@@ -43,7 +43,7 @@ class MemoryLog:
         self._members: dict[str, list[int]] = {TOWN: []}
         self._ids: dict[str, int] = {}
         self._forgotten: set[bytes] = set()
-        self._last = 0
+        self._last_sequence = 0
         self._trimmed = 0
         self._closed = False
         self.changed = Condition()
@@ -52,7 +52,7 @@ class MemoryLog:
         """Store each batch that nothing speaks against."""
         with self.changed:
             self._check_open()
-            outcomes = [self._commit_one(batch) for batch in batches]
+            outcomes = [self._commit_batch(batch) for batch in batches]
             self.changed.notify_all()
         return outcomes
 
@@ -60,22 +60,22 @@ class MemoryLog:
         """The same: there is nothing to wait for."""
         return self.commit(batches)
 
-    def _commit_one(self, batch: AppendBatch) -> AppendOutcome:
+    def _commit_batch(self, batch: AppendBatch) -> AppendOutcome:
         if all(record.id in self._ids for record in batch.records):
             return [to_position(self._ids[record.id]) for record in batch.records]
         if forgotten := [record.id for record in batch.records if hash_event_id(record.id) in self._forgotten]:
             return Forgotten(forgotten)
         if batch.expect is not None and (head := self.head(batch.expect.scope)) != batch.expect.head:
             return Conflict(batch.expect.scope, batch.expect.head, head)
-        return [to_position(self._ids.get(record.id) or self._store(record)) for record in batch.records]
+        return [to_position(self._ids.get(record.id) or self._store_record(record)) for record in batch.records]
 
-    def _store(self, record: Record) -> int:
-        self._last += 1
-        self._rows[self._last] = _Row(record.at, record.kind, StoredRecord(to_position(self._last), record.raw))
-        self._ids[record.id] = self._last
+    def _store_record(self, record: Record) -> int:
+        self._last_sequence += 1
+        self._rows[self._last_sequence] = _Row(record.at, record.kind, StoredRecord(to_position(self._last_sequence), record.raw))
+        self._ids[record.id] = self._last_sequence
         for scope in (TOWN, *record.scopes):
-            self._members.setdefault(scope, []).append(self._last)
-        return self._last
+            self._members.setdefault(scope, []).append(self._last_sequence)
+        return self._last_sequence
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
         """The records asked for."""
@@ -99,7 +99,7 @@ class MemoryLog:
         """Wait for what follows."""
         return MemoryTail(self, scope, after)
 
-    def page(self, scope: str, after: Position | None) -> TailPage:
+    def read_page(self, scope: str, after: Position | None) -> TailPage:
         """What a tail is given, with the gap that it fell into."""
         lost = after is not None and to_sequence(after) < self._trimmed
         return TailPage(self.read(LogQuery(scope=scope, after=after)), to_position(self._trimmed) if lost else None)
@@ -120,9 +120,9 @@ class MemoryLog:
     def trim(self, before: Position) -> int:
         """Drop the oldest records."""
         with self.changed:
-            limit = min(to_sequence(before), self._last + 1)
+            limit = min(to_sequence(before), self._last_sequence + 1)
             gone = [sequence for sequence in self._members[TOWN] if sequence < limit]
-            self._drop(gone)
+            self._drop_records(gone)
             self._trimmed = max(self._trimmed, limit - 1)
             self.changed.notify_all()
             return len(gone)
@@ -131,13 +131,13 @@ class MemoryLog:
         """Drop these records for good."""
         with self.changed:
             gone = sorted({self._ids[id] for id in ids if id in self._ids})
-            self._drop(gone)
+            self._drop_records(gone)
             self._forgotten.update(hash_event_id(id) for id in ids)
-            self._store(fact)
+            self._store_record(fact)
             self.changed.notify_all()
             return len(gone)
 
-    def _drop(self, sequences: Sequence[int]) -> None:
+    def _drop_records(self, sequences: Sequence[int]) -> None:
         dropped = set(sequences)
         for sequence in sequences:
             del self._rows[sequence]
@@ -180,12 +180,12 @@ class MemoryTail:
         self._log, self._scope, self._after = log, scope, after
         self._closed = False
 
-    def next(self, timeout: float) -> TailPage:
+    def next_page(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
         with self._log.changed:
             while not self._closed:
-                page = self._log.page(self._scope, self._after)
+                page = self._log.read_page(self._scope, self._after)
                 if page.rows or page.gap:
                     self._after = page.rows[-1].position if page.rows else page.gap
                     return page

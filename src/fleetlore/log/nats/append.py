@@ -53,49 +53,49 @@ class AppendJob:
     def __init__(self, batch: AppendBatch) -> None:
         self.ids = [record.id for record in batch.records]
         self.expect = batch.expect
-        self.todo: dict[str, Record] = {}
+        self.pending: dict[str, Record] = {}
         for record in batch.records:
-            self.todo.setdefault(record.id, record)
+            self.pending.setdefault(record.id, record)
         self.bytes = sum(len(record.raw) for record in batch.records)
-        self.seqs: dict[str, int] = {}
+        self.sequences: dict[str, int] = {}
         self.stored: list[tuple[Record, int]] = []
         self.outcome: AppendOutcome | None = None
-        self.answer: asyncio.Future[Msg] | None = None
+        self.ack_future: asyncio.Future[Msg] | None = None
         self.is_sent = False
-        self.is_unsure = False
+        self.may_be_stored = False
         """It was sent, and no answer came: it may be stored."""
-        self.is_homeless = False
+        self.has_no_stream = False
         """Nobody took it: its stream is gone, or not there yet."""
-        self.turns = 0
-        self.batches: set[str] = set()
+        self.attempts = 0
+        self.atomic_batch_ids: set[str] = set()
         """The names under which it was sent as an atomic batch, a new one each time."""
-        self.moved: set[str] = set()
+        self.renamed_ids: set[str] = set()
         """Ids of which it turned out that they were stored before, and are gone."""
-        if not self.todo:
+        if not self.pending:
             self.outcome = []
 
     @property
     def is_atomic(self) -> bool:
         """Whether it goes as several messages that are stored together."""
-        return len(self.todo) > 1
+        return len(self.pending) > 1
 
-    def store(self, ack: PublishAck) -> None:
+    def mark_stored(self, ack: PublishAck) -> None:
         """Everything that was still to do now stands at the end of the stream."""
-        first = ack.seq - len(self.todo) + 1
-        self.stored += [(record, seq) for seq, record in enumerate(self.todo.values(), first)]
-        self.know({record.id: seq for record, seq in self.stored})
+        first = ack.seq - len(self.pending) + 1
+        self.stored += [(record, seq) for seq, record in enumerate(self.pending.values(), first)]
+        self.mark_known({record.id: seq for record, seq in self.stored})
 
-    def know(self, seqs: dict[str, int]) -> None:
+    def mark_known(self, seqs: dict[str, int]) -> None:
         """These are in the stream."""
-        self.seqs |= seqs
+        self.sequences |= seqs
         for id in seqs:
-            self.todo.pop(id, None)
-        if not self.todo:
-            self.outcome = [to_position(self.seqs[id]) for id in self.ids]
+            self.pending.pop(id, None)
+        if not self.pending:
+            self.outcome = [to_position(self.sequences[id]) for id in self.ids]
 
-    def suspects(self) -> list[Record]:
+    def possible_duplicates(self) -> list[Record]:
         """Those that the stream may know: ids that were made just now are new, unless they were sent before."""
-        return [record for record in self.todo.values() if self.is_unsure or not record.minted or record.id in self.moved]
+        return [record for record in self.pending.values() if self.may_be_stored or not record.minted or record.id in self.renamed_ids]
 
 
 class NatsWriter:
@@ -105,211 +105,213 @@ class NatsWriter:
         self._stream, self._marks, self._reader = stream, marks, reader
         self._client: NatsClient = stream.client
         self._town = stream.town
-        self._events = events_subject(stream.town)[:-1]
-        self._probe_on = meta_subject(stream.town, "probe")
-        self._highest = 0
+        self._events_prefix = events_subject(stream.town)[:-1]
+        self._probe_subject = meta_subject(stream.town, "probe")
+        self._highest_sequence = 0
 
     async def commit(self, batches: Sequence[AppendBatch]) -> list[AppendJob]:
         """Store each batch that nothing speaks against; every job has its outcome afterwards."""
         jobs = [AppendJob(batch) for batch in batches]
         # Nothing is repeated for longer than the server knows the ids.
-        deadline = self._client.time() + min(self._client.timeout, self._stream.window / 2)
+        deadline = self._client.time() + min(self._client.timeout, self._stream.dedup_seconds / 2)
         try:
             while waiting := [job for job in jobs if job.outcome is None]:
-                if await self._client.online(deadline) and self._client.time() < deadline:
-                    await self._try(waiting, deadline)
+                if await self._client.wait_online(deadline) and self._client.time() < deadline:
+                    await self._try_commit(waiting, deadline)
                 else:
-                    self._give_up(waiting)
+                    self._fail_jobs(waiting)
         except asyncio.CancelledError:
-            if not self._client.is_over:
+            if not self._client.is_ended:
                 raise
-            self._give_up([job for job in jobs if job.outcome is None], closed_error())
+            self._fail_jobs([job for job in jobs if job.outcome is None], closed_error())
         return jobs
 
-    async def _try(self, jobs: Sequence[AppendJob], deadline: float) -> None:
+    async def _try_commit(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         try:
             async with asyncio.timeout_at(deadline):
-                await self._prepare(jobs)
+                await self._refresh_state(jobs)
         except (TimeoutError, Unreachable):
             return
         except (LogError, JetStreamError) as error:
-            self._give_up(jobs, translate_error(self._client.place, error))
+            self._fail_jobs(jobs, translate_error(self._client.display_address, error))
             return
         for job in jobs:
-            if forgotten := [id for id in job.todo if self._marks.is_erased(id)]:
+            if forgotten := [id for id in job.pending if self._marks.is_erased(id)]:
                 job.outcome = Forgotten(forgotten)
-        await self._turn([job for job in jobs if job.outcome is None], deadline)
+        await self._send_and_settle([job for job in jobs if job.outcome is None], deadline)
 
-    async def _prepare(self, jobs: Sequence[AppendJob]) -> None:
+    async def _refresh_state(self, jobs: Sequence[AppendJob]) -> None:
         """Know what the server knows before anything is sent, after a reconnection too, and that it is the same stream still."""
         await self._marks.refresh()
-        if any(job.is_homeless for job in jobs):
+        if any(job.has_no_stream for job in jobs):
             with suppress(JetStreamError):
-                await self._stream.verify()
+                await self._stream.refresh_config()
 
-    def _give_up(self, jobs: Sequence[AppendJob], why: LogError | None = None) -> None:
+    def _fail_jobs(self, jobs: Sequence[AppendJob], why: LogError | None = None) -> None:
         for job in jobs:
             error = why or self._client.unreachable()
-            if job.is_homeless and why is None:
-                error = missing_stream_error(self._client.place, self._stream.name)
-            if job.is_unsure or job.is_sent:
+            if job.has_no_stream and why is None:
+                error = missing_stream_error(self._client.display_address, self._stream.name)
+            if job.may_be_stored or job.is_sent:
                 words = "whether the events were stored is not known; append them again with the same ids"
                 what = "did not answer in time" if why is None else f"had not answered yet ({why})"
-                error = Unanswered(f"{self._client.place}: {what}; {words}", job.ids)
+                error = Unanswered(f"{self._client.display_address}: {what}; {words}", job.ids)
             job.outcome = error
 
-    async def _turn(self, jobs: Sequence[AppendJob], deadline: float) -> None:
+    async def _send_and_settle(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         """Send every batch once, and look at the answers."""
         # Without an answer it is sent again before all the time is over: a cluster that changes its leader drops messages.
         patience = min(deadline, self._client.time() + max(1.0, self._client.timeout / 4))
-        await self._send_all(jobs, patience)
-        if answers := [job.answer for job in jobs if job.answer is not None]:
+        await self._send_jobs(jobs, patience)
+        if answers := [job.ack_future for job in jobs if job.ack_future is not None]:
             await asyncio.wait(answers, timeout=max(0.0, patience - self._client.time()))
         pause = False
         for job in jobs:
-            pause = not await self._settle(job) or pause
+            pause = not await self._settle_job(job) or pause
         if pause:
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _send_all(self, jobs: Sequence[AppendJob], patience: float) -> None:
+    async def _send_jobs(self, jobs: Sequence[AppendJob], patience: float) -> None:
         window = _SendWindow()
         try:
             async with asyncio.timeout_at(patience):
                 for job in jobs:
-                    await window.room_for(job)
-                    await self._send(job, patience)
+                    await window.wait_for_room(job)
+                    await self._send_job(job, patience)
         except (TimeoutError, ConnectionLost, nats.errors.Error):
             return  # those without an answer have their next turn
 
-    async def _send(self, job: AppendJob, patience: float) -> None:
-        messages = [(event_subject(self._town, record.kind, record.raw), record) for record in job.todo.values()]
+    async def _send_job(self, job: AppendJob, patience: float) -> None:
+        messages = [(event_subject(self._town, record.kind, record.raw), record) for record in job.pending.values()]
         headers = _expect_headers(self._town, job.expect)
         if too_large := _find_oversized(messages, self._client.connection.max_payload):
             job.outcome = too_large  # type: ignore[assignment]  # the recorder raises whatever it is
             return
-        inbox, job.answer = self._client.awaits(*(subject for subject, _ in messages))
+        inbox, job.ack_future = self._client.expect_reply(*(subject for subject, _ in messages))
         job.is_sent = True
         if not job.is_atomic:
             [(subject, record)] = messages
-            await self._client.connection.publish(subject, record.raw, inbox, headers | {"Nats-Msg-Id": self._marks.name_of(record.id)})
+            await self._client.connection.publish(subject, record.raw, inbox, headers | {"Nats-Msg-Id": self._marks.message_id(record.id)})
             return
-        job.batches.add(name := clock.uuid7())
+        job.atomic_batch_ids.add(name := clock.uuid7())
         for n, (subject, record) in enumerate(messages, 1):
             if self._client.time() > patience:
                 raise ConnectionLost("the server takes nothing")  # nats-py swallows the cancellation that a time limit is
-            headers |= {"Nats-Msg-Id": self._marks.name_of(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
+            headers |= {"Nats-Msg-Id": self._marks.message_id(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
             is_last = n == len(messages)
             if is_last:
                 headers["Nats-Batch-Commit"] = "1"
             await self._client.connection.publish(subject, record.raw, inbox if is_last else "", headers=headers)
             headers = {}
 
-    async def _settle(self, job: AppendJob) -> bool:
+    async def _settle_job(self, job: AppendJob) -> bool:
         """Look at an answer; `False` if the batch should be sent again after a pause."""
-        answer, job.answer = job.answer, None
+        answer, job.ack_future = job.ack_future, None
         if job.outcome is not None or not job.is_sent:
             return True
         job.is_sent = False
         try:
             if answer is None or not answer.done():
                 raise ConnectionLost("no answer")
-            return await self._understand(job, parse_ack(answer.result()))
+            return await self._handle_ack(job, parse_ack(answer.result()))
         except NoResponder:
-            job.is_homeless = True
+            job.has_no_stream = True
             return False
         except ConnectionLost:
-            job.is_unsure = True
+            job.may_be_stored = True
             return False
         except (JetStreamError, LogError) as error:
-            job.outcome = translate_error(self._client.place, error)
+            job.outcome = translate_error(self._client.display_address, error)
             if isinstance(job.outcome, Unreachable):
-                self._give_up([job])
+                self._fail_jobs([job])
             return True
 
-    async def _understand(self, job: AppendJob, ack: PublishAck) -> bool:
+    async def _handle_ack(self, job: AppendJob, ack: PublishAck) -> bool:
         if ack.error is None:
             if ack.duplicate:
-                await self._recognise(job, dict.fromkeys(job.todo, ack.seq))
+                await self._handle_known_ids(job, dict.fromkeys(job.pending, ack.seq))
             else:
-                await self._expect_growth(ack.seq)
-                job.store(ack)
+                await self._check_sequence_grows(ack.seq)
+                job.mark_stored(ack)
             return True
         refusal = JetStreamError(ack.error)
         if refusal.code == DUPLICATE_ID or refusal.code in WRONG_LAST_SEQUENCE:
-            await self._resolve(job, refusal)
+            await self._resolve_refusal(job, refusal)
             return True
-        if refusal.passing:
+        if refusal.is_transient:
             return False
-        if refusal.is_no_room and (job.is_atomic or job.is_unsure):
-            await self._take_back(job)
+        if refusal.is_no_room and (job.is_atomic or job.may_be_stored):
+            await self._remove_partial_batch(job)
         if job.outcome is None:
             raise refusal
         return True
 
-    async def _expect_growth(self, seq: int) -> None:
+    async def _check_sequence_grows(self, seq: int) -> None:
         """Numbers that begin anew are another stream's. (Answers to several threads may cross; then it is the same one.)"""
-        if seq <= self._highest:
-            await self._stream.verify()
-        self._highest = max(seq, self._highest)
+        if seq <= self._highest_sequence:
+            await self._stream.refresh_config()
+        self._highest_sequence = max(seq, self._highest_sequence)
 
-    async def _resolve(self, job: AppendJob, refusal: JetStreamError) -> None:
+    async def _resolve_refusal(self, job: AppendJob, refusal: JetStreamError) -> None:
         """A known id, or a scope that moved on, perhaps by this very batch when its answer was lost."""
-        job.turns += 1
-        suspects = job.suspects()
-        acks = await map_concurrently([self._marks.name_of(record.id) for record in suspects], self._locate, at_once=MAX_BATCHES_IN_FLIGHT)
+        job.attempts += 1
+        suspects = job.possible_duplicates()
+        acks = await map_concurrently(
+            [self._marks.message_id(record.id) for record in suspects], self._find_known_id, at_once=MAX_BATCHES_IN_FLIGHT
+        )
         known = {record.id: ack.seq for record, ack in zip(suspects, acks, strict=True) if ack.duplicate}
         if known:
-            await self._recognise(job, known)
+            await self._handle_known_ids(job, known)
         elif refusal.code in WRONG_LAST_SEQUENCE and job.expect is not None:
             actual = await self._reader.head(job.expect.scope)
             job.outcome = Conflict(job.expect.scope, job.expect.head, actual)
-        elif job.turns > MAX_ATTEMPTS:
+        elif job.attempts > MAX_ATTEMPTS:
             raise refusal
         else:
-            job.is_unsure = True  # the stream knows one of them, so none is above suspicion
+            job.may_be_stored = True  # the stream knows one of them, so none is above suspicion
 
-    async def _locate(self, name: str) -> PublishAck:
+    async def _find_known_id(self, name: str) -> PublishAck:
         """Where a known id is. Never stores anything: a known id is answered before the rollup, which is no such thing, is refused."""
         # Not with Nats-Expected-Last-Msg-Id: on a cluster (2.15.1) its refusal leaves the whole stream hanging.
         headers = {"Nats-Msg-Id": name, "Nats-Rollup": "never"}
 
         async def attempt() -> PublishAck:
-            ack = parse_ack(await (await self._client.send(self._probe_on, b"", headers)))
+            ack = parse_ack(await (await self._client.send_request(self._probe_subject, b"", headers)))
             if ack.error is not None and ack.error.err_code != NO_ROLLUP:
                 raise JetStreamError(ack.error)
             return ack
 
-        return await self._client.retry(attempt)
+        return await self._client.retry_until_answered(attempt)
 
-    async def _recognise(self, job: AppendJob, seqs: dict[str, int]) -> None:
+    async def _handle_known_ids(self, job: AppendJob, seqs: dict[str, int]) -> None:
         """These ids were answered as known: positions for those that are events here, `Forgotten` for those erased."""
-        rows = await self._stream.all_at(seqs.values())
-        gone = [id for id, row in zip(seqs, rows, strict=True) if not self._is_here(id, row)]
-        if forgotten := [id for id in gone if await self._marks.was_erased(id)]:
+        rows = await self._stream.read_all_at(seqs.values())
+        gone = [id for id, row in zip(seqs, rows, strict=True) if not self._is_visible(id, row)]
+        if forgotten := [id for id in gone if await self._marks.check_erased(id)]:
             job.outcome = Forgotten(forgotten)
             return
         # Trimmed, or its batch was stored by half and taken back: what is not here must not be acknowledged. The server refuses
         # the id still, so it is stored under another name; whoever stores it again gives it the same one, so that it is stored once.
         moved = {id: seqs[id] for id in gone}
-        await self._marks.move(moved)
-        job.moved |= moved.keys()
-        job.know({id: seq for id, seq in seqs.items() if id not in moved})
+        await self._marks.rename_ids(moved)
+        job.renamed_ids |= moved.keys()
+        job.mark_known({id: seq for id, seq in seqs.items() if id not in moved})
 
-    def _is_here(self, id: str, row: NatsMessage | None) -> bool:
-        return row is not None and row.id == id and self._marks.shows(row)
+    def _is_visible(self, id: str, row: NatsMessage | None) -> bool:
+        return row is not None and row.id == id and self._marks.is_visible(row)
 
-    async def _take_back(self, job: AppendJob) -> None:
+    async def _remove_partial_batch(self, job: AppendJob) -> None:
         """A server that runs out of room stores an atomic batch by half and says nothing (2.15 does): remove what it has stored."""
         last = (await self._stream.info()).state.last_seq
-        start, more, ours = max(1, last - len(job.todo) - SCAN_MARGIN), True, dict[str, int]()
+        start, more, ours = max(1, last - len(job.pending) - SCAN_MARGIN), True, dict[str, int]()
         while more:
-            rows, more = await self._stream.rows(f"{self._events}>", start, SCAN_MARGIN)
-            ours |= {row.id: row.seq for row in rows if row.id in job.todo and (row.batch in job.batches or not job.is_atomic)}
+            rows, more = await self._stream.read_page(f"{self._events_prefix}>", start, SCAN_MARGIN)
+            ours |= {row.id: row.seq for row in rows if row.id in job.pending and (row.batch in job.atomic_batch_ids or not job.is_atomic)}
             start = rows[-1].seq + 1 if rows else start
-        if len(ours) == len(job.todo):
-            job.know(ours)  # it was stored whole, before the room ended
+        if len(ours) == len(job.pending):
+            job.mark_known(ours)  # it was stored whole, before the room ended
         else:
-            await map_concurrently(ours.values(), self._stream.delete, at_once=MAX_BATCHES_IN_FLIGHT)
+            await map_concurrently(ours.values(), self._stream.delete_message, at_once=MAX_BATCHES_IN_FLIGHT)
 
 
 class _SendWindow:
@@ -317,30 +319,30 @@ class _SendWindow:
 
     def __init__(self) -> None:
         self._sent: deque[AppendJob] = deque()
-        self._messages = self._bytes = self._open = 0
+        self._messages = self._bytes = self._atomic_batches = 0
 
-    async def room_for(self, job: AppendJob) -> None:
+    async def wait_for_room(self, job: AppendJob) -> None:
         """Wait until enough of what was sent before is answered."""
         while self._sent and self._is_full(job):
             first = self._sent.popleft()
-            if first.answer is not None:
-                await asyncio.wait([first.answer])
-            self._add(first, -1)
+            if first.ack_future is not None:
+                await asyncio.wait([first.ack_future])
+            self._count_job(first, -1)
         self._sent.append(job)
-        self._add(job, 1)
+        self._count_job(job, 1)
 
     def _is_full(self, job: AppendJob) -> bool:
         return (
             len(self._sent) >= MAX_BATCHES_IN_FLIGHT
-            or (job.is_atomic and self._open >= MAX_ATOMIC_BATCHES)
-            or self._messages + len(job.todo) > MAX_MESSAGES_IN_FLIGHT
+            or (job.is_atomic and self._atomic_batches >= MAX_ATOMIC_BATCHES)
+            or self._messages + len(job.pending) > MAX_MESSAGES_IN_FLIGHT
             or self._bytes + job.bytes > MAX_BYTES_IN_FLIGHT
         )
 
-    def _add(self, job: AppendJob, sign: int) -> None:
-        self._messages += sign * len(job.todo)
+    def _count_job(self, job: AppendJob, sign: int) -> None:
+        self._messages += sign * len(job.pending)
         self._bytes += sign * job.bytes
-        self._open += sign * job.is_atomic
+        self._atomic_batches += sign * job.is_atomic
 
 
 def _expect_headers(town: str, expect: Expect | None) -> dict[str, str]:

@@ -141,7 +141,7 @@ class _PendingReply:
     def __init__(self, subjects: Sequence[str], future: asyncio.Future[Msg], more: Callable[[Msg], bool] | None) -> None:
         self.subjects, self.future, self.more = subjects, future, more
 
-    def hear(self, message: Msg) -> bool:
+    def handle_message(self, message: Msg) -> bool:
         """Take an answer; says whether it was the last one."""
         if self.more is not None and self.more(message):
             return False
@@ -160,18 +160,18 @@ class NatsClient(LoopThread):
     """`run` takes a coroutine to the client's loop, from any thread; all that is said of coroutines here is for inside of one."""
 
     def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
-        self._access, self._creds = parse_address(address), creds
-        super().__init__(masked(",".join(self._access.servers)))
+        self._address, self._creds = parse_address(address), creds
+        super().__init__(masked(",".join(self._address.servers)))
         self.timeout = timeout
         self.generation = 0
         """How often the connection was lost: what the server keeps for a connection is gone with it."""
         self._connection: Client | None = None
-        self._newest: Client | None = None
+        self._latest_connection: Client | None = None
         self._online = asyncio.Event()
         self._inbox = ""
-        self._asked = 0
-        self._waiting: dict[str, _PendingReply] = {}
-        self._hearers: dict[str, MessageCallback] = {}
+        self._request_count = 0
+        self._pending_replies: dict[str, _PendingReply] = {}
+        self._callbacks: dict[str, MessageCallback] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._hooks: list[ReconnectHook] = []
         self._refusal: asyncio.Future[LogError] | None = None
@@ -179,7 +179,7 @@ class NatsClient(LoopThread):
         """That the server does not let us hear its answers."""
         self._last_error: Exception | None = None
         try:
-            self.run(self._open())
+            self.run_coroutine(self._connect_and_check())
         except BaseException:
             self.close()
             raise
@@ -210,7 +210,7 @@ class NatsClient(LoopThread):
         """When something that begins now has taken too long, in the loop's time."""
         return self.time() + self.timeout
 
-    async def online(self, deadline: float) -> bool:
+    async def wait_online(self, deadline: float) -> bool:
         """Wait for the connection; `False` if it was not there by `deadline`, in the loop's time."""
         while not self.is_online:
             left = deadline - self.time()
@@ -222,29 +222,29 @@ class NatsClient(LoopThread):
                     await asyncio.sleep(0 if self.is_online else RETRY_SECONDS)
         return True
 
-    async def send(
+    async def send_request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, more: Callable[[Msg], bool] | None = None
     ) -> asyncio.Future[Msg]:
         """Send a request without waiting; the future has the answer, or `Lost`. With `more`, answers are taken until it says no."""
-        inbox, future = self.awaits(subject, more=more)
+        inbox, future = self.expect_reply(subject, more=more)
         await self.connection.publish(subject, payload, inbox, headers=headers)  # type: ignore[arg-type]
         return future
 
-    def awaits(self, *subjects: str, more: Callable[[Msg], bool] | None = None) -> tuple[str, asyncio.Future[Msg]]:
+    def expect_reply(self, *subjects: str, more: Callable[[Msg], bool] | None = None) -> tuple[str, asyncio.Future[Msg]]:
         """An inbox, and the answer that will come there to what is now sent to these subjects."""
         if not self.is_online:
             raise ConnectionLost("not connected")
-        self._asked += 1
-        token = str(self._asked)
+        self._request_count += 1
+        token = str(self._request_count)
         reply = _PendingReply(subjects, self._loop.create_future(), more)
-        self._waiting[token] = reply
-        if self._asked % PRUNE_INTERVAL == 0:
-            self._waiting = {token: reply for token, reply in self._waiting.items() if not reply.future.done()}
+        self._pending_replies[token] = reply
+        if self._request_count % PRUNE_INTERVAL == 0:
+            self._pending_replies = {token: reply for token, reply in self._pending_replies.items() if not reply.future.done()}
         if self._denial is not None:
             reply.fail(self._denial)
         return f"{self._inbox}.{token}", reply.future
 
-    async def retry(
+    async def retry_until_answered(
         self, attempt: Callable[[], Awaitable[_Answer]], *, limit: float = 0.0, progress: Callable[[], int] = lambda: 0
     ) -> _Answer:
         """Try until it is answered or the time is over. For what may be done twice, even at once.
@@ -258,7 +258,7 @@ class NatsClient(LoopThread):
         limit = max(limit, ATTEMPT_SECONDS, self.timeout / MOST_ATTEMPTS)
         attempts: set[asyncio.Task[_Answer]] = set()
         try:
-            while await self.online(deadline) and self.time() < deadline:
+            while await self.wait_online(deadline) and self.time() < deadline:
                 if not attempts or progress() == arrived:
                     attempts.add(task := self._loop.create_task(_coroutine(attempt)))
                     task.add_done_callback(_is_failed)  # asyncio warns of exceptions that nobody has looked at
@@ -275,32 +275,32 @@ class NatsClient(LoopThread):
 
     def unreachable(self) -> Unreachable:
         """What to say when the time is over."""
-        return silent(self.place) if self.is_online else unreachable_error(self.place)
+        return silent(self.display_address) if self.is_online else unreachable_error(self.display_address)
 
-    async def ask(self, subject: str, payload: bytes = b"") -> Msg:
+    async def request_with_retry(self, subject: str, payload: bytes = b"") -> Msg:
         """The answer to a request that may be repeated."""
 
         async def attempt() -> Msg:
-            message = await (await self.send(subject, payload))
+            message = await (await self.send_request(subject, payload))
             if is_no_responder(message):
                 raise NoResponder
             return message
 
-        return await self.retry(attempt)
+        return await self.retry_until_answered(attempt)
 
     def on_reconnect(self, hook: ReconnectHook) -> None:
         """Have something done whenever the connection is back."""
         self._hooks.append(hook)
 
-    async def listen(self, subject: str, hear: MessageCallback) -> None:
+    async def subscribe(self, subject: str, hear: MessageCallback) -> None:
         """Hear every message on a subject, on any connection to come."""
-        self._hearers[subject] = hear
+        self._callbacks[subject] = hear
         if self._connection is not None:
             self._subscriptions[subject] = await self._subscribe(subject, hear)
 
-    async def unlisten(self, subject: str) -> None:
+    async def unsubscribe(self, subject: str) -> None:
         """Hear no more of it."""
-        self._hearers.pop(subject, None)
+        self._callbacks.pop(subject, None)
         subscription = self._subscriptions.pop(subject, None)
         if subscription is not None:
             with suppress(nats.errors.Error):
@@ -308,32 +308,36 @@ class NatsClient(LoopThread):
 
     # --- the connection's life
 
-    async def _open(self) -> None:
+    async def _connect_and_check(self) -> None:
         await self._connect()
         version, max_payload = _version(self.connection), self.connection.max_payload
         if version < MIN_VERSION:
             raise Unsuitable(
-                f"{self.place}: nats-server {'.'.join(map(str, version))} is too old, and would silently ignore what a log needs;"
+                f"{self.display_address}: nats-server {'.'.join(map(str, version))} is too old, and would silently ignore what a log needs;"
                 f" install nats-server {'.'.join(map(str, MIN_VERSION))} or newer"
             )
         if max_payload < MIN_PAYLOAD_LIMIT:
-            raise Unsuitable(f"{self.place}: max_payload is {max_payload}; set it to {MIN_PAYLOAD_LIMIT} or more (1MB is the default)")
+            raise Unsuitable(
+                f"{self.display_address}: max_payload is {max_payload}; set it to {MIN_PAYLOAD_LIMIT} or more (1MB is the default)"
+            )
 
         async def greet() -> Msg:
-            return await (await self.send("$JS.API.INFO"))
+            return await (await self.send_request("$JS.API.INFO"))
 
-        message = await self.retry(greet)
+        message = await self.retry_until_answered(greet)
         if is_no_responder(message):
-            raise Unsuitable(f"{self.place}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings")
+            raise Unsuitable(
+                f"{self.display_address}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings"
+            )
         if (error := msgspec.json.decode(message.data, type=_JetStreamInfo).error) is not None:
             raise JetStreamError(error)
 
     async def _connect(self) -> None:
         """A new connection. nats-py itself would try for ever, with a wrong password too."""
-        connection = self._newest = _TlsClient()
-        connection.needs_tls = self._access.is_tls
+        connection = self._latest_connection = _TlsClient()
+        connection.needs_tls = self._address.is_tls
         self._refusal = self._loop.create_future()
-        trying = self._loop.create_task(self._connect_as(connection))
+        trying = self._loop.create_task(self._connect_with_credentials(connection))
         try:
             waiting: set[asyncio.Future[Any]] = {trying, self._refusal}
             await asyncio.wait(waiting, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -351,26 +355,26 @@ class NatsClient(LoopThread):
         error = None if trying.cancelled() else trying.exception()
         if isinstance(error, FleetloreError):
             raise error
-        raise refusal or self._why_not(error) from error
+        raise refusal or self._make_connect_error(error) from error
 
-    def _why_not(self, error: BaseException | None) -> LogError:
+    def _make_connect_error(self, error: BaseException | None) -> LogError:
         if self._creds is not None and error is not None and not isinstance(error, NATS_ERRORS):
-            return Denied(f"{self.place}: ?creds={self._creds}: no credentials that can be used ({type(error).__name__})")
+            return Denied(f"{self.display_address}: ?creds={self._creds}: no credentials that can be used ({type(error).__name__})")
         if isinstance(self._last_error, ssl.SSLError):
-            return Unreachable(f"{self.place}: no safe connection ({self._last_error.reason}); check the server's certificate")
-        return unreachable_error(self.place)
+            return Unreachable(f"{self.display_address}: no safe connection ({self._last_error.reason}); check the server's certificate")
+        return unreachable_error(self.display_address)
 
-    async def _connect_as(self, connection: Client) -> None:
+    async def _connect_with_credentials(self, connection: Client) -> None:
         if self._creds is not None:
             check_credentials(self._creds)
         await connection.connect(
-            self._access.servers,
+            self._address.servers,
             name="fleetlore",
-            user=self._access.user,
-            password=self._access.password,
-            token=self._access.token,
+            user=self._address.user,
+            password=self._address.password,
+            token=self._address.token,
             user_credentials=self._creds,
-            tls=ssl.create_default_context() if self._access.is_tls else None,
+            tls=ssl.create_default_context() if self._address.is_tls else None,
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
@@ -383,46 +387,48 @@ class NatsClient(LoopThread):
 
     async def _on_error(self, error: Exception) -> None:
         self._last_error = error
-        if self._newest is not None and not self._newest.is_connected:
-            _drop_transport(self._newest)
+        if self._latest_connection is not None and not self._latest_connection.is_connected:
+            _drop_transport(self._latest_connection)
         words = str(error).lower()
         if isinstance(error, _NoTls):
-            self._refuse(Unsuitable(f"{self.place}: the server offers no TLS, so nothing was sent; set `tls {{…}}` there, or say nats://"))
+            self._set_refusal(
+                Unsuitable(f"{self.display_address}: the server offers no TLS, so nothing was sent; set `tls {{…}}` there, or say nats://")
+            )
         elif any(word in words for word in _DENIED_WORDS):
-            self._refuse(denied_error(self.place))
+            self._set_refusal(denied_error(self.display_address))
         if "permissions violation" in words:
-            self._forbid(words.removeprefix("nats: "))
+            self._on_permission_denied(words.removeprefix("nats: "))
 
-    def _refuse(self, why: LogError) -> None:
+    def _set_refusal(self, why: LogError) -> None:
         if self._refusal is not None and not self._refusal.done():
             self._refusal.set_result(why)
 
-    def _forbid(self, words: str) -> None:
+    def _on_permission_denied(self, words: str) -> None:
         """Told here only: whoever asked would wait in vain. The words name the subject, in lower case."""
-        why = denied_error(self.place, words)
-        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._hearers)):
+        why = denied_error(self.display_address, words)
+        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._callbacks)):
             self._denial = why
-        for token, reply in list(self._waiting.items()):
+        for token, reply in list(self._pending_replies.items()):
             if self._denial is not None or any(f'"{subject.lower()}"' in words for subject in reply.subjects):
-                del self._waiting[token]
+                del self._pending_replies[token]
                 reply.fail(why)
 
     async def _on_disconnected(self) -> None:
         if self._online.is_set() and not self._closed:
-            _logger.warning("%s: the connection was lost; trying again until it is back", self.place)
+            _logger.warning("%s: the connection was lost; trying again until it is back", self.display_address)
         self._online.clear()
         self._denial = None
         self.generation += 1
-        self._lose_all()
+        self._fail_pending_replies()
 
-    def _lose_all(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+    def _fail_pending_replies(self) -> None:
+        waiting, self._pending_replies = self._pending_replies, {}
         for reply in waiting.values():
             reply.fail(ConnectionLost("the connection broke"))
 
     async def _on_reconnected(self) -> None:
         self._online.set()
-        _logger.info("%s: connected again", self.place)
+        _logger.info("%s: connected again", self.display_address)
         for hook in self._hooks:
             self.spawn(_run_hook_quietly(hook))
 
@@ -430,9 +436,9 @@ class NatsClient(LoopThread):
         """nats-py gives up on some of the server's errors, such as expired credentials; the log does not."""
         if not self._closed and self._connection is not None and self._connection.is_closed:
             self._connection = None
-            self.spawn(self._reopen())
+            self.spawn(self._reconnect())
 
-    async def _reopen(self) -> None:
+    async def _reconnect(self) -> None:
         while self._connection is None:
             try:
                 await self._connect()
@@ -444,7 +450,7 @@ class NatsClient(LoopThread):
     async def _subscribe_all(self) -> None:
         self._inbox, self._denial = self.connection.new_inbox(), None
         await self._subscribe(f"{self._inbox}.*", self._on_answer)
-        for subject, hear in self._hearers.items():
+        for subject, hear in self._callbacks.items():
             self._subscriptions[subject] = await self._subscribe(subject, hear)
 
     async def _subscribe(self, subject: str, hear: MessageCallback) -> Subscription:
@@ -456,15 +462,15 @@ class NatsClient(LoopThread):
 
     def _on_answer(self, message: Msg) -> None:
         token = message.subject[len(self._inbox) + 1 :]
-        reply = self._waiting.get(token)
-        if reply is not None and reply.hear(message):
-            del self._waiting[token]
+        reply = self._pending_replies.get(token)
+        if reply is not None and reply.handle_message(message):
+            del self._pending_replies[token]
 
-    def _hang_up(self) -> None:
+    def _abort_connection(self) -> None:
         with suppress(AttributeError, OSError):
-            self._newest._transport._io_writer.transport.abort()  # type: ignore[union-attr]
+            self._latest_connection._transport._io_writer.transport.abort()  # type: ignore[union-attr]
 
-    async def _let_go(self) -> None:
+    async def _close_connection(self) -> None:
         if self._connection is not None:
             await _close_client(self._connection)
 
@@ -503,7 +509,7 @@ def _is_failed(task: asyncio.Task[Any]) -> bool:
 def _is_passing(error: BaseException | None) -> bool:
     """Whether another attempt may do better."""
     if isinstance(error, JetStreamError):
-        return error.passing
+        return error.is_transient
     return isinstance(error, ConnectionLost | TimeoutError | nats.errors.ConnectionClosedError)
 
 

@@ -87,126 +87,126 @@ class NatsCoordination:
     """One town on one server."""
 
     def __init__(self, address: str, *, town: str, replicas: int | None = None, timeout: float = 10.0, creds: str | None = None) -> None:
-        self._bucket = _CoordinationStream(NatsClient(address, timeout=timeout, creds=creds), town, replicas)
-        self._run = self._bucket.client.run
+        self._stream = _CoordinationStream(NatsClient(address, timeout=timeout, creds=creds), town, replicas)
+        self._run = self._stream.client.run_coroutine
 
-    def load(self, name: str) -> Position | None:
+    def load_cursor(self, name: str) -> Position | None:
         """The position of a cursor."""
-        message = self._run(self._bucket.last(self._bucket.subject("cursor", name)))
+        message = self._run(self._stream.read_last(self._stream.subject("cursor", name)))
         return None if message is None else _decode_cursor(message.data).position
 
-    def commit(self, name: str, position: Position) -> None:
+    def commit_cursor(self, name: str, position: Position) -> None:
         """Move a cursor."""
-        self._run(self._bucket.put(self._bucket.subject("cursor", name), _encode(_StoredCursor(name, position))))
+        self._run(self._stream.put_message(self._stream.subject("cursor", name), _encode(_StoredCursor(name, position))))
 
-    def cursors(self) -> dict[str, Position]:
+    def list_cursors(self) -> dict[str, Position]:
         """Every cursor."""
-        found = [_decode_cursor(message.data) for message in self._run(self._bucket.all_of("cursor"))]
+        found = [_decode_cursor(message.data) for message in self._run(self._stream.read_all_of("cursor"))]
         return {cursor.name: cursor.position for cursor in found}
 
-    def forget(self, name: str) -> None:
+    def delete_cursor(self, name: str) -> None:
         """Drop a cursor."""
-        self._run(self._bucket.purge(self._bucket.subject("cursor", name)))
+        self._run(self._stream.purge_subject(self._stream.subject("cursor", name)))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
-        return self._run(self._take(name, holder, seconds))
+        return self._run(self._acquire_lease(name, holder, seconds))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Let a lease last longer."""
-        return self._run(self._renew(lease, seconds))
+        return self._run(self._renew_lease(lease, seconds))
 
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one."""
-        self._run(self._release(lease))
+        self._run(self._release_lease(lease))
 
-    def holder_of(self, name: str) -> Lease | None:
+    def find_lease(self, name: str) -> Lease | None:
         """The lease as it is held now."""
-        return self._run(self._holder_of(name))
+        return self._run(self._find_lease(name))
 
-    def keep_token(self, token: Token) -> None:
+    def save_token(self, token: Token) -> None:
         """Keep a token under its id."""
-        self._run(self._bucket.put(self._bucket.subject("token", token.id), encode_token(token)))
+        self._run(self._stream.put_message(self._stream.subject("token", token.id), encode_token(token)))
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         """Every token."""
-        return decode_tokens(message.data for message in self._run(self._bucket.all_of("token")))
+        return decode_tokens(message.data for message in self._run(self._stream.read_all_of("token")))
 
-    def drop_token(self, id: str) -> None:
+    def delete_token(self, id: str) -> None:
         """Drop a token."""
-        self._run(self._bucket.purge(self._bucket.subject("token", id)))
+        self._run(self._stream.purge_subject(self._stream.subject("token", id)))
 
-    def seal(self) -> bytes | None:
+    def load_seal(self) -> bytes | None:
         """The seal."""
-        message = self._run(self._bucket.last(self._bucket.subject("seal", "log")))
+        message = self._run(self._stream.read_last(self._stream.subject("seal", "log")))
         return None if message is None else message.data
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
         """Put a seal in the place of another."""
-        return self._run(self._set_seal(seal, expect))
+        return self._run(self._replace_seal(seal, expect))
 
     def close(self) -> None:
         """Close the connection."""
-        self._bucket.client.close()
+        self._stream.client.close()
 
     # --- on the client's loop
 
-    async def _take(self, name: str, holder: str, seconds: float) -> Lease | None:
+    async def _acquire_lease(self, name: str, holder: str, seconds: float) -> Lease | None:
         while True:
-            now = await self._bucket.now()
-            found = await self._find(name, now)
+            now = await self._stream.server_time()
+            found = await self._read_lease(name, now)
             if found.lease is not None and found.lease.holder != holder:
                 return None
             epoch = next_epoch(found.epoch, epoch_microseconds(now))
-            if await self._hold(_StoredLease(name, holder, seconds, epoch), instead_of=found):
+            if await self._replace_lease(_StoredLease(name, holder, seconds, epoch), instead_of=found):
                 return Lease(name=name, holder=holder, epoch=epoch, until=_lease_end(now, seconds), seconds=seconds)
 
-    async def _renew(self, lease: Lease, seconds: float) -> Lease:
+    async def _renew_lease(self, lease: Lease, seconds: float) -> Lease:
         while True:
-            now = await self._bucket.now()
-            found = await self._find_again(lease, now)
+            now = await self._stream.server_time()
+            found = await self._read_own_lease(lease, now)
             if found is None:
                 raise LeaseLost(lease.name, lease.holder, lease.epoch)
-            if await self._hold(_StoredLease(lease.name, lease.holder, seconds, lease.epoch), instead_of=found):
+            if await self._replace_lease(_StoredLease(lease.name, lease.holder, seconds, lease.epoch), instead_of=found):
                 return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=_lease_end(now, seconds), seconds=seconds)
 
-    async def _release(self, lease: Lease) -> None:
-        while (found := await self._find_again(lease, await self._bucket.now())) is not None:
-            if await self._hold(_StoredLease(lease.name, _NO_HOLDER, 0, lease.epoch), instead_of=found):
+    async def _release_lease(self, lease: Lease) -> None:
+        while (found := await self._read_own_lease(lease, await self._stream.server_time())) is not None:
+            if await self._replace_lease(_StoredLease(lease.name, _NO_HOLDER, 0, lease.epoch), instead_of=found):
                 return
 
-    async def _holder_of(self, name: str) -> Lease | None:
-        return (await self._find(name, await self._bucket.now())).lease
+    async def _find_lease(self, name: str) -> Lease | None:
+        return (await self._read_lease(name, await self._stream.server_time())).lease
 
-    async def _hold(self, held: _StoredLease, *, instead_of: _LeaseState) -> bool:
+    async def _replace_lease(self, held: _StoredLease, *, instead_of: _LeaseState) -> bool:
         """Put a lease in the place of what was found; `False` if that is no longer there: look again."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(instead_of.seq)}
         try:
-            await self._bucket.put(self._bucket.subject("lease", held.name), _encode(held), headers)
+            await self._stream.put_message(self._stream.subject("lease", held.name), _encode(held), headers)
         except JetStreamError as error:
             if error.code in WRONG_LAST_SEQUENCE:
                 return False
             raise
         return True
 
-    async def _set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        subject = self._bucket.subject("seal", "log")
+    async def _replace_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        subject = self._stream.subject("seal", "log")
         while True:
-            found = await self._bucket.last(subject)
+            found = await self._stream.read_last(subject)
             data, seq = (None, 0) if found is None else (found.data, found.seq)
             if data not in (expect, seal):
                 return False
             try:
-                await self._bucket.put(subject, seal, {"Nats-Expected-Last-Subject-Sequence": str(seq)})
+                await self._stream.put_message(subject, seal, {"Nats-Expected-Last-Subject-Sequence": str(seq)})
             except JetStreamError as error:
                 if error.code not in WRONG_LAST_SEQUENCE:
                     raise
             else:
                 return True
 
-    async def _find(self, name: str, now: datetime) -> _LeaseState:
+    async def _read_lease(self, name: str, now: datetime) -> _LeaseState:
         """What there is of a lease, at a time by the server's clock."""
-        message = await self._bucket.last(self._bucket.subject("lease", name))
+        message = await self._stream.read_last(self._stream.subject("lease", name))
         if message is None:
             return _LeaseState()
         held = _decode_lease(message.data)
@@ -216,9 +216,9 @@ class NatsCoordination:
         lease = Lease(name=held.name, holder=held.holder, epoch=held.epoch, until=until, seconds=held.seconds)
         return _LeaseState(message.seq, held.epoch, lease)
 
-    async def _find_again(self, lease: Lease, now: datetime) -> _LeaseState | None:
+    async def _read_own_lease(self, lease: Lease, now: datetime) -> _LeaseState | None:
         """The lease as it stands on the server, if it is still this one."""
-        found = await self._find(lease.name, now)
+        found = await self._read_lease(lease.name, now)
         if found.lease is None or (found.epoch, found.lease.holder) != (lease.epoch, lease.holder):
             return None
         return found
@@ -235,41 +235,41 @@ class _CoordinationStream:
         self.client, self._town, self._replicas = client, town, replicas
         # The log's streams begin with FL_, so no town's name leads here.
         self._name = f"FLSHARED_{subject_token(town)}"
-        self._stem = f"fl-shared.{subject_token(town)}"
-        self._is_there = False
+        self._subject_prefix = f"fl-shared.{subject_token(town)}"
+        self._is_created = False
 
     def subject(self, kind: str, name: str) -> str:
         """Where a cursor, a lease, a token or the seal stands."""
-        return f"{self._stem}.{kind}.{subject_token(name)}"
+        return f"{self._subject_prefix}.{kind}.{subject_token(name)}"
 
-    async def now(self) -> datetime:
+    async def server_time(self) -> datetime:
         """The time by the server's clock. Makes the stream if it is not there."""
         for _ in range(2):
             try:
-                answer = await self._api("STREAM.INFO")
+                answer = await self._call_api("STREAM.INFO")
             except JetStreamError as error:
                 if error.code != NO_STREAM:
                     raise
-                await self._make()
+                await self._ensure_stream()
             else:
                 break
         else:
             raise ConnectionLost("the stream does not stay")
         return answer.ts or clock.now()
 
-    async def last(self, subject: str) -> _StreamMessage | None:
+    async def read_last(self, subject: str) -> _StreamMessage | None:
         """The message on a subject, as the stream's leader knows it."""
         try:
-            return (await self._api("STREAM.MSG.GET", {"last_by_subj": subject})).message
+            return (await self._call_api("STREAM.MSG.GET", {"last_by_subj": subject})).message
         except JetStreamError as error:
             if error.code in _NOT_FOUND_CODES:
                 return None
             raise
 
-    async def all_of(self, kind: str) -> list[_StreamMessage]:
+    async def read_all_of(self, kind: str) -> list[_StreamMessage]:
         """Every message of a kind."""
         try:
-            subjects = (await self._api("STREAM.INFO", {"subjects_filter": f"{self._stem}.{kind}.*"})).state.subjects
+            subjects = (await self._call_api("STREAM.INFO", {"subjects_filter": f"{self._subject_prefix}.{kind}.*"})).state.subjects
         except JetStreamError as error:
             if error.code == NO_STREAM:
                 return []
@@ -278,11 +278,11 @@ class _CoordinationStream:
 
         async def one(subject: str) -> _StreamMessage | None:
             async with limit:
-                return await self.last(subject)
+                return await self.read_last(subject)
 
         return [message for message in await asyncio.gather(*map(one, subjects)) if message is not None]
 
-    async def put(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
+    async def put_message(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
         """Store a message, once; answers its sequence number.
 
         An attempt that was late is known by its id: it neither conflicts with the one that was stored, nor brings back what was
@@ -291,40 +291,40 @@ class _CoordinationStream:
         named = {"Nats-Msg-Id": clock.uuid7()} | dict(headers or {})
 
         async def attempt() -> int:
-            if not self._is_there:
-                await self._make()
-            return (await self._ask(subject, payload, named)).seq
+            if not self._is_created:
+                await self._ensure_stream()
+            return (await self._send_request(subject, payload, named)).seq
 
-        return await self.client.retry(attempt)
+        return await self.client.retry_until_answered(attempt)
 
-    async def purge(self, subject: str) -> None:
+    async def purge_subject(self, subject: str) -> None:
         """Take away what is on a subject now. An attempt that is late takes nothing that was stored since."""
-        found = await self.last(subject)
+        found = await self.read_last(subject)
         if found is None:
             return
         try:
-            await self._api("STREAM.PURGE", {"filter": subject, "seq": found.seq + 1})
+            await self._call_api("STREAM.PURGE", {"filter": subject, "seq": found.seq + 1})
         except JetStreamError as error:
             if error.code not in _NOT_FOUND_CODES:
                 raise
 
-    async def _make(self) -> None:
+    async def _ensure_stream(self) -> None:
         """Make the stream, or check the one that is there."""
         try:
-            config = (await self._api("STREAM.INFO")).config
+            config = (await self._call_api("STREAM.INFO")).config
         except JetStreamError as error:
             if error.code != NO_STREAM:
                 raise
-            config = await self._create()
-        self._check(config)
+            config = await self._create_stream()
+        self._validate_config(config)
         if self._replicas is not None and config.get("num_replicas") != self._replicas:
-            await self._api("STREAM.UPDATE", config | {"num_replicas": self._replicas})
-        self._is_there = True
+            await self._call_api("STREAM.UPDATE", config | {"num_replicas": self._replicas})
+        self._is_created = True
 
-    async def _create(self) -> dict[str, Any]:
+    async def _create_stream(self) -> dict[str, Any]:
         config = {
             "name": self._name,
-            "subjects": [f"{self._stem}.>"],
+            "subjects": [f"{self._subject_prefix}.>"],
             "storage": "file",
             "retention": "limits",
             "discard": "old",
@@ -335,18 +335,18 @@ class _CoordinationStream:
         deadline = self.client.deadline()
         while True:
             try:
-                return (await self._api("STREAM.CREATE", config)).config
+                return (await self._call_api("STREAM.CREATE", config)).config
             except JetStreamError as error:
                 if error.code != NAME_IN_USE:
                     raise
             try:
-                return (await self._api("STREAM.INFO")).config  # another handle was first, or an attempt of ours whose answer was late
+                return (await self._call_api("STREAM.INFO")).config  # another handle was first, or an attempt of ours whose answer was late
             except JetStreamError as error:
                 if error.code != NO_STREAM or self.client.time() >= deadline:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
 
-    def _check(self, config: Mapping[str, Any]) -> None:
+    def _validate_config(self, config: Mapping[str, Any]) -> None:
         wanted = {"max_msgs_per_subject": 1, "storage": "file", "retention": "limits", "discard": "old"}
         wrong = [f"{name} must be {value}" for name, value in wanted.items() if config.get(name) != value]
         wrong += [f"{name} must be off" for name in ("sealed", "deny_delete", "deny_purge") if config.get(name)]
@@ -355,17 +355,18 @@ class _CoordinationStream:
             wrong = ["it is not of this town"]
         if wrong:
             raise Unsuitable(
-                f"{self.client.place}: the stream {self._name} cannot keep cursors, leases, tokens and the seal: {'; '.join(wrong)}"
+                f"{self.client.display_address}: the stream {self._name} cannot keep cursors, leases, tokens and the seal: "
+                + "; ".join(wrong)
             )
 
-    async def _api(self, verb: str, body: dict[str, Any] | None = None) -> _ApiResponse:
+    async def _call_api(self, verb: str, body: dict[str, Any] | None = None) -> _ApiResponse:
         payload = b"" if body is None else _encode(body)
-        return await self.client.retry(lambda: self._ask(f"$JS.API.{verb}.{self._name}", payload))
+        return await self.client.retry_until_answered(lambda: self._send_request(f"$JS.API.{verb}.{self._name}", payload))
 
-    async def _ask(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> _ApiResponse:
-        message = await (await self.client.send(subject, payload, headers))
+    async def _send_request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> _ApiResponse:
+        message = await (await self.client.send_request(subject, payload, headers))
         if is_no_responder(message):
-            self._is_there = False  # JetStream is not up yet, or somebody deleted the stream
+            self._is_created = False  # JetStream is not up yet, or somebody deleted the stream
             raise ConnectionLost("nobody answers")
         answer = _decode_response(message.data)
         if answer.error is not None:

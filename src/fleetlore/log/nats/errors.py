@@ -53,7 +53,7 @@ class JetStreamError(Exception):
         self.code = error.err_code
         self.description = error.description or f"error {error.code}"
         self.is_no_room = error.err_code in _NO_ROOM_CODES
-        self.passing = error.err_code in _TRANSIENT_CODES or (error.code in (429, 503) and not self.is_no_room)
+        self.is_transient = error.err_code in _TRANSIENT_CODES or (error.code in (429, 503) and not self.is_no_room)
         super().__init__(self.description)
 
 

@@ -21,25 +21,25 @@ class NatsIndex:
 
     def __init__(self, stream: NatsStream) -> None:
         self._stream = stream
-        self._seqs: dict[str, int] = {}
-        self._again: dict[str, list[int]] = {}
+        self._sequences: dict[str, int] = {}
+        self._later_sequences: dict[str, list[int]] = {}
         """Where else it is, or was: stored again once the server's memory for ids was over, or after a trim."""
         self._read_to = 0
-        self._filling = asyncio.Lock()
+        self._fill_lock = asyncio.Lock()
 
-    async def find(self, ids: Iterable[str]) -> list[NatsMessage]:
+    async def find_messages(self, ids: Iterable[str]) -> list[NatsMessage]:
         """The messages of the events with these ids, in log order; those that a reader must not see are among them."""
-        await self._fill()
-        wanted = {seq: id for id in ids if id in self._seqs for seq in (self._seqs[id], *self._again.get(id, ()))}
-        rows = [row for row in await self._stream.all_at(sorted(wanted)) if row is not None]
+        await self._read_new_messages()
+        wanted = {seq: id for id in ids if id in self._sequences for seq in (self._sequences[id], *self._later_sequences.get(id, ()))}
+        rows = [row for row in await self._stream.read_all_at(sorted(wanted)) if row is not None]
         ours = [row for row in rows if row.id == wanted[row.seq]]
         if len(ours) < len(rows):
-            await self._stream.verify()  # other events stand there: it is not the stream that was read
+            await self._stream.refresh_config()  # other events stand there: it is not the stream that was read
         return ours
 
-    async def _fill(self) -> None:
-        async with self._filling:
-            newest = await self._stream.last(events_subject(self._stream.town))
+    async def _read_new_messages(self) -> None:
+        async with self._fill_lock:
+            newest = await self._stream.read_last(events_subject(self._stream.town))
             if newest is not None and newest.seq > self._read_to:
                 await self._read_up_to(newest.seq)
 
@@ -47,15 +47,15 @@ class NatsIndex:
         client = self._stream.client
         while self._read_to < target:
             before, deadline = self._read_to, client.deadline()
-            if not await client.online(deadline):
+            if not await client.wait_online(deadline):
                 raise client.unreachable()
             try:
-                await self._read(target)
+                await self._pull_headers(target)
             except ConnectionLost:
                 if self._read_to == before and client.time() >= deadline:
                     raise
 
-    async def _read(self, target: int) -> None:
+    async def _pull_headers(self, target: int) -> None:
         """Headers are enough: the id is one of them."""
         arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
         pull = PullConsumer(self._stream, [events_subject(self._stream.town)], arrived.put_nowait, headers_only=True)
@@ -64,14 +64,14 @@ class NatsIndex:
             if not pull.pending:
                 self._read_to = target  # what was there is erased by now
             while self._read_to < target:
-                await pull.ask(PULL_BATCH)
-                await self._take(pull, arrived, target)
+                await pull.request_messages(PULL_BATCH)
+                await self._consume_messages(pull, arrived, target)
         except JetStreamError as error:
             raise ConnectionLost("the consumer is gone") from error
         finally:
             await pull.stop()
 
-    async def _take(self, pull: PullConsumer, arrived: asyncio.Queue[Msg | None], target: int) -> None:
+    async def _consume_messages(self, pull: PullConsumer, arrived: asyncio.Queue[Msg | None], target: int) -> None:
         for _ in range(PULL_BATCH):
             if self._read_to >= target:
                 return
@@ -80,17 +80,17 @@ class NatsIndex:
                 raise ConnectionLost("the consumer is gone")
             place = parse_delivery(message)
             self._read_to = place.seq if place.pending else max(place.seq, target)
-            self._note(message_event_id(message), place.seq)
+            self._add_id(message_event_id(message), place.seq)
 
-    def _note(self, id: str, seq: int) -> None:
+    def _add_id(self, id: str, seq: int) -> None:
         if not id:
             return  # not written by us
-        if self._seqs.setdefault(id, seq) != seq:
-            self._again.setdefault(id, []).append(seq)
+        if self._sequences.setdefault(id, seq) != seq:
+            self._later_sequences.setdefault(id, []).append(seq)
 
 
 async def _next_message(pull: PullConsumer, arrived: asyncio.Queue[Msg | None]) -> Msg | None:
-    while pull.asked and not pull.is_dead():
+    while pull.outstanding and not pull.is_dead():
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 return await arrived.get()

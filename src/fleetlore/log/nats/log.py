@@ -109,9 +109,9 @@ class NatsLog:
         self._reader = NatsReader(self._stream, self._marks)
         self._writer = NatsWriter(self._stream, self._marks, self._reader)
         self._index = NatsIndex(self._stream)
-        self._marks.on_change = self._client.on_end = self._wake_tails
+        self._marks.on_change = self._client.on_end = self._notify_tails
         try:
-            self._client.run(self._open(dedup, replicas))
+            self._client.run_coroutine(self._open(dedup, replicas))
         except BaseException:
             self._client.close()
             raise
@@ -119,24 +119,24 @@ class NatsLog:
     async def _open(self, dedup: float | None, replicas: int | None) -> None:
         await self._stream.open(dedup, replicas)
         await self._marks.open()
-        self._client.on_reconnect(self._nudge_tails)
+        self._client.on_reconnect(self._check_tails)
 
     # --- writing
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store each batch that nothing speaks against; all are on their way at the same time."""
-        return self._client.run(self._commit(batches))
+        return self._client.run_coroutine(self._commit_batches(batches))
 
     def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """Never: a server has to be waited for."""
 
-    async def _commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
+    async def _commit_batches(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         jobs = await self._writer.commit(batches)
         for job in jobs:
-            await self._mirror(job)
+            await self._publish_driver_events(job)
         return [job.outcome for job in jobs if job.outcome is not None]
 
-    async def _mirror(self, job: AppendJob) -> None:
+    async def _publish_driver_events(self, job: AppendJob) -> None:
         """Let those who listen to a driver's own subjects hear of what was stored, at most once; no stream keeps it."""
         for record, seq in job.stored:
             if not record.kind.startswith(nexo.KIND_PREFIX):
@@ -146,15 +146,15 @@ class NatsLog:
                 event = codec.decode(record.raw)
                 payload = nexo.DIALECT.encode(event, town=self._town)
                 headers = {"Fleetlore-Id": record.id, "Fleetlore-Position": to_position(seq), "Fleetlore-Town": self._town}
-                if payload is not None and self._client.is_online and not self._client.is_over:
+                if payload is not None and self._client.is_online and not self._client.is_ended:
                     await self._client.connection.publish(nexo.nats_subject(event), payload, headers=headers)
 
     def trim(self, before: Position) -> int:
         """Drop the oldest records. The horizon is written first, so that a trim that was cut short is not seen."""
-        return self._client.run(self._trim(to_sequence(before)))
+        return self._client.run_coroutine(self._trim_before(to_sequence(before)))
 
-    async def _trim(self, before: int) -> int:
-        newest = await self._stream.last(events_subject(self._town))
+    async def _trim_before(self, before: int) -> int:
+        newest = await self._stream.read_last(events_subject(self._town))
         if newest is None:
             return 0
         horizon = min(before - 1, newest.seq)
@@ -162,21 +162,21 @@ class NatsLog:
             await self._marks.move_horizon(horizon)
         # By filter, so that it stays known which ids were erased; never beyond the end, or numbers would be skipped.
         purged = await self._stream.purge({"filter": events_subject(self._town), "seq": self._marks.horizon + 1})
-        await self._marks.say_horizon(self._marks.horizon)  # if there was no room for it, there is now
+        await self._marks.publish_horizon(self._marks.horizon)  # if there was no room for it, there is now
         return purged
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records for good. Whoever is cut short does it again: each step may be repeated."""
-        return self._client.run(self._erase(list(dict.fromkeys(ids)), fact))
+        return self._client.run_coroutine(self._erase_ids(list(dict.fromkeys(ids)), fact))
 
-    async def _erase(self, ids: Sequence[str], fact: Record) -> int:
-        found = {row.seq: row for row in await self._index.find(ids)}
-        told = await map_concurrently(ids, self._forbid, at_once=MAX_IN_FLIGHT)
+    async def _erase_ids(self, ids: Sequence[str], fact: Record) -> int:
+        found = {row.seq: row for row in await self._index.find_messages(ids)}
+        told = await map_concurrently(ids, self._mark_erased, at_once=MAX_IN_FLIGHT)
         # Some may have been stored since the index was read; where they are, the server said just now.
         late = [(id, seq) for id, seqs in zip(ids, told, strict=True) for seq in seqs if seq not in found]
-        rows = await self._stream.all_at(seq for _, seq in late)
+        rows = await self._stream.read_all_at(seq for _, seq in late)
         found |= {row.seq: row for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
-        await map_concurrently(sorted(found), self._stream.delete, at_once=MAX_IN_FLIGHT)
+        await map_concurrently(sorted(found), self._stream.delete_message, at_once=MAX_IN_FLIGHT)
         [job] = await self._writer.commit([AppendBatch([fact])])
         if isinstance(job.outcome, LogError):
             raise job.outcome
@@ -185,33 +185,36 @@ class NatsLog:
     def _is_event(self, row: NatsMessage, id: str) -> bool:
         return row.id == id and row.subject.startswith(events_subject(self._town)[:-1])
 
-    async def _forbid(self, id: str) -> list[int]:
+    async def _mark_erased(self, id: str) -> list[int]:
         """Say on the server that an id is refused for ever; answers where events with that id were stored, as far as the server knows."""
         subject = erased_subject(self._town, hash_event_id(id).hex())
         # With the names that it would be stored by the server refuses it, too, as long as its memory for ids goes back.
-        acks = [await self._stream.put(subject, b"", {"Nats-Msg-Id": name}) for name in dict.fromkeys((id, self._marks.name_of(id)))]
+        acks = [
+            await self._stream.store_message(subject, b"", {"Nats-Msg-Id": name})
+            for name in dict.fromkeys((id, self._marks.message_id(id)))
+        ]
         if all(ack.duplicate for ack in acks):
-            await self._stream.put(subject, b"", {"Nats-Msg-Id": f"erased-{id}"})
-        self._marks.erase(id)
+            await self._stream.store_message(subject, b"", {"Nats-Msg-Id": f"erased-{id}"})
+        self._marks.add_erased(id)
         return [ack.seq for ack in acks if ack.duplicate]
 
     # --- reading
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
         """The records asked for."""
-        return self._client.run(self._reader.read(query))
+        return self._client.run_coroutine(self._reader.read(query))
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids."""
         first: dict[str, NatsMessage] = {}
-        for row in self._client.run(self._index.find(ids)):
-            if self._marks.shows(row):
+        for row in self._client.run_coroutine(self._index.find_messages(ids)):
+            if self._marks.is_visible(row):
                 first.setdefault(row.id, row)
         return [StoredRecord(to_position(row.seq), row.raw) for row in first.values()]
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
-        return self._client.run(self._reader.head(scope))
+        return self._client.run_coroutine(self._reader.head(scope))
 
     def tail(self, scope: str, after: Position | None) -> NatsTail:
         """Wait for what follows, with a consumer of its own."""
@@ -220,21 +223,21 @@ class NatsLog:
         self._tails.add(tail)
         return tail
 
-    def _wake_tails(self) -> None:
+    def _notify_tails(self) -> None:
         for tail in list(self._tails):
-            tail.wake()
+            tail.notify_waiters()
 
-    async def _nudge_tails(self) -> None:
+    async def _check_tails(self) -> None:
         for tail in list(self._tails):
-            tail.nudge()
+            tail.check_consumer()
 
     def info(self) -> LogInfo:
         """What this log holds, and what it promises."""
-        return self._client.run(self._info())
+        return self._client.run_coroutine(self._read_info())
 
-    async def _info(self) -> LogInfo:
+    async def _read_info(self) -> LogInfo:
         stream = await self._stream.info()
-        count, first = await self._reader.count()
+        count, first = await self._reader.count_events()
         config: dict[str, Any] = stream.config
         seconds, replicas = config["duplicate_window"] // NANOSECONDS, config["num_replicas"]
         horizon = self._marks.horizon
@@ -251,7 +254,7 @@ class NatsLog:
             durability=_describe_durability(replicas),
             details={
                 "server": f"nats-server {self._client.version}",
-                "address": self._client.place,
+                "address": self._client.display_address,
                 "stream": self._stream.name,
                 "subjects": config["subjects"],
                 "replicas": replicas,
@@ -262,7 +265,7 @@ class NatsLog:
     def close(self) -> None:
         """Let the connection go; whoever follows is told."""
         for tail in list(self._tails):
-            tail.end()
+            tail.mark_log_closed()
         self._client.close()
 
 

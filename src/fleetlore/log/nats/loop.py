@@ -22,22 +22,22 @@ class LoopThread:
     """Runs coroutines for other threads, and raises our errors only. `place` is an address that may be shown."""
 
     def __init__(self, place: str) -> None:
-        self.place = place
-        self._process, self._closed = os.getpid(), False
-        self._end = ""
+        self.display_address = place
+        self._owner_pid, self._closed = os.getpid(), False
+        self._end_reason = ""
         """Why nothing more can be done with it, though nobody has closed it."""
         self.on_end: Callable[[], None] = lambda: None
-        self._closing = Lock()
+        self._close_lock = Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._live, name="fleetlore-nats", daemon=True)
+        self._thread = Thread(target=self._run_loop, name="fleetlore-nats", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    def run_coroutine(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """The result of a coroutine that runs on the loop."""
         try:
             self.check_open()
-            future = asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
+            future = asyncio.run_coroutine_threadsafe(self._track_task(work), self._loop)
         except (LogError, RuntimeError) as error:
             work.close()
             raise closed_error() if isinstance(error, RuntimeError) else error from None
@@ -46,7 +46,7 @@ class LoopThread:
         except (CancelledError, asyncio.CancelledError):
             raise closed_error() from None
         except NATS_ERRORS as error:
-            raise translate_error(self.place, error) from error
+            raise translate_error(self.display_address, error) from error
         except BaseException:
             future.cancel()
             raise
@@ -55,13 +55,13 @@ class LoopThread:
         """Let a coroutine run on the loop until it ends or the loop is closed."""
         try:
             self.check_open()
-            asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
+            asyncio.run_coroutine_threadsafe(self._track_task(work), self._loop)
         except (LogError, RuntimeError):
             work.close()
 
     def call_soon(self, what: Callable[[], object]) -> None:
         """Have a plain function called on the loop; nothing happens once that has ended."""
-        if os.getpid() == self._process:
+        if os.getpid() == self._owner_pid:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(what)
 
@@ -69,26 +69,26 @@ class LoopThread:
         """Refuse to go on once it was closed, or in a forked child: the thread stays behind with the parent."""
         if self._closed:
             raise closed_error()
-        if self._end:
-            raise LogError(self._end)
-        if os.getpid() != self._process:
+        if self._end_reason:
+            raise LogError(self._end_reason)
+        if os.getpid() != self._owner_pid:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
     @property
-    def is_over(self) -> bool:
+    def is_ended(self) -> bool:
         """Whether it was closed, or has come to its end by itself."""
-        return self._closed or bool(self._end)
+        return self._closed or bool(self._end_reason)
 
-    def end(self, why: str) -> None:
+    def mark_ended(self, why: str) -> None:
         """Let everybody be told so from now on."""
-        self._end = why
+        self._end_reason = why
         self.on_end()
 
     def close(self) -> None:
         """End whatever waits, and the thread."""
-        with self._closing:
+        with self._close_lock:
             was_closed, self._closed = self._closed, True
-        if was_closed or os.getpid() != self._process:
+        if was_closed or os.getpid() != self._owner_pid:
             return
         asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -98,13 +98,13 @@ class LoopThread:
         """The loop's time."""
         return self._loop.time()
 
-    def _live(self) -> None:
+    def _run_loop(self) -> None:
         try:
             self._loop.run_forever()
         finally:
             self._loop.close()
 
-    async def _tracked(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    async def _track_task(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -114,16 +114,16 @@ class LoopThread:
             self._tasks.discard(task)
 
     async def _shut_down(self) -> None:
-        self._hang_up()
+        self._abort_connection()
         await cancel_tasks(self._tasks)
-        await self._let_go()
+        await self._close_connection()
         await cancel_tasks(asyncio.all_tasks() - {asyncio.current_task()})
         await self._loop.shutdown_asyncgens()
 
-    def _hang_up(self) -> None:
+    def _abort_connection(self) -> None:
         """What has to happen first, so that nobody waits for a server that is frozen."""
 
-    async def _let_go(self) -> None:
+    async def _close_connection(self) -> None:
         """What has to be closed with the loop."""
 
 

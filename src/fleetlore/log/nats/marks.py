@@ -28,11 +28,11 @@ class StreamMarks:
 
     def __init__(self, stream: NatsStream) -> None:
         self._stream = stream
-        self._trimmed_on, self._moved_on = meta_subject(stream.town, "trimmed"), meta_subject(stream.town, "moved.")
-        self._events = events_subject(stream.town)[:-1]
-        self._hashes: set[str] = set()
-        self._moved: dict[str, int] = {}
-        self._seen = {erased_subject(stream.town): 0, f"{self._moved_on}>": 0}
+        self._trimmed_subject, self._moved_subject = meta_subject(stream.town, "trimmed"), meta_subject(stream.town, "moved.")
+        self._events_prefix = events_subject(stream.town)[:-1]
+        self._erased_hashes: set[str] = set()
+        self._renamed_ids: dict[str, int] = {}
+        self._last_read = {erased_subject(stream.town): 0, f"{self._moved_subject}>": 0}
         self._generation = -1
         self.horizon = 0
         """The highest sequence number that was trimmed away."""
@@ -41,78 +41,78 @@ class StreamMarks:
     async def open(self) -> None:
         """Read what there is, and hear of what comes."""
         client = self._stream.client
-        for subject in (*self._seen, self._trimmed_on):
-            await client.listen(subject, self._hear)
+        for subject in (*self._last_read, self._trimmed_subject):
+            await client.subscribe(subject, self._on_message)
         client.on_reconnect(self.refresh)
-        await self.load()
+        await self.load_marks()
 
     async def refresh(self) -> None:
         """Read what came while the connection was broken."""
         if self._generation != self._stream.client.generation:
-            await self.load()
+            await self.load_marks()
 
-    async def load(self) -> None:
+    async def load_marks(self) -> None:
         """Read what came since the last time."""
         generation = self._stream.client.generation
-        for subject, seen in self._seen.items():
-            for row in await self._stream.every(subject, seen + 1):
-                self._note(row)
-                self._seen[subject] = row.seq
+        for subject, seen in self._last_read.items():
+            for row in await self._stream.read_every(subject, seen + 1):
+                self._add_mark(row)
+                self._last_read[subject] = row.seq
         await self.look_at_horizon()
         self._generation = generation
 
-    def _note(self, row: NatsMessage) -> None:
+    def _add_mark(self, row: NatsMessage) -> None:
         digest = row.subject.rpartition(".")[2]
-        if row.subject.startswith(self._moved_on):
-            self._moved[digest] = _parse_number(row.raw)
+        if row.subject.startswith(self._moved_subject):
+            self._renamed_ids[digest] = _parse_number(row.raw)
         else:
-            self._hashes.add(digest)
+            self._erased_hashes.add(digest)
 
-    def _hear(self, message: Msg) -> None:
+    def _on_message(self, message: Msg) -> None:
         """A message was sent; that it was stored is not said."""
-        self._stream.client.spawn(self._look(message.subject))
+        self._stream.client.spawn(self._read_after_message(message.subject))
 
-    async def _look(self, subject: str) -> None:
+    async def _read_after_message(self, subject: str) -> None:
         # Not with `load`: a server 2.12.1 may hang if it gets a batched request while something is written, as just now.
         for pause in RECHECK_SECONDS:
             await asyncio.sleep(pause)
             with suppress(LogError, *NATS_ERRORS):
-                if subject == self._trimmed_on:
+                if subject == self._trimmed_subject:
                     await self.look_at_horizon()
-                elif (row := await self._stream.last(subject)) is not None:
-                    self._note(row)
+                elif (row := await self._stream.read_last(subject)) is not None:
+                    self._add_mark(row)
 
     # --- the horizon
 
     async def look_at_horizon(self) -> int:
         """The horizon as it is on the server now: a message says it, or a setting if there was no room for one."""
-        row, _ = await asyncio.gather(self._stream.last(self._trimmed_on), self._stream.verify())
+        row, _ = await asyncio.gather(self._stream.read_last(self._trimmed_subject), self._stream.refresh_config())
         noted = self._stream.config["metadata"].get(TRIMMED_KEY, "").encode()
-        self._raise_to(max(_parse_number(noted), 0 if row is None else _parse_number(row.raw)))
+        self._raise_horizon(max(_parse_number(noted), 0 if row is None else _parse_number(row.raw)))
         return self.horizon
 
     async def move_horizon(self, to: int) -> None:
         """Say on the server that everything up to here is trimmed; it never moves back."""
-        if not await self.say_horizon(to):
+        if not await self.publish_horizon(to):
             # There is room for a setting, still: whoever trims because the server is full must not be sent away.
-            await self._stream.note(TRIMMED_KEY, str(to))
-        self._raise_to(to)
+            await self._stream.set_metadata(TRIMMED_KEY, str(to))
+        self._raise_horizon(to)
 
-    async def say_horizon(self, to: int) -> bool:
+    async def publish_horizon(self, to: int) -> bool:
         """Store it as a message; `False` if there is no room."""
-        while (row := await self._stream.last(self._trimmed_on)) is None or _parse_number(row.raw) < to:
+        while (row := await self._stream.read_last(self._trimmed_subject)) is None or _parse_number(row.raw) < to:
             headers = {"Nats-Expected-Last-Subject-Sequence": str(row.seq if row is not None else 0)}
             try:
-                await self._stream.put(self._trimmed_on, str(to).encode(), headers)
+                await self._stream.store_message(self._trimmed_subject, str(to).encode(), headers)
             except JetStreamError as error:
                 if error.is_no_room:
                     return False
                 if error.code not in WRONG_LAST_SEQUENCE:
                     raise
-        await self._stream.purge({"filter": self._trimmed_on, "keep": 1})
+        await self._stream.purge({"filter": self._trimmed_subject, "keep": 1})
         return True
 
-    def _raise_to(self, number: int) -> None:
+    def _raise_horizon(self, number: int) -> None:
         if number > self.horizon:
             self.horizon = number
             self.on_change()
@@ -121,38 +121,38 @@ class StreamMarks:
 
     def is_erased(self, id: str) -> bool:
         """Whether an id is refused for ever, as far as this handle knows."""
-        return bool(self._hashes) and hash_event_id(id).hex() in self._hashes
+        return bool(self._erased_hashes) and hash_event_id(id).hex() in self._erased_hashes
 
-    def erase(self, id: str) -> None:
+    def add_erased(self, id: str) -> None:
         """Know at once what this handle has erased itself."""
-        self._hashes.add(hash_event_id(id).hex())
+        self._erased_hashes.add(hash_event_id(id).hex())
 
-    async def was_erased(self, id: str) -> bool:
+    async def check_erased(self, id: str) -> bool:
         """The same, as the server knows it."""
         digest = hash_event_id(id).hex()
         subject = erased_subject(self._stream.town, digest)
-        if digest not in self._hashes and await self._stream.last(subject) is not None:
-            self._hashes.add(digest)
-        return digest in self._hashes
+        if digest not in self._erased_hashes and await self._stream.read_last(subject) is not None:
+            self._erased_hashes.add(digest)
+        return digest in self._erased_hashes
 
-    def name_of(self, id: str) -> str:
+    def message_id(self, id: str) -> str:
         """What the stream knows an event by: its id, or where that was stored before and is gone, the id and that sequence number."""
-        was_at = self._moved.get(hash_event_id(id).hex()) if self._moved else None
+        was_at = self._renamed_ids.get(hash_event_id(id).hex()) if self._renamed_ids else None
         return id if was_at is None else f"{id}/{was_at}"
 
-    async def move(self, was_at: Mapping[str, int]) -> None:
+    async def rename_ids(self, was_at: Mapping[str, int]) -> None:
         """Have ids go by another name, for every handle and for ever: the server forgets the ids of what is gone when it starts again."""
 
         async def one(item: tuple[str, int]) -> None:
             digest = hash_event_id(item[0]).hex()
-            await self._stream.put(self._moved_on + digest, str(item[1]).encode(), {})
-            self._moved[digest] = item[1]
+            await self._stream.store_message(self._moved_subject + digest, str(item[1]).encode(), {})
+            self._renamed_ids[digest] = item[1]
 
         await map_concurrently(was_at.items(), one, at_once=MAX_IN_FLIGHT)
 
-    def shows(self, row: NatsMessage) -> bool:
+    def is_visible(self, row: NatsMessage) -> bool:
         """Whether a message is an event that a reader may see."""
-        return row.seq > self.horizon and row.subject.startswith(self._events) and not self.is_erased(row.id)
+        return row.seq > self.horizon and row.subject.startswith(self._events_prefix) and not self.is_erased(row.id)
 
 
 def _parse_number(raw: bytes) -> int:

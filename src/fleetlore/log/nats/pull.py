@@ -48,18 +48,18 @@ class PullConsumer:
         headers_only: bool = False,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._stream, self._filters, self._hear, self._headers_only = stream, list(filters), hear, headers_only
+        self._stream, self._filters, self._deliver, self._headers_only = stream, list(filters), hear, headers_only
         self._on_end = on_end
         """Told when a request ended before everything came that it asked for."""
         self._name = ""
         self._inbox = ""
-        self.asked = 0
+        self.outstanding = 0
         """How many of the messages asked for have not come yet."""
         self.pending = 0
         """How many messages there were for it when it was made."""
         self._delivered = 0
         self._is_broken = False
-        self._heard_at = 0.0
+        self._last_message_at = 0.0
         self._generation = -1
 
     async def start(self, seq: int) -> None:
@@ -68,19 +68,19 @@ class PullConsumer:
         self._generation = client.generation
         # A name that sorts by time helps whoever looks at the server; it is never used twice.
         self._name, self._inbox = f"fleetlore-{clock.uuid7()}", client.connection.new_inbox()
-        await client.listen(self._inbox, self._on_message)
-        if self._stream.refuses_overlaps and len(self._filters) > 1:
-            await self._make(seq, [events_subject(self._stream.town)])
+        await client.subscribe(self._inbox, self._on_message)
+        if self._stream.rejects_overlapping_filters and len(self._filters) > 1:
+            await self._create_consumer(seq, [events_subject(self._stream.town)])
             return
         try:
-            await self._make(seq, self._filters)
+            await self._create_consumer(seq, self._filters)
         except JetStreamError as error:
             if error.code != FILTERS_OVERLAP:
                 raise
-            self._stream.refuses_overlaps = True  # servers before 2.12.5
-            await self._make(seq, [events_subject(self._stream.town)])
+            self._stream.rejects_overlapping_filters = True  # servers before 2.12.5
+            await self._create_consumer(seq, [events_subject(self._stream.town)])
 
-    async def _make(self, seq: int, filters: list[str]) -> None:
+    async def _create_consumer(self, seq: int, filters: list[str]) -> None:
         config: dict[str, Any] = {
             "name": self._name,
             "filter_subjects": filters,
@@ -93,10 +93,10 @@ class PullConsumer:
             "headers_only": self._headers_only,
         }
         body = {"stream_name": self._stream.name, "config": config}
-        self.pending = (await self._stream.api("CONSUMER.CREATE", body, after=f".{self._name}")).num_pending
-        self.asked = 0
+        self.pending = (await self._stream.call_api("CONSUMER.CREATE", body, after=f".{self._name}")).num_pending
+        self.outstanding = 0
 
-    async def ask(self, count: int) -> None:
+    async def request_messages(self, count: int) -> None:
         """Ask for so many messages more."""
         client = self._stream.client
         if not client.is_online:
@@ -108,22 +108,22 @@ class PullConsumer:
             "expires": EXPIRES_SECONDS * NANOSECONDS,
             "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
         }
-        self.asked += count
-        self._heard_at = client.time()
+        self.outstanding += count
+        self._last_message_at = client.time()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream.name}.{self._name}"
         await client.connection.publish(subject, msgspec.json.encode(wish), self._inbox)
 
     def is_dead(self) -> bool:
         """Whether the connection was lost meanwhile, or the heartbeats that belong to an open request have stopped."""
         client = self._stream.client
-        silent = self.asked > 0 and client.time() - self._heard_at > 2.5 * HEARTBEAT_SECONDS
+        silent = self.outstanding > 0 and client.time() - self._last_message_at > 2.5 * HEARTBEAT_SECONDS
         return silent or self._is_broken or client.generation != self._generation
 
     async def stop(self) -> None:
         """Let the consumer go."""
         client = self._stream.client
         if self._inbox:
-            await client.unlisten(self._inbox)
+            await client.unsubscribe(self._inbox)
             if client.is_online:
                 await client.connection.publish(f"$JS.API.CONSUMER.DELETE.{self._stream.name}.{self._name}")
             self._inbox = ""
@@ -133,32 +133,32 @@ class PullConsumer:
         if self._is_broken or client.generation != self._generation:
             # nats-py subscribes anew by itself, and the consumer may still be there: what it sent meanwhile is missing before this.
             return
-        self._heard_at = client.time()
+        self._last_message_at = client.time()
         if message.reply:
-            self._take(message)
+            self._deliver_message(message)
         elif (status := message_status(message)) != _HEARTBEAT:
-            self._end(status, message)
+            self._on_request_end(status, message)
 
-    def _take(self, message: Msg) -> None:
+    def _deliver_message(self, message: Msg) -> None:
         delivered = parse_delivery(message).delivered
         if delivered != self._delivered + 1:
-            self._break()
+            self._mark_broken()
             return
         self._delivered = delivered
-        self.asked = max(0, self.asked - 1)
-        self._hear(message)
+        self.outstanding = max(0, self.outstanding - 1)
+        self._deliver(message)
 
-    def _end(self, status: str, message: Msg) -> None:
+    def _on_request_end(self, status: str, message: Msg) -> None:
         headers = message.headers or {}
         if status == _EXPIRED or (status == _ENDED and headers.get("Description") in _COMPLETED_REASONS):
-            self.asked = max(0, self.asked - int(headers.get("Nats-Pending-Messages", self.asked)))
+            self.outstanding = max(0, self.outstanding - int(headers.get("Nats-Pending-Messages", self.outstanding)))
             self._on_end()
         else:
-            self._break()
+            self._mark_broken()
 
-    def _break(self) -> None:
+    def _mark_broken(self) -> None:
         self._is_broken = True
-        self._hear(None)
+        self._deliver(None)
 
 
 def parse_delivery(message: Msg) -> DeliveryInfo:

@@ -35,15 +35,15 @@ class NatsReader:
 
     def __init__(self, stream: NatsStream, marks: StreamMarks) -> None:
         self._stream, self._marks = stream, marks
-        self._town = events_subject(stream.town)
+        self._events_subject = events_subject(stream.town)
 
     async def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
-        newest = await self._newest_of(scope_filters(self._stream.town, scope))
+        newest = await self._find_newest(scope_filters(self._stream.town, scope))
         return to_position(newest) if newest > self._marks.horizon else None
 
-    async def _newest_of(self, filters: Sequence[str]) -> int:
-        rows = await asyncio.gather(*map(self._stream.last, filters))
+    async def _find_newest(self, filters: Sequence[str]) -> int:
+        rows = await asyncio.gather(*map(self._stream.read_last, filters))
         return max((row.seq for row in rows if row is not None), default=0)
 
     async def read(self, query: LogQuery) -> list[StoredRecord]:
@@ -58,39 +58,39 @@ class NatsReader:
             filters, kinds = scope_filters(self._stream.town, query.scope), query.kinds
         if len(filters) > 1 or query.newest_first:
             # What is stored while the filters are asked one by one must not be seen by some of them only.
-            newest = await self._newest_of(filters if len(filters) == 1 else [self._town])
+            newest = await self._find_newest(filters if len(filters) == 1 else [self._events_subject])
             high = min(high, newest)
-        wanted = _make_row_filter(kinds, query.since, self._marks.shows)
+        wanted = _make_row_filter(kinds, query.since, self._marks.is_visible)
         scans = bool(kinds) or query.since is not None
-        read = self._backwards if query.newest_first else self._forwards
+        read = self._read_backwards if query.newest_first else self._read_forwards
         rows = await read(filters, low, high, query.limit, SCAN_BATCH if scans else min(query.limit, SCAN_BATCH), wanted)
         return [StoredRecord(to_position(row.seq), row.raw) for row in rows]
 
-    async def _forwards(
+    async def _read_forwards(
         self, filters: Sequence[str], low: int, high: int, limit: int, count: int, wanted: Callable[[NatsMessage], bool]
     ) -> list[NatsMessage]:
         found: list[NatsMessage] = []
         while low <= high and len(found) < limit:
-            rows, end = await self._span(filters, low, count)
+            rows, end = await self._read_merged(filters, low, count)
             found += [row for row in rows if row.seq <= high and wanted(row)]
             low = end + 1
         return found[:limit]
 
-    async def _span(self, filters: Sequence[str], low: int, count: int) -> tuple[list[NatsMessage], int]:
+    async def _read_merged(self, filters: Sequence[str], low: int, count: int) -> tuple[list[NatsMessage], int]:
         """What fits any filter, without doubles, from `low` up to a sequence number to which all filters were read."""
-        pages = await asyncio.gather(*(self._stream.rows(subject, low, count) for subject in filters))
+        pages = await asyncio.gather(*(self._stream.read_page(subject, low, count) for subject in filters))
         end = min((page.rows[-1].seq for page in pages if page.more), default=MAX_SEQUENCE)
         if len(pages) == 1:
             return pages[0].rows, end
         merged = {row.seq: row for page in pages for row in page.rows if row.seq <= end}
         return [merged[seq] for seq in sorted(merged)], end
 
-    async def _backwards(
+    async def _read_backwards(
         self, filters: Sequence[str], low: int, high: int, limit: int, count: int, wanted: Callable[[NatsMessage], bool]
     ) -> list[NatsMessage]:
         found: list[NatsMessage] = []
         while low <= high and len(found) < limit:
-            parts = await asyncio.gather(*(self._newest(subject, low, high, count) for subject in filters))
+            parts = await asyncio.gather(*(self._read_newest(subject, low, high, count) for subject in filters))
             # Each filter was read down to its own start; only what lies above all of them is complete.
             start = max(part_start for _, part_start in parts)
             merged = {row.seq: row for rows, _ in parts for row in rows if row.seq >= start}
@@ -98,47 +98,47 @@ class NatsReader:
             high = start - 1
         return found[:limit]
 
-    async def _newest(self, subject: str, low: int, high: int, need: int) -> tuple[list[NatsMessage], int]:
+    async def _read_newest(self, subject: str, low: int, high: int, need: int) -> tuple[list[NatsMessage], int]:
         """At least the newest `need` that fit within bounds, or all, and the sequence number from which on they are complete."""
-        start, count = await self._start_of(subject, low, high, need)
+        start, count = await self._find_start(subject, low, high, need)
         rows: list[NatsMessage] = []
         at, more = start, True
         while more and at <= high:
-            page, more = await self._stream.rows(subject, at, max(1, min(SCAN_BATCH, count)))
+            page, more = await self._stream.read_page(subject, at, max(1, min(SCAN_BATCH, count)))
             rows += [row for row in page if row.seq <= high]
             at = page[-1].seq + 1 if page else high + 1
         return rows, start
 
-    async def _start_of(self, subject: str, low: int, high: int, need: int) -> tuple[int, int]:
+    async def _find_start(self, subject: str, low: int, high: int, need: int) -> tuple[int, int]:
         """From where on `need` messages or some more lie up to `high`, and how many. A guess while others write: the caller looks."""
-        above, total = await asyncio.gather(self._count(subject, high + 1), self._count(subject, low))
+        above, total = await asyncio.gather(self._count_from(subject, high + 1), self._count_from(subject, low))
         enough = 2 * need + MIN_BACKWARD_ROWS
         if total - above <= enough:
             return low, total - above
         width, upper = need, high + 1
         while True:
             start = max(low, high - width + 1)
-            count = await self._count(subject, start) - above
+            count = await self._count_from(subject, start) - above
             if count >= need or start == low:
                 break
             upper, width = start, width * WIDEN_FACTOR
         while count > enough and upper - start > 1:
             middle = (start + upper) // 2
-            inside = await self._count(subject, middle) - above
+            inside = await self._count_from(subject, middle) - above
             if inside >= need:
                 start, count = middle, inside
             else:
                 upper = middle
         return start, count
 
-    async def _count(self, subject: str, start: int) -> int:
+    async def _count_from(self, subject: str, start: int) -> int:
         """How many messages fit from a sequence number on."""
-        rows, _ = await self._stream.rows(subject, start, 1)
+        rows, _ = await self._stream.read_page(subject, start, 1)
         return 1 + rows[0].pending if rows else 0
 
-    async def count(self) -> tuple[int, int | None]:
+    async def count_events(self) -> tuple[int, int | None]:
         """How many events the town has, and the first one's sequence number."""
-        rows, _ = await self._stream.rows(self._town, self._marks.horizon + 1, 1)
+        rows, _ = await self._stream.read_page(self._events_subject, self._marks.horizon + 1, 1)
         return (1 + rows[0].pending, rows[0].seq) if rows else (0, None)
 
 

@@ -89,7 +89,7 @@ class NatsStream:
     def __init__(self, client: NatsClient, town: str) -> None:
         self.client, self.town, self.name = client, town, stream_name(town)
         self.config: dict[str, Any] = {}
-        self.refuses_overlaps = False
+        self.rejects_overlapping_filters = False
         """Whether a consumer may not have several filters that an event fits: then it has one for all, and we choose here."""
 
     async def open(self, dedup: float | None, replicas: int | None) -> None:
@@ -99,32 +99,32 @@ class NatsStream:
         except JetStreamError as error:
             if error.code != NO_STREAM:
                 raise
-            config = await self._make(dedup, replicas)
-        self._check(config)
-        self.config = await self._adjust(config, dedup, replicas)
-        if self.window < 2 * self.client.timeout:
+            config = await self._create_stream(dedup, replicas)
+        self._validate_config(config)
+        self.config = await self._update_config(config, dedup, replicas)
+        if self.dedup_seconds < 2 * self.client.timeout:
             raise Unsuitable(
-                f"{self.client.place}: the stream {self.name} knows ids for {self.window:g} seconds only, too short to repeat what was not"
-                f" answered; say ?dedup=24h, or a ?timeout= of at most half of it"
+                f"{self.client.display_address}: the stream {self.name} knows ids for {self.dedup_seconds:g} seconds only, "
+                f"too short to repeat what was not answered; say ?dedup=24h, or a ?timeout= of at most half of it"
             )
 
     @property
-    def window(self) -> float:
+    def dedup_seconds(self) -> float:
         """For how many seconds the server knows an id again, as far as this handle has heard."""
         return float(self.config["duplicate_window"]) / NANOSECONDS
 
-    async def verify(self) -> None:
+    async def refresh_config(self) -> None:
         """Learn the settings as they are now. If somebody made the stream anew, this handle ends: all it knows is of the old one."""
         config = (await self.info()).config
         if config["metadata"].get("fleetlore_log") != self.config["metadata"]["fleetlore_log"]:
-            self.client.end(
-                f"{self.client.place}: the stream {self.name} was deleted and made anew behind this handle;"
+            self.client.mark_ended(
+                f"{self.client.display_address}: the stream {self.name} was deleted and made anew behind this handle;"
                 " open the log again with connect()"
             )
             self.client.check_open()
         self.config = config
 
-    async def _make(self, dedup: float | None, replicas: int | None) -> dict[str, Any]:
+    async def _create_stream(self, dedup: float | None, replicas: int | None) -> dict[str, Any]:
         config = {
             "name": self.name,
             "subjects": town_subjects(self.town),
@@ -140,7 +140,7 @@ class NatsStream:
         deadline = self.client.deadline()
         while True:
             try:
-                return (await self.api("STREAM.CREATE", config)).config
+                return (await self.call_api("STREAM.CREATE", config)).config
             except JetStreamError as error:
                 if error.code != NAME_IN_USE:
                     raise
@@ -151,7 +151,7 @@ class NatsStream:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
 
-    def _check(self, config: dict[str, Any]) -> None:
+    def _validate_config(self, config: dict[str, Any]) -> None:
         wrong = [name for name in ("allow_atomic", "allow_direct") if not config.get(name)]
         wrong += [name for name in ("sealed", "deny_delete", "deny_purge", "allow_rollup_hdrs", "no_ack") if config.get(name)]
         wrong += [name for name in ("max_age", "max_msgs", "max_msgs_per_subject") if config.get(name, 0) > 0]
@@ -163,11 +163,15 @@ class NatsStream:
             wrong.append("storage or retention")
         metadata = config.get("metadata") or {}
         if metadata.get("fleetlore_town") != self.town or not metadata.get("fleetlore_log"):
-            raise Unsuitable(f"{self.client.place}: the stream {self.name} is not a log of this town; rename it, or name another town")
+            raise Unsuitable(
+                f"{self.client.display_address}: the stream {self.name} is not a log of this town; rename it, or name another town"
+            )
         if wrong:
-            raise Unsuitable(f"{self.client.place}: the stream {self.name} would lose events or refuse them; change {', '.join(wrong)}")
+            raise Unsuitable(
+                f"{self.client.display_address}: the stream {self.name} would lose events or refuse them; change {', '.join(wrong)}"
+            )
 
-    async def _adjust(self, config: dict[str, Any], dedup: float | None, replicas: int | None) -> dict[str, Any]:
+    async def _update_config(self, config: dict[str, Any], dedup: float | None, replicas: int | None) -> dict[str, Any]:
         wanted: dict[str, Any] = {}
         if dedup is not None:
             wanted["duplicate_window"] = int(dedup * NANOSECONDS)
@@ -175,27 +179,27 @@ class NatsStream:
             wanted["num_replicas"] = replicas
         if all(config.get(name) == value for name, value in wanted.items()):
             return config
-        return (await self.api("STREAM.UPDATE", config | wanted)).config
+        return (await self.call_api("STREAM.UPDATE", config | wanted)).config
 
-    async def note(self, name: str, value: str) -> None:
+    async def set_metadata(self, name: str, value: str) -> None:
         """Keep a word among the stream's settings."""
         config = (await self.info()).config
         if config["metadata"].get(name) != value:
-            await self.api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
+            await self.call_api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
 
     async def info(self) -> _ApiResponse:
         """The stream's settings and state."""
-        return await self.api("STREAM.INFO")
+        return await self.call_api("STREAM.INFO")
 
     async def purge(self, body: dict[str, Any]) -> int:
         """Delete messages; answers how many. It may take long, and an attempt that is joined by another may find nothing left to count."""
-        return (await self.api("STREAM.PURGE", body, limit=self.client.timeout / 2)).purged
+        return (await self.call_api("STREAM.PURGE", body, limit=self.client.timeout / 2)).purged
 
-    async def api(self, verb: str, body: dict[str, Any] | None = None, after: str = "", *, limit: float = 0.0) -> _ApiResponse:
+    async def call_api(self, verb: str, body: dict[str, Any] | None = None, after: str = "", *, limit: float = 0.0) -> _ApiResponse:
         """One request to JetStream about this stream. `limit`: see `NatsClient.retry`."""
 
         async def attempt() -> _ApiResponse:
-            future = await self.client.send(f"$JS.API.{verb}.{self.name}{after}", _encode(body) if body is not None else b"")
+            future = await self.client.send_request(f"$JS.API.{verb}.{self.name}{after}", _encode(body) if body is not None else b"")
             message = await future
             if is_no_responder(message):
                 raise NoResponder
@@ -204,64 +208,64 @@ class NatsStream:
                 raise JetStreamError(answer.error)
             return answer
 
-        return await self.client.retry(attempt, limit=limit)
+        return await self.client.retry_until_answered(attempt, limit=limit)
 
     # --- messages
 
-    async def put(self, subject: str, payload: bytes, headers: dict[str, str]) -> PublishAck:
+    async def store_message(self, subject: str, payload: bytes, headers: dict[str, str]) -> PublishAck:
         """Store a message, once: an attempt that was late is known by its id, even when what it brings was deleted meanwhile."""
         named = {"Nats-Msg-Id": clock.uuid7()} | headers
 
         async def attempt() -> PublishAck:
-            ack = parse_ack(await (await self.client.send(subject, payload, named)))
+            ack = parse_ack(await (await self.client.send_request(subject, payload, named)))
             if ack.error is not None:
                 raise JetStreamError(ack.error)
             return ack
 
-        return await self.client.retry(attempt)
+        return await self.client.retry_until_answered(attempt)
 
-    async def last(self, subject: str) -> NatsMessage | None:
+    async def read_last(self, subject: str) -> NatsMessage | None:
         """The newest message that fits a filter."""
-        return await self._get({"last_by_subj": subject})
+        return await self._read_message({"last_by_subj": subject})
 
-    async def at(self, seq: int) -> NatsMessage | None:
+    async def read_at(self, seq: int) -> NatsMessage | None:
         """The message with a sequence number."""
-        return await self._get({"seq": seq})
+        return await self._read_message({"seq": seq})
 
-    async def all_at(self, seqs: Iterable[int]) -> list[NatsMessage | None]:
+    async def read_all_at(self, seqs: Iterable[int]) -> list[NatsMessage | None]:
         """Many of them at once, in the order given."""
-        return await map_concurrently(seqs, self.at, at_once=MAX_CONCURRENT_READS)
+        return await map_concurrently(seqs, self.read_at, at_once=MAX_CONCURRENT_READS)
 
-    async def delete(self, seq: int) -> bool:
+    async def delete_message(self, seq: int) -> bool:
         """Overwrite one message; says whether it was there."""
         try:
-            await self.api("STREAM.MSG.DELETE", {"seq": seq})
+            await self.call_api("STREAM.MSG.DELETE", {"seq": seq})
         except JetStreamError as error:
-            if error.passing:
+            if error.is_transient:
                 raise
             return False
         return True
 
-    async def _get(self, body: dict[str, Any]) -> NatsMessage | None:
+    async def _read_message(self, body: dict[str, Any]) -> NatsMessage | None:
         if self._is_replicated:
-            return await self._get_from_leader(body)
-        return _from_message(await self.client.ask(f"$JS.API.DIRECT.GET.{self.name}", _encode(body)))
+            return await self._read_from_leader(body)
+        return _from_message(await self.client.request_with_retry(f"$JS.API.DIRECT.GET.{self.name}", _encode(body)))
 
     @property
     def _is_replicated(self) -> bool:
         """Whether the short way may end at a replica that has not heard of the newest messages yet."""
         return bool(self.config.get("num_replicas", 1) > 1)
 
-    async def _get_from_leader(self, body: dict[str, Any]) -> NatsMessage | None:
+    async def _read_from_leader(self, body: dict[str, Any]) -> NatsMessage | None:
         try:
-            found = (await self.api("STREAM.MSG.GET", body)).message
+            found = (await self.call_api("STREAM.MSG.GET", body)).message
         except JetStreamError as error:
             if error.code in NO_MESSAGE:
                 return None
             raise
         return None if found is None else _from_leader_message(found)
 
-    async def rows(self, subject: str, start: int, count: int) -> MessagePage:
+    async def read_page(self, subject: str, start: int, count: int) -> MessagePage:
         """Messages that fit a filter, from a sequence number on."""
         body = _encode({"seq": max(1, start), "batch": count, "max_bytes": MAX_RESPONSE_BYTES, "next_by_subj": subject})
         arrived = 0
@@ -277,25 +281,25 @@ class NatsStream:
                 found.append(message)
                 return True
 
-            end = await (await self.client.send(f"$JS.API.DIRECT.GET.{self.name}", body, more=more))
+            end = await (await self.client.send_request(f"$JS.API.DIRECT.GET.{self.name}", body, more=more))
             page = _build_page(found, end)
             if self._is_replicated and not page.more:
-                await self._check_end(subject, page.rows[-1].seq if page.rows else start - 1)
+                await self._check_page_end(subject, page.rows[-1].seq if page.rows else start - 1)
             return page
 
-        return await self.client.retry(attempt, progress=lambda: arrived)
+        return await self.client.retry_until_answered(attempt, progress=lambda: arrived)
 
-    async def _check_end(self, subject: str, end: int) -> None:
-        newest = await self._get_from_leader({"last_by_subj": subject})
+    async def _check_page_end(self, subject: str, end: int) -> None:
+        newest = await self._read_from_leader({"last_by_subj": subject})
         if newest is not None and newest.seq > end:
             raise ConnectionLost("a replica that lags behind")
 
-    async def every(self, subject: str, start: int = 1) -> list[NatsMessage]:
+    async def read_every(self, subject: str, start: int = 1) -> list[NatsMessage]:
         """All messages that fit a filter: for the few that are no events."""
         rows: list[NatsMessage] = []
         more = True
         while more:
-            page, more = await self.rows(subject, start, MAX_IN_FLIGHT)
+            page, more = await self.read_page(subject, start, MAX_IN_FLIGHT)
             rows += page
             start = rows[-1].seq + 1 if rows else start
         return rows

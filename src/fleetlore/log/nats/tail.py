@@ -37,33 +37,33 @@ class NatsTail:
         self._filters = scope_filters(stream.town, scope)
         self._after = after
         self._received = after or 0
-        self._sure = self._received
+        self._confirmed = self._received
         """Up to here it is known whether what did not come was trimmed; what lies behind waits, or a gap could go untold."""
         self._arrived: deque[NatsMessage] = deque()
         self._bytes = 0
         self._changed = Condition()
-        self._wake = asyncio.Event()
-        self._ready = after is None
+        self._wake_event = asyncio.Event()
+        self._has_checked_horizon = after is None
         """Whether the horizon was looked at, so that a gap before the first event is told at once."""
         self._is_dead = False
         self._closed = self._log_closed = False
-        stream.client.spawn(self._live())
+        stream.client.spawn(self._run_consumers())
 
     # --- for whoever follows
 
-    def next(self, timeout: float) -> TailPage:
+    def next_page(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
-        while (rows := self._take(deadline)) is not None:
-            page = self._page(rows)
+        while (rows := self._wait_for_rows(deadline)) is not None:
+            page = self._build_page(rows)
             if page.rows or page.gap:
                 return page
         return TailPage([])
 
-    def _take(self, deadline: float) -> list[NatsMessage] | None:
+    def _wait_for_rows(self, deadline: float) -> list[NatsMessage] | None:
         """What has arrived, or nothing where there is a gap to tell of; `None` when the time is over."""
         with self._changed:
-            while not (self._has_some() or self._has_gap()):
+            while not (self._has_rows() or self._has_gap()):
                 self._check_open()
                 left = deadline - monotonic()
                 if self._closed or left <= 0:
@@ -73,27 +73,27 @@ class NatsTail:
                 return None
             self._check_open()
             rows: list[NatsMessage] = []
-            while self._has_some() and len(rows) < PAGE_SIZE:
+            while self._has_rows() and len(rows) < PAGE_SIZE:
                 rows.append(self._arrived.popleft())
             self._bytes -= sum(len(row.raw) for row in rows)
         if len(self._arrived) <= PULL_BATCH:
-            self._stream.client.call_soon(self._wake.set)
+            self._stream.client.call_soon(self._wake_event.set)
         return rows
 
-    def _has_some(self) -> bool:
-        return bool(self._arrived) and self._arrived[0].seq <= self._sure
+    def _has_rows(self) -> bool:
+        return bool(self._arrived) and self._arrived[0].seq <= self._confirmed
 
     def _has_gap(self) -> bool:
-        return self._ready and self._after is not None and self._after < self._marks.horizon
+        return self._has_checked_horizon and self._after is not None and self._after < self._marks.horizon
 
-    def _page(self, rows: list[NatsMessage]) -> TailPage:
+    def _build_page(self, rows: list[NatsMessage]) -> TailPage:
         gap = None
         if self._has_gap():
             gap = to_position(self._marks.horizon)
             self._after = self._marks.horizon
         if rows:
             self._after = max(rows[-1].seq, self._after or 0)
-        return TailPage([StoredRecord(to_position(row.seq), row.raw) for row in rows if self._marks.shows(row)], gap)
+        return TailPage([StoredRecord(to_position(row.seq), row.raw) for row in rows if self._marks.is_visible(row)], gap)
 
     def _check_open(self) -> None:
         if self._log_closed:
@@ -103,35 +103,35 @@ class NatsTail:
     def close(self) -> None:
         """Stop waiting, and let the consumer go."""
         self._closed = True
-        self.wake()
-        self._stream.client.call_soon(self._wake.set)
+        self.notify_waiters()
+        self._stream.client.call_soon(self._wake_event.set)
 
-    def wake(self) -> None:
+    def notify_waiters(self) -> None:
         """Have whoever waits look again."""
         with self._changed:
             self._changed.notify_all()
 
-    def nudge(self) -> None:
+    def check_consumer(self) -> None:
         """Have the consumer looked at: the connection was lost meanwhile. For the loop."""
-        self._wake.set()
+        self._wake_event.set()
 
-    def end(self) -> None:
+    def mark_log_closed(self) -> None:
         """The log was closed."""
         self._log_closed = True
-        self.wake()
+        self.notify_waiters()
 
     # --- on the loop
 
-    async def _live(self) -> None:
+    async def _run_consumers(self) -> None:
         """From one consumer to the next, until the follower is closed."""
         troubled = False
-        while not (self._closed or self._stream.client.is_over):
-            pull = PullConsumer(self._stream, self._filters, self._hear, on_end=self._wake.set)
+        while not (self._closed or self._stream.client.is_ended):
+            pull = PullConsumer(self._stream, self._filters, self._on_message, on_end=self._wake_event.set)
             try:
-                await self._pump(pull)
+                await self._run_consumer(pull)
             except (LogError, ConnectionLost, JetStreamError, nats.errors.Error) as error:
                 if not troubled and self._stream.client.is_online:
-                    _logger.warning("%s: cannot be followed just now (%s); trying again", self._stream.client.place, error)
+                    _logger.warning("%s: cannot be followed just now (%s); trying again", self._stream.client.display_address, error)
                 troubled = True
                 await asyncio.sleep(RETRY_SECONDS)
             else:
@@ -140,50 +140,50 @@ class NatsTail:
                 with suppress(LogError, ConnectionLost, nats.errors.Error):
                     await pull.stop()
 
-    async def _pump(self, pull: PullConsumer) -> None:
+    async def _run_consumer(self, pull: PullConsumer) -> None:
         """One consumer's life."""
         self._is_dead = False
-        await self._stream.client.online(self._stream.client.deadline())
+        await self._stream.client.wait_online(self._stream.client.deadline())
         await pull.start(max(self._received, self._marks.horizon) + 1)
-        await self._make_sure()
-        self._ready = True
-        self.wake()
+        await self._confirm_horizon()
+        self._has_checked_horizon = True
+        self.notify_waiters()
         while True:
-            self._wake.clear()
+            self._wake_event.clear()
             if self._closed or self._is_dead or pull.is_dead():
                 return
-            if pull.asked <= PULL_BATCH // 2 and len(self._arrived) < MAX_BUFFERED and self._bytes < MAX_BUFFERED_BYTES:
-                await pull.ask(PULL_BATCH)
-            if self._sure < self._received:
-                await self._make_sure()
+            if pull.outstanding <= PULL_BATCH // 2 and len(self._arrived) < MAX_BUFFERED and self._bytes < MAX_BUFFERED_BYTES:
+                await pull.request_messages(PULL_BATCH)
+            if self._confirmed < self._received:
+                await self._confirm_horizon()
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await self._wake.wait()
+                    await self._wake_event.wait()
 
-    async def _make_sure(self) -> None:
+    async def _confirm_horizon(self) -> None:
         """Something is missing before what has arrived: other scopes' events, most often. A trim says so before it takes anything away."""
         received = self._received
         await self._marks.look_at_horizon()
-        self._sure = received
-        self.wake()
+        self._confirmed = received
+        self.notify_waiters()
 
-    def _hear(self, message: Msg | None) -> None:
+    def _on_message(self, message: Msg | None) -> None:
         if message is None:
             self._is_dead = True
-            self._wake.set()
+            self._wake_event.set()
             return
         seq = parse_delivery(message).seq
         if seq <= self._received:
             return  # a consumer before this one has brought it
-        if self._sure == self._received == seq - 1:
-            self._sure = seq
+        if self._confirmed == self._received == seq - 1:
+            self._confirmed = seq
         self._received = seq
-        if self._stream.refuses_overlaps and not matches_filters(message.subject, self._filters):
-            self._wake.set()
+        if self._stream.rejects_overlapping_filters and not matches_filters(message.subject, self._filters):
+            self._wake_event.set()
             return
         row = NatsMessage(seq, message.subject, message_event_id(message), message.data)
         with self._changed:
             self._arrived.append(row)
             self._bytes += len(row.raw)
             self._changed.notify_all()
-        self._wake.set()
+        self._wake_event.set()

@@ -62,7 +62,7 @@ class RedisConnection:
     """One connection; made when it is first used, and again after it broke."""
 
     def __init__(self, connection: Any, in_our_words: Callable[[Exception], LogError]) -> None:
-        self._connection, self._in_our_words = connection, in_our_words
+        self._connection, self._translate_error = connection, in_our_words
 
     def ask(self, commands: Sequence[Command]) -> list[Answer]:
         """The answers to several commands, in one round trip; `Broken` if they do not come."""
@@ -71,16 +71,16 @@ class RedisConnection:
             self._connection.connect()
             sent = True
             self._connection.send_packed_command(self._connection.pack_commands(commands))
-            return [self._answer() for _ in commands]
+            return [self._read_answer() for _ in commands]
         except BaseException as error:
-            self.hang_up()  # half an answer may still be on its way
+            self.disconnect()  # half an answer may still be on its way
             if isinstance(error, _CONNECTION_ERRORS) and not isinstance(error, AuthenticationError):
                 raise ConnectionBroken(error, sent=sent and not isinstance(error, TryAgainError | BusyLoadingError)) from error
             if isinstance(error, RedisError):
-                raise self._in_our_words(error) from error
+                raise self._translate_error(error) from error
             raise
 
-    def _answer(self) -> Answer:
+    def _read_answer(self) -> Answer:
         try:
             return self._connection.read_response(disconnect_on_error=False)
         except (TryAgainError, AuthenticationError):
@@ -90,7 +90,7 @@ class RedisConnection:
                 raise TryAgainError(str(refusal)) from refusal
             return refusal
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection; the next question makes a new one."""
         self._connection.disconnect()
 
@@ -108,32 +108,32 @@ class RedisClient:
     def __init__(self, address: str, *, timeout: float, ca: str | None = None) -> None:
         self.address = settings.masked(address)
         self.timeout = timeout
-        self._make = _connection_factory(address, timeout, ca)
+        self._create_raw_connection = _connection_factory(address, timeout, ca)
         self._idle: list[RedisConnection] = []
         self._digests: dict[str, str] = {}
         self._sources: dict[str, str] = {}
-        self._process = os.getpid()
+        self._owner_pid = os.getpid()
         self.closed = False
 
     def ask(self, *commands: Command) -> list[Answer]:
         """The answers to commands that only read, or that may be sent twice; refusals are raised."""
         try:
-            answers = self.send(commands)
+            answers = self.send_commands(commands)
         except ConnectionBroken as broken:
-            raise self.unreachable(broken.error) from broken
-        return [self.accepted(answer) for answer in answers]
+            raise self.make_unreachable_error(broken.error) from broken
+        return [self.unwrap_answer(answer) for answer in answers]
 
-    def send(self, commands: Sequence[Command]) -> list[Answer]:
+    def send_commands(self, commands: Sequence[Command]) -> list[Answer]:
         """The answers, refusals among them; tried again on a new connection until the time is over, then `Broken`."""
         self.check_open()
         deadline, pause, sent = monotonic() + self.timeout, _FIRST_BACKOFF, False
         while True:
-            line = self._take()
+            line = self._acquire_connection()
             try:
                 answers = line.ask(commands)
             except ConnectionBroken as broken:
                 sent = sent or broken.sent
-                self._drop_idle()  # what broke one connection has most likely broken all
+                self._close_idle()  # what broke one connection has most likely broken all
                 if self.closed:
                     raise ConnectionBroken(broken.error, sent=sent) from broken
                 if monotonic() + pause >= deadline:
@@ -141,37 +141,37 @@ class RedisClient:
                 sleep(pause)
                 pause = min(2 * pause, _MAX_BACKOFF)
             else:
-                self._give_back(line)
+                self._release_connection(line)
                 return answers
 
-    def _take(self) -> RedisConnection:
+    def _acquire_connection(self) -> RedisConnection:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._new_line()
+            return self._create_connection()
 
-    def _give_back(self, line: RedisConnection) -> None:
+    def _release_connection(self, line: RedisConnection) -> None:
         if self.closed:
-            line.hang_up()
+            line.disconnect()
         else:
             self._idle.append(line)
 
     def run_scripts(self, calls: Sequence[Command]) -> list[Answer]:
         """The answers to calls made by `script`; a server that has lost the scripts is given them again."""
-        answers = self.send(calls)
+        answers = self.send_commands(calls)
         if not any(isinstance(answer, NoScriptError) for answer in answers):
             return answers
-        return self.send([self.spelled_out(call) for call in calls])
+        return self.send_commands([self.to_eval_command(call) for call in calls])
 
-    def run(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Answer:
+    def run_script(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Answer:
         """The answer to one script; a refusal, or no answer at all, is raised."""
         try:
-            [answer] = self.run_scripts([self.script(source, keys, arguments)])
+            [answer] = self.run_scripts([self.make_script_command(source, keys, arguments)])
         except ConnectionBroken as broken:
-            raise self.unheard(broken) from broken
-        return self.accepted(answer)
+            raise self.make_unanswered_error(broken) from broken
+        return self.unwrap_answer(answer)
 
-    def script(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Command:
+    def make_script_command(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Command:
         """The command that runs a script that the server knows."""
         digest = self._digests.get(source)
         if digest is None:
@@ -179,36 +179,36 @@ class RedisClient:
             self._sources[digest] = source
         return ("EVALSHA", digest, len(keys), *keys, *arguments)
 
-    def spelled_out(self, call: Command) -> Command:
+    def to_eval_command(self, call: Command) -> Command:
         """The same for a server that does not know it, and will from now on."""
         return ("EVAL", self._sources[str(call[1])], *call[2:])
 
-    def line(self) -> RedisConnection:
+    def open_connection(self) -> RedisConnection:
         """A connection for one user alone."""
         self.check_open()
-        return self._new_line()
+        return self._create_connection()
 
-    def _new_line(self) -> RedisConnection:
-        return RedisConnection(self._make(), self.in_our_words)
+    def _create_connection(self) -> RedisConnection:
+        return RedisConnection(self._create_raw_connection(), self.translate_error)
 
-    def accepted(self, answer: Answer) -> Answer:
+    def unwrap_answer(self, answer: Answer) -> Answer:
         """The answer, or the refusal raised."""
         if isinstance(answer, RedisError):
-            raise self.in_our_words(answer)
+            raise self.translate_error(answer)
         return answer
 
-    def unreachable(self, error: Exception) -> Unreachable:
+    def make_unreachable_error(self, error: Exception) -> Unreachable:
         """What to say when the server does not answer."""
         return Unreachable(f"{self.address}: the server does not answer ({error}); see that it runs and can be reached, then try again")
 
-    def unheard(self, broken: ConnectionBroken, ids: Sequence[str] = ()) -> LogError:
+    def make_unanswered_error(self, broken: ConnectionBroken, ids: Sequence[str] = ()) -> LogError:
         """What to say when commands were sent, or not even that, and no answer came; `ids` are those of events that were on their way."""
         if not broken.sent:
-            return self.unreachable(broken.error)
+            return self.make_unreachable_error(broken.error)
         again = "append again with the same ids, nothing is stored twice" if ids else "do it again, what is done stays done"
         return Unanswered(f"{self.address}: the connection broke before the answer came ({broken}); {again}", ids)
 
-    def in_our_words(self, error: Exception) -> LogError:
+    def translate_error(self, error: Exception) -> LogError:
         """What a refusal means, and what to do next."""
         match error:
             case AuthenticationError():
@@ -236,22 +236,22 @@ class RedisClient:
         """Refuse to go on once the log was closed, or in a forked child, which would share its parent's connections."""
         if self.closed:
             raise Closed("the log was closed; open it again with connect()")
-        if self.is_inherited:
+        if self.is_forked_child:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
     def close(self) -> None:
         """Close the connections that nobody uses; the others follow as they are given back."""
         self.closed = True
-        self._drop_idle()
+        self._close_idle()
 
-    def _drop_idle(self) -> None:
+    def _close_idle(self) -> None:
         while self._idle:
-            self._take().hang_up()
+            self._acquire_connection().disconnect()
 
     @property
-    def is_inherited(self) -> bool:
+    def is_forked_child(self) -> bool:
         """Whether this is a forked child, whose parent the connections belong to."""
-        return os.getpid() != self._process
+        return os.getpid() != self._owner_pid
 
 
 def _connection_factory(address: str, timeout: float, ca: str | None) -> Callable[[], Any]:

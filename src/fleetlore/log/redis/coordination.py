@@ -80,8 +80,8 @@ class RedisCoordination:
 
     def __init__(self, address: str, *, town: str, timeout: float = 10.0) -> None:
         own = f"tt:{town}:fleetlore"
-        self._cursors, self._leases, self._epochs = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
-        self._tokens, self._seal = f"{own}:tokens", TownKeys(town).seal
+        self._cursors_key, self._leases_key, self._epochs_key = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
+        self._tokens_key, self._seal_key = f"{own}:tokens", TownKeys(town).seal
         self._client = RedisClient(address, timeout=timeout)
         try:
             check_server(self._client)
@@ -89,28 +89,28 @@ class RedisCoordination:
             self._client.close()
             raise
 
-    def load(self, name: str) -> Position | None:
+    def load_cursor(self, name: str) -> Position | None:
         """The position of a cursor."""
-        [found] = self._client.ask(("HGET", self._cursors, name))
+        [found] = self._client.ask(("HGET", self._cursors_key, name))
         return None if found is None else found.decode()
 
-    def commit(self, name: str, position: Position) -> None:
+    def commit_cursor(self, name: str, position: Position) -> None:
         """Move a cursor."""
-        self._client.ask(("HSET", self._cursors, name, position))
+        self._client.ask(("HSET", self._cursors_key, name, position))
 
-    def cursors(self) -> dict[str, Position]:
+    def list_cursors(self) -> dict[str, Position]:
         """Every cursor."""
-        [pairs] = self._client.ask(("HGETALL", self._cursors))
+        [pairs] = self._client.ask(("HGETALL", self._cursors_key))
         return {name.decode(): position.decode() for name, position in zip(pairs[::2], pairs[1::2], strict=True)}
 
-    def forget(self, name: str) -> None:
+    def delete_cursor(self, name: str) -> None:
         """Drop a cursor."""
-        self._client.ask(("HDEL", self._cursors, name))
+        self._client.ask(("HDEL", self._cursors_key, name))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
-        answer = self._client.run(
-            _ACQUIRE_SCRIPT, [self._leases, self._epochs], [name, holder, seconds_to_microseconds(seconds), repr(seconds)]
+        answer = self._client.run_script(
+            _ACQUIRE_SCRIPT, [self._leases_key, self._epochs_key], [name, holder, seconds_to_microseconds(seconds), repr(seconds)]
         )
         if answer is None:
             return None
@@ -119,8 +119,8 @@ class RedisCoordination:
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Let a lease last longer."""
-        answer = self._client.run(
-            _RENEW_SCRIPT, [self._leases], [lease.name, lease.holder, lease.epoch, seconds_to_microseconds(seconds), repr(seconds)]
+        answer = self._client.run_script(
+            _RENEW_SCRIPT, [self._leases_key], [lease.name, lease.holder, lease.epoch, seconds_to_microseconds(seconds), repr(seconds)]
         )
         if answer is None:
             raise LeaseLost(lease.name, lease.holder, lease.epoch)
@@ -129,11 +129,11 @@ class RedisCoordination:
 
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one."""
-        self._client.run(_RELEASE_SCRIPT, [self._leases], [lease.name, lease.holder, lease.epoch])
+        self._client.run_script(_RELEASE_SCRIPT, [self._leases_key], [lease.name, lease.holder, lease.epoch])
 
-    def holder_of(self, name: str) -> Lease | None:
+    def find_lease(self, name: str) -> Lease | None:
         """The lease as it is held now."""
-        text, (seconds, rest) = self._client.ask(("HGET", self._leases, name), ("TIME",))
+        text, (seconds, rest) = self._client.ask(("HGET", self._leases_key, name), ("TIME",))
         if text is None:
             return None
         epoch, until, length, holder = text.decode().split(" ", 3)
@@ -141,28 +141,28 @@ class RedisCoordination:
             return None
         return make_lease(name, holder, int(epoch), int(until), float(length))
 
-    def keep_token(self, token: Token) -> None:
+    def save_token(self, token: Token) -> None:
         """Keep a token under its id."""
-        self._client.ask(("HSET", self._tokens, token.id, encode_token(token)))
+        self._client.ask(("HSET", self._tokens_key, token.id, encode_token(token)))
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         """Every token."""
-        [kept] = self._client.ask(("HVALS", self._tokens))
+        [kept] = self._client.ask(("HVALS", self._tokens_key))
         return decode_tokens(kept)
 
-    def drop_token(self, id: str) -> None:
+    def delete_token(self, id: str) -> None:
         """Drop a token."""
-        self._client.ask(("HDEL", self._tokens, id))
+        self._client.ask(("HDEL", self._tokens_key, id))
 
-    def seal(self) -> bytes | None:
+    def load_seal(self) -> bytes | None:
         """The seal."""
         kept: bytes | None
-        [kept] = self._client.ask(("GET", self._seal))
+        [kept] = self._client.ask(("GET", self._seal_key))
         return kept
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
         """Put a seal in the place of another."""
-        return bool(self._client.run(_SET_SEAL_SCRIPT, [self._seal], [seal, expect or b""]))
+        return bool(self._client.run_script(_SET_SEAL_SCRIPT, [self._seal_key], [seal, expect or b""]))
 
     def close(self) -> None:
         """Close the connections."""

@@ -82,7 +82,7 @@ class TownKeys:
         self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 
     @property
-    def own(self) -> tuple[str, str, str, str]:
+    def own_keys(self) -> tuple[str, str, str, str]:
         """Those that are ours alone."""
         return self.ids, self.forgotten, self.meta, self.removed
 
@@ -98,12 +98,12 @@ class TownKeys:
         return tuple(dict.fromkeys(map(self.stream, scopes)))
 
     @property
-    def pattern(self) -> str:
+    def scope_pattern(self) -> str:
         """What the names of all the scopes' streams have in common; others may have it, too: see `is_scope`."""
         safe = "".join(f"\\{character}" if character in r"*?[]^\-" else character for character in self.events)
         return f"{safe}:*"
 
-    def is_scope(self, name: bytes) -> bool:
+    def is_scope_stream(self, name: bytes) -> bool:
         """Whether this is the stream of a scope of this town, and not of a town whose name begins like ours."""
         return self._scope_name.fullmatch(name) is not None
 

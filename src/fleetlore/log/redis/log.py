@@ -99,7 +99,7 @@ def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
 def has_foreign_writes(log: RedisLog) -> bool:
     """Whether others write to this town, or cut it: then there may be events that stand in no index."""
     length, known = log.client.ask(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
-    return bool(length != known) or log.cut_by_others() > 0
+    return bool(length != known) or log.count_foreign_cuts() > 0
 
 
 def _scan_all_streams(log: RedisLog, ids: set[str], found: dict[str, KnownCopies]) -> None:
@@ -162,16 +162,16 @@ class RedisLog:
     """One town on one server."""
 
     def __init__(self, address: str, *, town: str, keep: KeepMode = "everything", timeout: float = 10.0, ca: str | None = None) -> None:
-        self._town, self._keep = town, keep
+        self._town, self._keep_mode = town, keep
         self.keys = TownKeys(town)
         self.client = RedisClient(address, timeout=timeout, ca=ca)
         self._tails: WeakSet[RedisTail] = WeakSet()
         self._new_log_id = clock.uuid7()
         try:
             self._server = check_server(self.client)
-            self._check_caps()
+            self._check_keep_mode()
             with suppress(Denied, Unwritable, NoRoom):  # whoever may only read leaves them where they are
-                self._drop_orphans()
+                self._drop_orphaned_ids()
         except BaseException:
             self.client.close()
             raise
@@ -184,37 +184,37 @@ class RedisLog:
         try:
             answers = iter(self.client.run_scripts(calls) if calls else ())
         except ConnectionBroken as broken:
-            raise self.client.unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
-        return [self._outcome(batch, next(answers)) if batch.records else [] for batch in batches]
+            raise self.client.make_unanswered_error(broken, [record.id for batch in batches for record in batch.records]) from broken
+        return [self._parse_outcome(batch, next(answers)) if batch.records else [] for batch in batches]
 
     def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """Never: a server has to be waited for."""
 
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
         targets = _ScriptKeys(self.keys)
-        expected = targets.number(self.keys.stream(expect.scope)) if expect is not None else 0
+        expected = targets.key_number(self.keys.stream(expect.scope)) if expect is not None else 0
         head = _expected_entry(expect)
         events: list[str | bytes] = []
         for record in records:
-            events += (record.id, *encode_entry(record.kind, record.raw, self._town), targets.numbers(record.scopes))
-        arguments = [self._new_log_id, self._caps(targets), expected, head, len(records), *events]
-        return self.client.script(scripts.APPEND, targets.keys, arguments)
+            events += (record.id, *encode_entry(record.kind, record.raw, self._town), targets.stream_numbers(record.scopes))
+        arguments = [self._new_log_id, self._stream_caps(targets), expected, head, len(records), *events]
+        return self.client.make_script_command(scripts.APPEND, targets.keys, arguments)
 
-    def _caps(self, targets: _ScriptKeys) -> str:
-        if self._keep == "everything":
+    def _stream_caps(self, targets: _ScriptKeys) -> str:
+        if self._keep_mode == "everything":
             return _EMPTY_ARGUMENT
         kinds = [stream.removeprefix(f"{self.keys.events}:").partition(":")[0] for stream in targets.streams]
         return " ".join(map(str, (TOWN_CAP, *(SCOPE_CAPS.get(kind, OTHER_CAP) for kind in kinds))))
 
-    def _check_caps(self) -> None:
-        if self._keep == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
+    def _check_keep_mode(self) -> None:
+        if self._keep_mode == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
             raise Denied(
                 f"{self.client.address}: this town is sealed, and ?keep=tinytown would cut off what its goals rest on; leave it out"
             )
 
-    def _outcome(self, batch: AppendBatch, answer: Answer) -> AppendOutcome:
+    def _parse_outcome(self, batch: AppendBatch, answer: Answer) -> AppendOutcome:
         try:
-            what, *rest = self.client.accepted(answer)
+            what, *rest = self.client.unwrap_answer(answer)
         except LogError as error:
             return error
         if what == b"ok":
@@ -233,11 +233,11 @@ class RedisLog:
         if horizon is None:
             return 0
         count = 0
-        while step := self.client.run(scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
+        while step := self.client.run_script(scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
             count += step
         for streams in self.scope_streams():
-            self.client.run(scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
-        self._drop_orphans()
+            self.client.run_script(scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
+        self._drop_orphaned_ids()
         return count
 
     def _raise_horizon(self, before: Position, limit: str) -> None:
@@ -246,19 +246,19 @@ class RedisLog:
         )
         if cut:
             horizon = min(position_before(before), to_position(newest[0][0]))
-            self.client.run(scripts.RAISE_HORIZON, [self.keys.meta], [to_entry_id(horizon), cut[0][0]])
+            self.client.run_script(scripts.RAISE_HORIZON, [self.keys.meta], [to_entry_id(horizon), cut[0][0]])
 
     def scope_streams(self) -> Iterator[list[str]]:
         """The streams of every scope of the town, some at a time."""
         cursor: bytes | int = 0
         while True:
-            [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.pattern, "COUNT", 1000, "TYPE", "stream"))
-            if mine := [name.decode() for name in names if self.keys.is_scope(name)]:
+            [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.scope_pattern, "COUNT", 1000, "TYPE", "stream"))
+            if mine := [name.decode() for name in names if self.keys.is_scope_stream(name)]:
                 yield mine
             if cursor == b"0":
                 return
 
-    def _drop_orphans(self) -> None:
+    def _drop_orphaned_ids(self) -> None:
         """Forget the ids of events that others cut off the town's stream, as tinytown's own writers do beside us."""
         [known, length, first] = self.client.ask(
             ("HLEN", self.keys.ids), ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1)
@@ -270,7 +270,7 @@ class RedisLog:
             [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
             gone = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
             if gone:
-                self.client.run(scripts.DROP_IDS, [self.keys.ids], gone)
+                self.client.run_script(scripts.DROP_IDS, [self.keys.ids], gone)
             if cursor == b"0":
                 return
 
@@ -286,10 +286,10 @@ class RedisLog:
                 known, copies = found.get(id, NO_COPIES)
                 listed += (id, known, len(copies))
                 for stream, entry in copies:
-                    listed += (targets.number(stream), entry)
-            event = (fact.id, *encode_entry(fact.kind, fact.raw, self._town), targets.numbers(fact.scopes))
-            arguments = [self._new_log_id, self._caps(targets), 0, _EMPTY_ARGUMENT, 1, *event, *listed]
-            [what, *_] = self.client.run(scripts.ERASE, targets.keys, arguments)
+                    listed += (targets.key_number(stream), entry)
+            event = (fact.id, *encode_entry(fact.kind, fact.raw, self._town), targets.stream_numbers(fact.scopes))
+            arguments = [self._new_log_id, self._stream_caps(targets), 0, _EMPTY_ARGUMENT, 1, *event, *listed]
+            [what, *_] = self.client.run_script(scripts.ERASE, targets.keys, arguments)
             if what != b"again":  # else an event came or went while we looked
                 return count
         raise Busy(f"{self.client.address}: these events are being written all the time; try again")
@@ -311,7 +311,11 @@ class RedisLog:
             entries, (horizon, erased) = self.client.ask((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
             hidden = to_position(horizon) if horizon else ""
             wanted = [entry for entry in entries if matches_kind(entry_kind(entry[1]), query.kinds)]
-            rows += [row for row in self.shown(wanted, erased=bool(erased)) if row.position > hidden and _happened_since(row, query.since)]
+            rows += [
+                row
+                for row in self.decode_entries(wanted, erased=bool(erased))
+                if row.position > hidden and _happened_since(row, query.since)
+            ]
             low = max(low, hidden)
             if len(entries) < size:
                 break
@@ -324,7 +328,7 @@ class RedisLog:
                 high = last
         return rows[: query.limit]
 
-    def shown(self, entries: Sequence[Any], *, erased: bool) -> list[StoredRecord]:
+    def decode_entries(self, entries: Sequence[Any], *, erased: bool) -> list[StoredRecord]:
         """The records of entries. An erased event of tinytown's may still be written to a stream by tinytown itself."""
         rows = [decode_entry(entry, fields) for entry, fields in entries]
         if not erased:
@@ -352,7 +356,7 @@ class RedisLog:
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids."""
-        hidden = self._horizon() or ""
+        hidden = self._read_horizon() or ""
         rows = {entry: decode_entry(entry, [b"data", data]) for _, entry, data in find_town_entries(self, ids)}
         return sorted((row for row in rows.values() if row.position > hidden), key=lambda row: row.position)
 
@@ -361,7 +365,7 @@ class RedisLog:
         newest = self.read(LogQuery(scope=scope, newest_first=True, limit=1))
         return newest[0].position if newest else None
 
-    def _horizon(self) -> Position | None:
+    def _read_horizon(self) -> Position | None:
         [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
         return to_position(horizon) if horizon else None
 
@@ -375,7 +379,7 @@ class RedisLog:
                 self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
             [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
-        horizon, server = self._horizon(), read_server_info(self.client)
+        horizon, server = self._read_horizon(), read_server_info(self.client)
         return LogInfo(
             backend="redis",
             town=self._town,
@@ -384,20 +388,20 @@ class RedisLog:
             first=to_position(first[0][0]) if first else None,
             head=self.head(TOWN),
             trimmed_before=position_after(horizon) if horizon else None,
-            bytes=self._bytes(),
+            bytes=self._memory_bytes(),
             dedup="as long as the event is kept",
-            durability=self._durability(server),
+            durability=self._describe_durability(server),
             details={
                 "server": self._server,
                 "address": self.client.address,
-                "keeps": keep or self._keep,
-                "cut_by_others": self.cut_by_others(),
+                "keeps": keep or self._keep_mode,
+                "cut_by_others": self.count_foreign_cuts(),
                 "eviction": server.get("maxmemory_policy", "unknown"),
             },
         )
 
-    def _bytes(self) -> int:
-        names = [self.keys.events, *self.keys.own]
+    def _memory_bytes(self) -> int:
+        names = [self.keys.events, *self.keys.own_keys]
         for streams in self.scope_streams():
             names += streams
         try:
@@ -406,7 +410,7 @@ class RedisLog:
             return 0
         return sum(size or 0 for size in sizes)
 
-    def cut_by_others(self) -> int:
+    def count_foreign_cuts(self) -> int:
         """How many entries were cut off the town's stream by somebody else."""
         try:
             stream, removed = self.client.ask(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
@@ -415,7 +419,7 @@ class RedisLog:
         facts = dict(zip(stream[::2], stream[1::2], strict=True))
         return int(facts[b"entries-added"]) - int(facts[b"length"]) - int(removed or 0)
 
-    def _durability(self, server: dict[str, str]) -> str:
+    def _describe_durability(self, server: dict[str, str]) -> str:
         if server.get("aof_enabled") != "1":
             return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
         try:
@@ -439,20 +443,20 @@ class _ScriptKeys:
 
     def __init__(self, keys: TownKeys) -> None:
         self._names = keys
-        self.keys = [keys.events, *keys.own]
+        self.keys = [keys.events, *keys.own_keys]
         self._numbers = {keys.events: 1}
-        self._told: dict[tuple[str, ...], bytes] = {}
-        self._own = len(self.keys)
+        self._number_cache: dict[tuple[str, ...], bytes] = {}
+        self._own_key_count = len(self.keys)
 
-    def numbers(self, scopes: tuple[str, ...]) -> bytes:
+    def stream_numbers(self, scopes: tuple[str, ...]) -> bytes:
         """The numbers of the streams that an event goes to, the town's first, two bytes each."""
-        told = self._told.get(scopes)
+        told = self._number_cache.get(scopes)
         if told is None:
             streams = (self._names.events, *self._names.streams(scopes))
-            told = self._told[scopes] = b"".join([self.number(stream).to_bytes(2, "big") for stream in streams])
+            told = self._number_cache[scopes] = b"".join([self.key_number(stream).to_bytes(2, "big") for stream in streams])
         return told
 
-    def number(self, stream: str) -> int:
+    def key_number(self, stream: str) -> int:
         """The number of a stream's key, from one as Lua counts."""
         number = self._numbers.get(stream)
         if number is None:
@@ -463,7 +467,7 @@ class _ScriptKeys:
     @property
     def streams(self) -> list[str]:
         """The scopes' streams, in the order of their numbers."""
-        return self.keys[self._own :]
+        return self.keys[self._own_key_count :]
 
 
 def _expected_entry(expect: Expect | None) -> str:

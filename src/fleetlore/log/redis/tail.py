@@ -35,7 +35,7 @@ class _StreamSnapshot(NamedTuple):
     erased: bytes
     removed: bytes
 
-    def cut_by_others(self) -> int:
+    def count_foreign_cuts(self) -> int:
         """How many entries somebody else has taken out."""
         gone, removed = self.added - self.length, int(self.removed)
         return gone - removed if removed <= self.added else gone  # else the stream was deleted, and begun anew
@@ -46,59 +46,61 @@ class RedisTail:
 
     def __init__(self, log: RedisLog, stream: str, after: Position | None) -> None:
         self._log, self._stream, self._after = log, stream, after
-        self._hidden = ""
+        self._horizon = ""
         """What is at or below this position was trimmed, and need not be asked for."""
-        self._line = log.client.line()
-        self._cut_by_others = 0
-        self._in_use = Lock()
-        self._ended = Event()
-        self._lost = False
+        self._connection = log.client.open_connection()
+        self._foreign_cuts = 0
+        self._use_lock = Lock()
+        self._close_event = Event()
+        self._is_disconnected = False
 
-    def next(self, timeout: float) -> TailPage:
+    def next_page(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
-        with self._in_use:
-            while not self._ended.is_set():
+        with self._use_lock:
+            while not self._close_event.is_set():
                 self._log.client.check_open()
                 try:
-                    page = self._page()
+                    page = self._read_page()
                     if page.rows or page.gap or monotonic() >= deadline:
                         return page
-                    self._wait(deadline - monotonic())
+                    self._wait_for_entries(deadline - monotonic())
                 except ConnectionBroken as broken:
-                    self._say_lost(broken)
-                    if self._ended.wait(max(0.0, min(_RECONNECT_SECONDS, deadline - monotonic()))) or monotonic() >= deadline:
+                    self._log_connection_lost(broken)
+                    if self._close_event.wait(max(0.0, min(_RECONNECT_SECONDS, deadline - monotonic()))) or monotonic() >= deadline:
                         break
-            if self._ended.is_set():
-                self._line.hang_up()
+            if self._close_event.is_set():
+                self._connection.disconnect()
         return TailPage([])
 
-    def _page(self) -> TailPage:
-        start = max(self._after or "", self._hidden)
+    def _read_page(self) -> TailPage:
+        start = max(self._after or "", self._horizon)
         if start >= MAX_POSITION:
             return TailPage([])
         keys = self._log.keys
-        call = self._log.client.script(
+        call = self._log.client.make_script_command(
             scripts.READ_STREAM, [self._stream, keys.meta, keys.removed], [f"({to_entry_id(start)}" if start else "-", PAGE_SIZE]
         )
-        look = _StreamSnapshot(*self._run(call))
-        self._hidden = to_position(look.horizon) if look.horizon else ""
-        gap = self._gap(look)
-        rows = [row for row in self._log.shown(look.entries, erased=bool(look.erased)) if row.position > max(self._hidden, gap or "")]
+        look = _StreamSnapshot(*self._run_script(call))
+        self._horizon = to_position(look.horizon) if look.horizon else ""
+        gap = self._find_gap(look)
+        rows = [
+            row for row in self._log.decode_entries(look.entries, erased=bool(look.erased)) if row.position > max(self._horizon, gap or "")
+        ]
         last = to_position(look.entries[-1][0]) if look.entries else ""
-        if last > self._hidden or gap:  # to have read what is hidden is to have read nothing
+        if last > self._horizon or gap:  # to have read what is hidden is to have read nothing
             self._after = max(last, gap or "", self._after or "")
         return TailPage(rows, gap)
 
-    def _gap(self, look: _StreamSnapshot) -> Position | None:
+    def _find_gap(self, look: _StreamSnapshot) -> Position | None:
         """Up to where something was cut that we had not read; never too low, for a scope perhaps too high."""
-        after, known = self._after, self._cut_by_others
-        self._cut_by_others = look.cut_by_others()
+        after, known = self._after, self._foreign_cuts
+        self._foreign_cuts = look.count_foreign_cuts()
         if after is None:
             return None
         trimmed = look.cut if self._stream == self._log.keys.events else look.horizon
         places = [to_position(trimmed)] if trimmed else []
-        if self._cut_by_others > known:
+        if self._foreign_cuts > known:
             if not look.first:
                 places.append(to_position(look.last))
             elif to_position(look.first) > after:
@@ -106,42 +108,42 @@ class RedisTail:
         gap = max(places, default="")
         return gap if gap > after else None
 
-    def _wait(self, seconds: float) -> None:
+    def _wait_for_entries(self, seconds: float) -> None:
         """Until something is added behind what we have read, or the time is over."""
         longest = min(seconds, _MAX_BLOCK_SECONDS, self._log.client.timeout / 2)
-        start = max(self._after or "", self._hidden)
+        start = max(self._after or "", self._horizon)
         if start >= MAX_POSITION:
-            self._ended.wait(longest)
+            self._close_event.wait(longest)
             return
         place = to_entry_id(start) if start else _FROM_THE_START
-        self._ask([("XREAD", "COUNT", 1, "BLOCK", max(1, int(longest * 1000)), "STREAMS", self._stream, place)])
+        self._send_command([("XREAD", "COUNT", 1, "BLOCK", max(1, int(longest * 1000)), "STREAMS", self._stream, place)])
 
-    def _run(self, call: Sequence[Any]) -> Any:
+    def _run_script(self, call: Sequence[Any]) -> Any:
         try:
-            return self._ask([call])
+            return self._send_command([call])
         except ScriptMissing:
-            return self._ask([self._log.client.spelled_out(call)])
+            return self._send_command([self._log.client.to_eval_command(call)])
 
-    def _ask(self, commands: Sequence[Any]) -> Any:
-        [answer] = self._line.ask(commands)
-        if self._lost:
-            self._lost = False
+    def _send_command(self, commands: Sequence[Any]) -> Any:
+        [answer] = self._connection.ask(commands)
+        if self._is_disconnected:
+            self._is_disconnected = False
             _logger.info("%s: the server is back; following goes on", self._log.client.address)
         if isinstance(answer, ScriptMissing):
             raise answer
-        return self._log.client.accepted(answer)
+        return self._log.client.unwrap_answer(answer)
 
-    def _say_lost(self, broken: ConnectionBroken) -> None:
-        if not self._lost and not self._ended.is_set():
-            self._lost = True
+    def _log_connection_lost(self, broken: ConnectionBroken) -> None:
+        if not self._is_disconnected and not self._close_event.is_set():
+            self._is_disconnected = True
             _logger.warning("%s: the connection is lost (%s); following goes on when the server is back", self._log.client.address, broken)
 
     def close(self) -> None:
         """Stop waiting, and let the connection go; whoever waits in another thread does that on its way out."""
-        self._ended.set()
-        if self._log.client.is_inherited:
+        self._close_event.set()
+        if self._log.client.is_forked_child:
             return  # the connection is the parent's
-        self._line.interrupt()
-        if self._in_use.acquire(blocking=False):
-            self._line.hang_up()
-            self._in_use.release()
+        self._connection.interrupt()
+        if self._use_lock.acquire(blocking=False):
+            self._connection.disconnect()
+            self._use_lock.release()

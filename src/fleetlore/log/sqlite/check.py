@@ -52,15 +52,15 @@ def check(path: str, *, progress: Progress | None = None) -> Report:
     with translate_errors(path), closing(open_existing(path)) as connection:
         connection.execute("BEGIN")
         if not _run_part(problems, "the file", lambda: _check_pages(connection, problems)):
-            return Report(0, 0, problems.told())
+            return Report(0, 0, problems.list_messages())
         towns = list_towns(connection)
         done, total = 0, 0
         with suppress(apsw.CorruptError, apsw.SQLError):
             total = sum(count_events(connection, town.n) for town in towns)
         for town in towns:
-            done += _TownCheck(connection, town, problems, progress, done, total).run()
+            done += _TownCheck(connection, town, problems, progress, done, total).run_checks()
         connection.execute("ROLLBACK")
-    return Report(done, len(towns), problems.told())
+    return Report(done, len(towns), problems.list_messages())
 
 
 class _Problems:
@@ -70,12 +70,12 @@ class _Problems:
         self._first: list[str] = []
         self._count = 0
 
-    def add(self, problem: str) -> None:
+    def add_problem(self, problem: str) -> None:
         self._count += 1
         if self._count <= MAX_PROBLEMS:
             self._first.append(problem)
 
-    def told(self) -> list[str]:
+    def list_messages(self) -> list[str]:
         more = self._count - len(self._first)
         return [*self._first, f"and {more} more"] if more else list(self._first)
 
@@ -85,7 +85,7 @@ def _run_part(problems: _Problems, where: str, work: Callable[[], None]) -> bool
     try:
         work()
     except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
-        problems.add(f"{where}: cannot be read to its end ({error})")
+        problems.add_problem(f"{where}: cannot be read to its end ({error})")
         return False
     return True
 
@@ -93,10 +93,10 @@ def _run_part(problems: _Problems, where: str, work: Callable[[], None]) -> bool
 def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
     for (line,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
         if line != "ok":
-            problems.add(f"the file: {' '.join(str(line).split())}")
+            problems.add_problem(f"the file: {' '.join(str(line).split())}")
     list_towns(connection)
     for kind, name in ask(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
-        problems.add(f"the file: a {kind} that is not ours: {name}")
+        problems.add_problem(f"the file: a {kind} that is not ours: {name}")
 
 
 class _TownCheck:
@@ -109,10 +109,10 @@ class _TownCheck:
         self._progress, self._done, self._total = progress, done, total
         self._kinds: dict[int, str | None] = {}
         self._scopes: dict[int, str | None] = {}
-        self._forgets = False
+        self._has_erasures = False
         self._count = 0
 
-    def run(self) -> int:
+    def run_checks(self) -> int:
         """Check everything; answers how many events there are."""
         name = f"town {self._town.name}"
         _run_part(self._problems, f"{name}, records", self._check_records)
@@ -120,13 +120,13 @@ class _TownCheck:
             _run_part(self._problems, f"{name}, indexes", part)
         return self._count
 
-    def _tell(self, problem: str, seq: int | None = None) -> None:
+    def _add_problem(self, problem: str, seq: int | None = None) -> None:
         place = "" if seq is None else f", {to_position(seq)}"
-        self._problems.add(f"town {self._town.name}{place}: {problem}")
+        self._problems.add_problem(f"town {self._town.name}{place}: {problem}")
 
     def _check_records(self) -> None:
         n = self._town.n
-        self._forgets = bool(self._rows(f"SELECT 1 FROM forgotten_{n} LIMIT 1"))
+        self._has_erasures = bool(self._query_rows(f"SELECT 1 FROM forgotten_{n} LIMIT 1"))
         records: Iterator[Any] = self._connection.execute(
             f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB) FROM events_{n} ORDER BY seq"
         )
@@ -137,64 +137,64 @@ class _TownCheck:
             try:
                 event = codec.decode(raw)
             except InvalidEvent as error:
-                self._tell(f"the record cannot be read: {error}", seq)
+                self._add_problem(f"the record cannot be read: {error}", seq)
             else:
-                self._compare(seq, event, (key, at, kind, scopes))
+                self._compare_row(seq, event, (key, at, kind, scopes))
         if self._progress is not None:
             self._progress(min(self._done + self._count, self._total), self._total)
 
-    def _compare(self, seq: int, event: Event, row: tuple[bytes, int, int, str]) -> None:
+    def _compare_row(self, seq: int, event: Event, row: tuple[bytes, int, int, str]) -> None:
         key, at, kind, scopes = row
         if event.id is None or not is_uuid(event.id) or uuid_bytes(event.id) != key:
-            self._tell("the row's id is not the event's", seq)
-        elif self._forgets and self._rows(f"SELECT 1 FROM forgotten_{self._town.n} WHERE hash = ?", hash_event_id(event.id)):
-            self._tell("the event was erased for good, and is here", seq)
+            self._add_problem("the row's id is not the event's", seq)
+        elif self._has_erasures and self._query_rows(f"SELECT 1 FROM forgotten_{self._town.n} WHERE hash = ?", hash_event_id(event.id)):
+            self._add_problem("the event was erased for good, and is here", seq)
         if event.at is None or epoch_microseconds(event.at) != at:
-            self._tell("the row's time is not the event's", seq)
-        if self._name("kinds", self._kinds, kind) != event.kind:
-            self._tell("the row's kind is not the event's", seq)
+            self._add_problem("the row's time is not the event's", seq)
+        if self._look_up_name("kinds", self._kinds, kind) != event.kind:
+            self._add_problem("the row's kind is not the event's", seq)
         if self._scope_names(scopes) != sorted(event_scopes(event)):
-            self._tell("the row's scopes are not the event's", seq)
+            self._add_problem("the row's scopes are not the event's", seq)
 
     def _scope_names(self, text: str) -> list[str] | None:
         numbers = text.split()
         if text != (f" {' '.join(numbers)} " if numbers else "") or not all(number.isdigit() for number in numbers):
             return None
-        return sorted(self._name("scopes", self._scopes, int(number)) or "" for number in numbers)
+        return sorted(self._look_up_name("scopes", self._scopes, int(number)) or "" for number in numbers)
 
-    def _name(self, table: str, known: dict[int, str | None], number: int) -> str | None:
+    def _look_up_name(self, table: str, known: dict[int, str | None], number: int) -> str | None:
         """What a small number stands for; remembered, but not without end."""
         if number not in known:
             if len(known) >= _MAX_CACHED_NAMES:
                 known.clear()
-            rows = self._rows(f"SELECT name FROM {table}_{self._town.n} WHERE id = ?", number)
+            rows = self._query_rows(f"SELECT name FROM {table}_{self._town.n} WHERE id = ?", number)
             known[number] = rows[0][0] if rows else None
         return known[number]
 
     def _check_row(self) -> None:
         """The numbers in the town's own row, which say what was given away and what is indexed."""
         town = self._town
-        [(first, last)] = self._rows(f"SELECT (SELECT min(seq) FROM events_{town.n}), (SELECT max(seq) FROM events_{town.n})")
+        [(first, last)] = self._query_rows(f"SELECT (SELECT min(seq) FROM events_{town.n}), (SELECT max(seq) FROM events_{town.n})")
         if first is not None and first <= town.trimmed:
-            self._tell(f"an event before the trimmed {to_position(town.trimmed)} is still here", first)
+            self._add_problem(f"an event before the trimmed {to_position(town.trimmed)} is still here", first)
         if first is not None and first < 1:
-            self._tell(f"a sequence number below one: {first}")
+            self._add_problem(f"a sequence number below one: {first}")
         if town.trimmed > town.highest:
-            self._tell("trimmed numbers could be given again: `highest` is too low")
+            self._add_problem("trimmed numbers could be given again: `highest` is too low")
         if town.indexed > max(last or 0, town.highest):
-            self._tell("`indexed` is ahead of every event")
+            self._add_problem("`indexed` is ahead of every event")
 
     def _check_ids(self) -> None:
         n, indexed = self._town.n, self._town.indexed
-        self._tell_each(
+        self._add_problem_per_row(
             "the id is not in its index",
             f"SELECT e.seq FROM events_{n} e LEFT JOIN ids_{n} i ON i.id = e.id WHERE e.seq <= {indexed} AND i.seq IS NOT e.seq",
         )
-        self._tell_each(
+        self._add_problem_per_row(
             "the index of ids has no such event",
             f"SELECT i.seq FROM ids_{n} i LEFT JOIN events_{n} e ON e.seq = i.seq WHERE e.id IS NOT i.id OR i.seq > {indexed}",
         )
-        self._tell_each(
+        self._add_problem_per_row(
             "the same id is stored before",
             f"SELECT e.seq FROM events_{n} e WHERE e.seq > {indexed} AND EXISTS (SELECT 1 FROM ids_{n} i WHERE i.id = e.id)"
             f" UNION ALL SELECT max(seq) FROM events_{n} WHERE seq > {indexed} GROUP BY id HAVING count(*) > 1",
@@ -203,12 +203,12 @@ class _TownCheck:
     def _check_members(self) -> None:
         n, indexed = self._town.n, self._town.indexed
         numbers = "'[' || replace(trim(e.scopes), ' ', ',') || ']'"
-        self._tell_each(
+        self._add_problem_per_row(
             "a scope does not list the event",
             f"SELECT DISTINCT e.seq FROM events_{n} e, json_each(iif(json_valid({numbers}), {numbers}, '[]')) s"
             f" WHERE e.seq <= {indexed} AND NOT EXISTS (SELECT 1 FROM members_{n} m WHERE m.scope = s.value AND m.seq = e.seq)",
         )
-        self._tell_each(
+        self._add_problem_per_row(
             "a scope lists an event that is not there, or not in it",
             f"SELECT m.seq FROM members_{n} m LEFT JOIN events_{n} e ON e.seq = m.seq"
             f" WHERE e.seq IS NULL OR m.seq > {indexed} OR NOT instr(e.scopes, ' ' || m.scope || ' ')",
@@ -217,19 +217,19 @@ class _TownCheck:
     def _check_zones(self) -> None:
         """A zone that is missing, or older than its events, would hide them from `since`."""
         n = self._town.n
-        self._tell_each(
+        self._add_problem_per_row(
             "a time index does not cover the event",
             f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n}"
             f" WHERE seq < (SELECT (max(zone) + 1) * {ZONE_SIZE} FROM zones_{n}) GROUP BY 1) t"
             f" LEFT JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest IS NULL OR z.newest < t.newest",
         )
 
-    def _tell_each(self, problem: str, sql: str) -> None:
+    def _add_problem_per_row(self, problem: str, sql: str) -> None:
         found: Iterator[Any] = self._connection.execute(sql)
         for (seq,) in found:
-            self._tell(problem, seq)
+            self._add_problem(problem, seq)
 
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
+    def _query_rows(self, sql: str, *values: Any) -> list[Any]:
         return ask(self._connection, sql, values)
 
 

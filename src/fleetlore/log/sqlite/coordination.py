@@ -28,7 +28,7 @@ class SqliteCoordination:
     def __init__(self, path: str, *, town: str, timeout: float = 10.0, now: clock.Clock = clock.now) -> None:
         self._path = os.path.abspath(path)
         self._town, self._now = town, now
-        self._process, self._closed = os.getpid(), False
+        self._owner_pid, self._closed = os.getpid(), False
         self._lock = Lock()
         self._connection = sqlite_file.open_file(self._path, sync="full", timeout=timeout)
         try:
@@ -38,30 +38,30 @@ class SqliteCoordination:
             self._connection.close()
             raise
 
-    def load(self, name: str) -> Position | None:
+    def load_cursor(self, name: str) -> Position | None:
         """The position of a cursor."""
-        with self._reading() as connection:
+        with self._locked_connection() as connection:
             rows = ask(connection, "SELECT position FROM cursors WHERE town = ? AND name = ?", (self._town, name))
         return rows[0][0] if rows else None
 
-    def commit(self, name: str, position: Position) -> None:
+    def commit_cursor(self, name: str, position: Position) -> None:
         """Move a cursor."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (self._town, name, position))
 
-    def cursors(self) -> dict[str, Position]:
+    def list_cursors(self) -> dict[str, Position]:
         """Every cursor."""
-        with self._reading() as connection:
+        with self._locked_connection() as connection:
             return dict(ask(connection, "SELECT name, position FROM cursors WHERE town = ?", (self._town,)))
 
-    def forget(self, name: str) -> None:
+    def delete_cursor(self, name: str) -> None:
         """Drop a cursor."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             connection.execute("DELETE FROM cursors WHERE town = ? AND name = ?", (self._town, name))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())
             rows = ask(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
             last, held_by, until = rows[0] if rows else (0, None, 0)
@@ -74,7 +74,7 @@ class SqliteCoordination:
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Let a lease last longer."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())
             until = now + seconds_to_microseconds(seconds)
             connection.execute(
@@ -87,15 +87,15 @@ class SqliteCoordination:
 
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one; its epoch is remembered."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             connection.execute(
                 "UPDATE leases SET holder = NULL WHERE town = ? AND name = ? AND epoch = ? AND holder = ?",
                 (self._town, lease.name, lease.epoch, lease.holder),
             )
 
-    def holder_of(self, name: str) -> Lease | None:
+    def find_lease(self, name: str) -> Lease | None:
         """The lease as it is held now."""
-        with self._reading() as connection:
+        with self._locked_connection() as connection:
             rows = ask(
                 connection,
                 "SELECT holder, epoch, until, seconds FROM leases WHERE town = ? AND name = ? AND holder IS NOT NULL AND until > ?",
@@ -103,30 +103,30 @@ class SqliteCoordination:
             )
         return make_lease(name, *rows[0]) if rows else None
 
-    def keep_token(self, token: Token) -> None:
+    def save_token(self, token: Token) -> None:
         """Keep a token under its id."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (self._town, token.id, encode_token(token).decode()))
 
-    def tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[Token]:
         """Every token."""
-        with self._reading() as connection:
+        with self._locked_connection() as connection:
             rows = ask(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
         return decode_tokens(raw for (raw,) in rows)
 
-    def drop_token(self, id: str) -> None:
+    def delete_token(self, id: str) -> None:
         """Drop a token."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             connection.execute("DELETE FROM tokens WHERE town = ? AND id = ?", (self._town, id))
 
-    def seal(self) -> bytes | None:
+    def load_seal(self) -> bytes | None:
         """The seal."""
-        with self._reading() as connection:
+        with self._locked_connection() as connection:
             return _select_seal(connection, self._town)
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
         """Put a seal in the place of another."""
-        with self._writing() as connection:
+        with self._write_transaction() as connection:
             if _select_seal(connection, self._town) not in (expect, seal):
                 return False
             connection.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (self._town, seal.decode()))
@@ -139,14 +139,14 @@ class SqliteCoordination:
             self._connection.close()
 
     @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
+    def _locked_connection(self) -> Iterator[apsw.Connection]:
         with self._lock, translate_errors(self._path, self._file):
             self._check_open()
             yield self._connection
 
     @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
-        with self._reading() as connection:
+    def _write_transaction(self) -> Iterator[apsw.Connection]:
+        with self._locked_connection() as connection:
             with transaction(connection):
                 yield connection
             self._file.check_quickly()  # a file that was deleted or replaced during the commit keeps no lease
@@ -154,7 +154,7 @@ class SqliteCoordination:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the log was closed; open it again with open_shared()")
-        if os.getpid() != self._process:  # SQLite's locks stay behind with the parent
+        if os.getpid() != self._owner_pid:  # SQLite's locks stay behind with the parent
             raise Closed("the log was opened before a fork; open it again in the child with open_shared()")
         self._file.check()
 

@@ -154,7 +154,7 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
         _match_page_size(staged, log)
         with log.backup("main", staged, "main") as pages:
             pages.step(0)  # takes the write lock: from here on nobody gives a number away
-            old = _ReplacedLog.of(reader)
+            old = _ReplacedLog.read_from(reader)
             if old.has_events and not overwrite:
                 raise Unwritable(f"{path}: has events already; name another path, or let it be replaced (`lore restore --force`)")
             with transaction(staged):
@@ -207,7 +207,7 @@ class _ReplacedLog(NamedTuple):
     """Of each sealed town the name and the seal."""
 
     @classmethod
-    def of(cls, log: apsw.Connection) -> _ReplacedLog:
+    def read_from(cls, log: apsw.Connection) -> _ReplacedLog:
         """Read it, as far as it can be read."""
         towns = list_towns(log)
         founding = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}

@@ -29,17 +29,17 @@ class ChangeSignal:
     def __init__(self) -> None:
         self.condition = Condition()
         self.count = 0
-        self.heard_at = monotonic()
+        self.last_change_at = monotonic()
         self.listeners = 0
-        self.lookout: SqliteTail | None = None
+        self.polling_tail: SqliteTail | None = None
         """Who asks the file while the others wait."""
 
-    def tell(self) -> None:
+    def notify_change(self) -> None:
         """Something is different: wake everybody."""
         if self.listeners:  # who comes later looks before it waits
             with self.condition:
                 self.count += 1
-                self.heard_at = monotonic()
+                self.last_change_at = monotonic()
                 self.condition.notify_all()
 
 
@@ -53,7 +53,7 @@ class FollowedLog(Protocol):
     def check_open(self) -> None:
         """Refuse to go on once it was closed, or its file was deleted or replaced."""
 
-    def look(self, connection: apsw.Connection, work: Any) -> Any:
+    def query_town(self, connection: apsw.Connection, work: Any) -> Any:
         """Ask the town's tables."""
 
 
@@ -64,69 +64,69 @@ class SqliteTail:
         self._log, self._connection, self._scope, self._after = log, connection, scope, after
         self._changes = log.changes
         self._closed = False
-        self._in_use = Lock()
-        self._seen: int | None = None
+        self._use_lock = Lock()
+        self._seen_count: int | None = None
         """The count of changes behind which there was nothing new."""
-        self._version: list[Any] | None = None
+        self._data_version: list[Any] | None = None
         """Of the file, when it was asked last: at first none, so that what came before is told to the others, too."""
         with self._changes.condition:
             self._changes.listeners += 1
 
-    def next(self, timeout: float) -> TailPage:
+    def next_page(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
-        with self._in_use, translate_errors(self._log.path, self._log.file):
+        with self._use_lock, translate_errors(self._log.path, self._log.file):
             while not self._closed:
                 self._log.check_open()
                 count = self._changes.count
-                if count != self._seen:
-                    page = self._page()
+                if count != self._seen_count:
+                    page = self._read_page()
                     if page.rows or page.gap:
-                        self._seen = None  # there may be more
+                        self._seen_count = None  # there may be more
                         return page
-                    self._seen = count
+                    self._seen_count = count
                 if monotonic() >= deadline:
                     break
-                self._wait(count, deadline)
+                self._wait_for_change(count, deadline)
         return TailPage([])
 
-    def _wait(self, count: int, deadline: float) -> None:
+    def _wait_for_change(self, count: int, deadline: float) -> None:
         """Until there was a change, or the time is over; perhaps not even so long."""
         changes = self._changes
         with changes.condition:
             if changes.count != count or self._closed:
                 return
-            if changes.lookout is not None:
+            if changes.polling_tail is not None:
                 changes.condition.wait(max(0.0, deadline - monotonic()))
                 return
-            changes.lookout = self
+            changes.polling_tail = self
         try:
-            self._look_out(count, deadline)
+            self._poll_file(count, deadline)
         finally:
             with changes.condition:
-                changes.lookout = None
+                changes.polling_tail = None
                 changes.condition.notify_all()  # somebody else has to
 
-    def _look_out(self, count: int, deadline: float) -> None:
+    def _poll_file(self, count: int, deadline: float) -> None:
         changes = self._changes
         while True:
             self._log.check_open()
             version = ask(self._connection, "PRAGMA data_version")
-            if version != self._version:
-                self._version = version
-                changes.tell()
+            if version != self._data_version:
+                self._data_version = version
+                changes.notify_change()
                 return
             with changes.condition:
                 now = monotonic()
                 if changes.count != count or self._closed or now >= deadline:
                     return
-                pause = min(max(POLL_SECONDS, (now - changes.heard_at) * POLL_BACKOFF_RATIO), IDLE_POLL_SECONDS)
+                pause = min(max(POLL_SECONDS, (now - changes.last_change_at) * POLL_BACKOFF_RATIO), IDLE_POLL_SECONDS)
                 changes.condition.wait(min(pause, deadline - now))
 
-    def _page(self) -> TailPage:
-        return self._log.look(self._connection, self._read) or TailPage([])
+    def _read_page(self) -> TailPage:
+        return self._log.query_town(self._connection, self._select_page) or TailPage([])
 
-    def _read(self, connection: apsw.Connection, n: int) -> TailPage:
+    def _select_page(self, connection: apsw.Connection, n: int) -> TailPage:
         rows = select_records(connection, n, LogQuery(scope=self._scope, after=to_optional_position(self._after)))
         # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
         [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
@@ -145,5 +145,5 @@ class SqliteTail:
             self._changes.listeners -= not self._closed
             self._closed = True
             self._changes.condition.notify_all()
-        with self._in_use:
+        with self._use_lock:
             self._connection.close()

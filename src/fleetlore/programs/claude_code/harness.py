@@ -40,10 +40,10 @@ class ClaudeOutputParser:
     def __init__(self, order: Order) -> None:
         self.report = TurnReport(session=order.session, model=order.model)
         self._reader = RECORDING.open(None)
-        self._used: dict[str, int] = {}
+        self._tokens_by_message: dict[str, int] = {}
         self._resets_at: int | None = None
 
-    def hear(self, raw: bytes) -> Sequence[Event]:
+    def parse_output(self, raw: bytes) -> Sequence[Event]:
         """The events of one more row."""
         row = parse_record(raw)
         events = self._reader.read(raw)
@@ -52,23 +52,23 @@ class ClaudeOutputParser:
             case "system" if row.get("subtype") == "init":
                 self.report.model = as_name(row.get("model")) or self.report.model
             case "assistant":
-                self._note_message(row, as_object(row.get("message")))
+                self._apply_message(row, as_object(row.get("message")))
             case "rate_limit_event":
                 self._resets_at = _find_reset_time(as_object(row.get("rate_limit_info")))
             case "result":
-                self._note_result(row)
+                self._apply_result(row)
         return events
 
-    def end(self) -> Sequence[Event]:
+    def flush_held(self) -> Sequence[Event]:
         """What the reader held back."""
         return self._reader.end()
 
-    def _note_message(self, row: Record, message: Record) -> None:
+    def _apply_message(self, row: Record, message: Record) -> None:
         usage, report = _sum_tokens(as_object(message.get("usage")), _MESSAGE_TOKEN_KEYS), self.report
         key = as_text(message.get("id")) or as_text(row.get("uuid")) or ""
-        before = self._used.get(key, 0)
-        self._used[key] = max(usage, before)
-        report.tokens += self._used[key] - before
+        before = self._tokens_by_message.get(key, 0)
+        self._tokens_by_message[key] = max(usage, before)
+        report.tokens += self._tokens_by_message[key] - before
         if row.get("parent_tool_use_id") or message.get("model") == SYNTHETIC_MODEL:
             return
         report.how = None  # something in the background has woken it: the turn goes on
@@ -76,7 +76,7 @@ class ClaudeOutputParser:
         report.model = as_name(message.get("model")) or report.model
         report.words = extract_text([part for part in _list_parts(message) if part.get("type") == "text"]) or report.words
 
-    def _note_result(self, row: Record) -> None:
+    def _apply_result(self, row: Record) -> None:
         report = self.report
         totals = [as_object(each) for each in as_object(row.get("modelUsage")).values()]
         told = sum(_sum_tokens(each, _TOTAL_TOKEN_KEYS) for each in totals) or _sum_tokens(as_object(row.get("usage")), _MESSAGE_TOKEN_KEYS)
@@ -90,10 +90,10 @@ class ClaudeOutputParser:
         if report.how == "finished":
             report.words, report.error = words or report.words, ""
         else:
-            report.error = self._complaint(row, words)
+            report.error = self._describe_failure(row, words)
         report.extras |= {key: value for key in ("subtype", "num_turns", "terminal_reason") if (value := row.get(key)) is not None}
 
-    def _complaint(self, row: Record, words: str) -> str:
+    def _describe_failure(self, row: Record, words: str) -> str:
         errors = row.get("errors")
         told = extract_text(errors) if isinstance(errors, list) else ""
         told = told or words or extract_text(row.get("error")) or extract_text(row.get("message")) or str(row.get("subtype"))
@@ -166,41 +166,41 @@ class ClaudeCodeHarness:
         trusts_workspace: bool = False,
         linger: float = LINGER_SECONDS,
     ) -> None:
-        self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
-        self._trusts_workspace, self._linger = trusts_workspace, linger
-        self._knows_budget = True
+        self._command, self._environ, self._kept_variables = tuple(command), environ, tuple(keep)
+        self._trusts_workspace, self._linger_seconds = trusts_workspace, linger
+        self._supports_budget_flag = True
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One turn. The money that is left is given along; a program that is too old for that is run without, and watched all the same."""
-        ended = await self._take_turn(order, watch)
-        if self._knows_budget and f"unknown option '{_BUDGET_FLAG}'" in ended.error:
-            self._knows_budget = False
-            ended = await self._take_turn(order, watch)
+        ended = await self._run_turn(order, watch)
+        if self._supports_budget_flag and f"unknown option '{_BUDGET_FLAG}'" in ended.error:
+            self._supports_budget_flag = False
+            ended = await self._run_turn(order, watch)
         return ended
 
-    async def _take_turn(self, order: Order, watch: Watch) -> Ended:
+    async def _run_turn(self, order: Order, watch: Watch) -> Ended:
         with ExitStack() as stack:
             try:
                 config = stack.enter_context(_write_gate_config(None if order.is_summary else order.gate, order.mark))
             except OSError as error:
                 return Ended(how="not_started", error=f"how to reach the gate cannot be written down: {error}; see to TMPDIR")
-            program = build_turn_program(order, (*self._command, *self._arguments(order, config)), self._env(order))
-            return await run_turn_program(order, program, ClaudeOutputParser(order), watch, linger=self._linger)
+            program = build_turn_program(order, (*self._command, *self._build_arguments(order, config)), self._build_environment(order))
+            return await run_turn_program(order, program, ClaudeOutputParser(order), watch, linger=self._linger_seconds)
 
-    def _arguments(self, order: Order, config: str | None) -> Iterator[str]:
+    def _build_arguments(self, order: Order, config: str | None) -> Iterator[str]:
         yield from ("-p", "--output-format", "stream-json", "--verbose")
         yield from ("--resume", order.session) if order.session else ("--session-id", order.new_session)
         if order.model:
             yield from ("--model", order.model)
-        if order.rest.usd is not None and self._knows_budget:
+        if order.rest.usd is not None and self._supports_budget_flag:
             yield from (_BUDGET_FLAG, f"{order.rest.usd:.6f}")
         if not self._trusts_workspace:
             yield from ("--setting-sources", "user", "--add-dir", order.workspace)
         yield from _permission_arguments(order, config)
 
-    def _env(self, order: Order) -> dict[str, str]:
+    def _build_environment(self, order: Order) -> dict[str, str]:
         clouds = [name for sign, names in CLOUD_VARIABLES.items() if self._environ.get(sign) for name in names]
-        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._keep), mark=order.mark)
+        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._kept_variables), mark=order.mark)
         own = {name: value for name, value in env.items() if name not in REMOVED_VARIABLES}
         if order.gate is not None:  # a person may take as long as that
             own["MCP_TOOL_TIMEOUT"] = str(int(order.idle * 1000))

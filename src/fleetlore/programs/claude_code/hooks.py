@@ -90,10 +90,10 @@ def read_hook(record: Record, *, id: str, at: datetime) -> list[Event]:
 
 
 def _read_start(hook: HookCall) -> list[Event]:
-    source = hook.text("source")
+    source = hook.get_text("source")
     if source == "compact" or hook.scene.run is None:
         return []
-    cwd, branch = hook.text("cwd"), hook.text(BRANCH_KEY)
+    cwd, branch = hook.get_text("cwd"), hook.get_text(BRANCH_KEY)
     task = guess_task(branch)
     data = {
         "source": source,
@@ -102,26 +102,26 @@ def _read_start(hook: HookCall) -> list[Event]:
         "branch": branch,
         "task_guessed": True if task else None,
         "program": PROGRAM,
-        "model": hook.text("model"),
-        "title": hook.text("session_title"),
+        "model": hook.get_text("model"),
+        "title": hook.get_text("session_title"),
     }
     own = session_started_id(hook.scene.run) if source in _NEW_SESSION_SOURCES or source is None else hook.own_id
-    return [hook.scene._replace(task=task).tell("session.started", own, text=project_name(cwd), data=data)]
+    return [hook.scene._replace(task=task).make_event("session.started", own, text=project_name(cwd), data=data)]
 
 
 def _read_prompt(hook: HookCall) -> list[Event]:
-    words, own = hook.text("prompt"), as_name(hook.record.get("prompt_id"))
+    words, own = hook.get_text("prompt"), as_name(hook.record.get("prompt_id"))
     if words is None:
         return []
     prompt = ClaudePrompt(words, id=prompt_id(own) if own else hook.own_id, key=own)
-    return [make_prompt_event(hook.scene, prompt, branch=hook.text(BRANCH_KEY), interrupted=False)]
+    return [make_prompt_event(hook.scene, prompt, branch=hook.get_text(BRANCH_KEY), interrupted=False)]
 
 
 def _read_call(hook: HookCall) -> list[Event]:
     own = as_name(hook.record.get("prompt_id"))
     cause = subagent_launched_id(helper) if (helper := as_name(hook.record.get("agent_id"))) else prompt_id(own) if own else None
     told = make_call_event(
-        hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.text("cwd"), cause=cause
+        hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"), cause=cause
     )
     return _share_transcript_id(hook, told)
 
@@ -141,7 +141,7 @@ def _read_result(hook: HookCall) -> list[Event]:
     )
     helpers = (
         make_subagent_events(hook.scene, call, hook.record.get("tool_input"), result)
-        if tool in SUBAGENT_TOOLS and hook.text("tool_use_id")
+        if tool in SUBAGENT_TOOLS and hook.get_text("tool_use_id")
         else []
     )
     return [*_share_transcript_id(hook, told), *helpers]
@@ -163,13 +163,13 @@ def _read_failure(hook: HookCall) -> list[Event]:
 
 def _read_denial(hook: HookCall) -> list[Event]:
     told = make_denial_event(
-        hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), reason=hook.text("reason") or ""
+        hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), reason=hook.get_text("reason") or ""
     )
     return _share_transcript_id(hook, told)
 
 
 def _find_call_id(hook: HookCall) -> str:
-    return hook.text("tool_use_id") or ""
+    return hook.get_text("tool_use_id") or ""
 
 
 def _share_transcript_id(hook: HookCall, told: Event) -> list[Event]:
@@ -184,39 +184,39 @@ def _share_transcript_id(hook: HookCall, told: Event) -> list[Event]:
 
 def _read_permission(hook: HookCall) -> list[Event]:
     tool = _find_tool(hook)
-    data = {"why": "permission", "tool": tool, "call_id": hook.text("tool_use_id")}
-    return [hook.scene.tell("session.waiting", hook.own_id, text=summarize_call(tool, hook.record.get("tool_input")), data=data)]
+    data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
+    return [hook.scene.make_event("session.waiting", hook.own_id, text=summarize_call(tool, hook.record.get("tool_input")), data=data)]
 
 
 def _read_notification(hook: HookCall) -> list[Event]:
-    words, sort = hook.text("message"), hook.text("notification_type")
-    return [hook.scene.tell("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
+    words, sort = hook.get_text("message"), hook.get_text("notification_type")
+    return [hook.scene.make_event("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
 
 
 def _read_stop(hook: HookCall) -> list[Event]:
     own = as_name(hook.record.get("prompt_id"))
     # A stop that other hooks sent on again ends the same turn once more.
     again = own is None or hook.record.get("stop_hook_active") is True
-    words = hook.text("last_assistant_message")
-    return [hook.scene.tell("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
+    words = hook.get_text("last_assistant_message")
+    return [hook.scene.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
 
 
 def _read_failed_stop(hook: HookCall) -> list[Event]:
-    error = hook.text("error") or hook.text("error_details") or hook.text("last_assistant_message")
+    error = hook.get_text("error") or hook.get_text("error_details") or hook.get_text("last_assistant_message")
     own = as_name(hook.record.get("prompt_id"))
-    return [hook.scene.tell("session.turn_ended", turn_ended_id(own) if own else hook.own_id, text=error, data={"reason": "failed"})]
+    return [hook.scene.make_event("session.turn_ended", turn_ended_id(own) if own else hook.own_id, text=error, data={"reason": "failed"})]
 
 
 def _read_compaction(hook: HookCall) -> list[Event]:
     """The transcript has a row for it, of which the hook knows nothing: only without one the hook tells it."""
-    if hook.text("transcript_path"):
+    if hook.get_text("transcript_path"):
         return []
-    data = {"trigger": hook.text("trigger"), "summary": hook.text("compact_summary")}
-    return [hook.scene.tell("session.compacted", hook.own_id, data=data)]
+    data = {"trigger": hook.get_text("trigger"), "summary": hook.get_text("compact_summary")}
+    return [hook.scene.make_event("session.compacted", hook.own_id, data=data)]
 
 
 def _read_end(hook: HookCall) -> list[Event]:
-    return [hook.scene.tell("session.ended", hook.own_id, text=hook.text("reason"), data={"reason": hook.text("reason")})]
+    return [hook.scene.make_event("session.ended", hook.own_id, text=hook.get_text("reason"), data={"reason": hook.get_text("reason")})]
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:
@@ -224,10 +224,12 @@ def _read_subagent_start(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
     if child is None:
         return []
-    role = hook.text("agent_type")
+    role = hook.get_text("agent_type")
     launcher = hook.scene._replace(agent=session_agent(hook.scene.run))
     return [
-        launcher.tell("agent.launched", subagent_launched_id(child), text=role, data={"role": role, "launcher_guessed": True}, child=child)
+        launcher.make_event(
+            "agent.launched", subagent_launched_id(child), text=role, data={"role": role, "launcher_guessed": True}, child=child
+        )
     ]
 
 
@@ -235,11 +237,11 @@ def _read_subagent_stop(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
     if (child is None and hook.has_transcript) or hook.record.get("agent_type") == "":  # a compaction ends so, and has launched nobody
         return []
-    words = hook.text("last_assistant_message")
+    words = hook.get_text("last_assistant_message")
     launcher = hook.scene._replace(agent=session_agent(hook.scene.run))
-    data = {"role": hook.text("agent_type"), "result": words}
+    data = {"role": hook.get_text("agent_type"), "result": words}
     own = subagent_returned_id(child) if child else hook.own_id  # older programs do not say which one
-    return [launcher.tell("agent.returned", own, text=words, data=data, child=child)]
+    return [launcher.make_event("agent.returned", own, text=words, data=data, child=child)]
 
 
 def _read_other(hook: HookCall) -> list[Event]:
@@ -247,7 +249,7 @@ def _read_other(hook: HookCall) -> list[Event]:
 
 
 def _find_tool(hook: HookCall) -> str:
-    return hook.text("tool_name") or UNKNOWN_NAME
+    return hook.get_text("tool_name") or UNKNOWN_NAME
 
 
 _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {

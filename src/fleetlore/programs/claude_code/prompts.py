@@ -55,7 +55,7 @@ def make_prompt_event(scene: EventContext, prompt: ClaudePrompt, *, branch: str 
     task = guess_task(branch, prompt.words)
     data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None}
     data |= {"task_guessed": True if task else None, "correction": is_correction(prompt.words, interrupted=interrupted) or None}
-    return scene._replace(task=task).tell("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=USER_ACTOR)
+    return scene._replace(task=task).make_event("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=USER_ACTOR)
 
 
 def extract_prompt_text(content: object) -> tuple[str, int]:

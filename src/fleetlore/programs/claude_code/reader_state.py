@@ -68,7 +68,7 @@ class ClaudeAgentState(Struct, kw_only=True):
     """Whether its launch was told."""
     turn: Turn = field(default_factory=Turn)
 
-    def note_counted(self, key: str, tokens: dict[str, int]) -> None:
+    def remember_counted_reply(self, key: str, tokens: dict[str, int]) -> None:
         """Remember what was told of an answer; of many the oldest are let go."""
         self.counted[key] = tokens
         if len(self.counted) > MAX_COUNTED_REPLIES:
@@ -128,13 +128,13 @@ class ClaudeReaderState(Struct, kw_only=True):
     has_stop_hooks: bool = False
     """Stop hooks ran in this session, so they will mark the end of the next turn as well."""
 
-    def remember(self, call: str, tool: str, given: object) -> None:
+    def remember_call(self, call: str, tool: str, given: object) -> None:
         """Keep a call until its result comes; of very many the oldest are let go."""
         if len(self.calls) >= MAX_OPEN_CALLS:
             del self.calls[next(iter(self.calls))]
         self.calls[call] = OpenClaudeCall(tool, _truncate_input(given))
 
-    def link(self, row: str, parent: str) -> str:
+    def link_side_chain(self, row: str, parent: str) -> str:
         """The first row of the side chain that a row goes on with; a row may have several behind it."""
         first = self.chains[row] = self.chains.get(parent, row)
         if len(self.chains) > MAX_CHAIN_LINKS:

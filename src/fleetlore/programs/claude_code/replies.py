@@ -70,8 +70,8 @@ def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = T
         data |= {"partial": True, "whole": own}
         own = derive_claude_id("partial", reply.key, *data.values())
     else:
-        voice.note_counted(reply.key, _count_tokens(reply.usage))
-    return [scene._replace(at=reply.at).tell("model.replied", own, text=said, data=data, cause=reply.cause)]
+        voice.remember_counted_reply(reply.key, _count_tokens(reply.usage))
+    return [scene._replace(at=reply.at).make_event("model.replied", own, text=said, data=data, cause=reply.cause)]
 
 
 def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, message: Record, scene: EventContext) -> list[Event]:
@@ -80,7 +80,7 @@ def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, mess
     more = {name: max(0, count - before.get(name, 0)) for name, count in now.items()}
     if sum(now[name] for name in _TOKEN_KEYS) <= sum(before.get(name, 0) for name in _TOKEN_KEYS) or row.get("costUSD") is not None:
         return []
-    voice.note_counted(key, now)
+    voice.remember_counted_reply(key, now)
     # A late row may be the first to state the ages of writes that were counted already.
     more["cache_write_1h"] = min(more["cache_write_1h"], more["cache_write"])
     said = "\n".join(_list_texts(message))
@@ -95,7 +95,7 @@ def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, mess
         "said": said or None,
     }
     own = derive_claude_id("reply", *key.split("\0"), "more", *now.values())
-    return [scene.tell("model.replied", own, text=said, data=data, cause=voice.cause)]
+    return [scene.make_event("model.replied", own, text=said, data=data, cause=voice.cause)]
 
 
 def _list_texts(message: Record) -> list[str]:

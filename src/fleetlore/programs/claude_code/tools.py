@@ -57,7 +57,7 @@ def make_call_event(scene: EventContext, tool: str, call: str, given: object, *,
     """A tool was called."""
     data = {"tool": tool, "call_id": call, "input": given or None, "cwd": cwd, "deed": classify_tool_call(tool, given).name}
     data |= {"flags": flags_of(tool, given) or None}
-    return scene.tell("tool.called", tool_called_id(call), text=summarize_call(tool, given), data=data, cause=cause)
+    return scene.make_event("tool.called", tool_called_id(call), text=summarize_call(tool, given), data=data, cause=cause)
 
 
 def make_outcome_event(
@@ -82,7 +82,7 @@ def make_outcome_event(
     if failed:
         error = _ERROR_TAG_PATTERN.sub("", words).strip()
         data |= {"error": error or None, "exit_code": _find_exit_code(words), "interrupted": interrupted or None}
-        return scene.tell(
+        return scene.make_event(
             "tool.failed",
             tool_outcome_id(call),
             text=f"{line}: {shorten_text(_strip_exit_code_line(error)) or 'failed'}",
@@ -90,7 +90,7 @@ def make_outcome_event(
             cause=tool_called_id(call),
         )
     data |= {"output": words or None, "paths": list(deed.paths) or None}
-    return scene.tell("tool.returned", tool_outcome_id(call), text=line, data=data, cause=tool_called_id(call))
+    return scene.make_event("tool.returned", tool_outcome_id(call), text=line, data=data, cause=tool_called_id(call))
 
 
 def make_denial_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str) -> Event:
@@ -101,7 +101,7 @@ def make_denial_event(scene: EventContext, tool: str, call: str, given: object, 
         reason = said[1].strip() if said else ""
     data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "deed": classify_tool_call(tool, given).name}
     data |= {"flags": flags_of(tool, given) or None}
-    return scene.tell("tool.denied", tool_outcome_id(call), text=summarize_call(tool, given), data=data, cause=tool_called_id(call))
+    return scene.make_event("tool.denied", tool_outcome_id(call), text=summarize_call(tool, given), data=data, cause=tool_called_id(call))
 
 
 def make_interruption_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str) -> Event:
@@ -109,7 +109,7 @@ def make_interruption_event(scene: EventContext, tool: str, call: str, given: ob
     deed = classify_tool_call(tool, given, failed=True)
     data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": deed.name, "subject": deed.subject, "error": reason or None}
     data |= {"interrupted": True, "flags": flags_of(tool, given) or None}
-    return scene.tell(
+    return scene.make_event(
         "tool.failed", tool_outcome_id(call), text=f"{summarize_call(tool, given)}: interrupted", data=data, cause=tool_called_id(call)
     )
 
@@ -124,7 +124,9 @@ def make_subagent_events(scene: EventContext, call: str, given: object, result: 
     if told.get("status") == "async_launched":
         data: dict[str, Any] = {"role": role, "call_id": call, "prompt": as_text(told.get("prompt")), "background": True}
         words = as_text(told.get("description")) or as_text(told.get("prompt"))
-        return [scene.tell("agent.launched", subagent_launched_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
+        return [
+            scene.make_event("agent.launched", subagent_launched_id(child), text=words, data=data, child=child, cause=tool_called_id(call))
+        ]
     words = extract_text(told.get("content"))
     data = {
         "role": role,
@@ -135,7 +137,7 @@ def make_subagent_events(scene: EventContext, call: str, given: object, result: 
         "tool_calls": as_count(told.get("totalToolUseCount")),
         "duration_ms": as_number(told.get("totalDurationMs")),
     }
-    return [scene.tell("agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
+    return [scene.make_event("agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
 
 
 def parse_subagent_report(output: object) -> dict[str, Any]:

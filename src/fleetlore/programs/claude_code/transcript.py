@@ -128,107 +128,107 @@ class ClaudeTranscriptReader:
     """Reads the rows of one session, or of one helper of it."""
 
     def __init__(self, mind: ClaudeReaderState) -> None:
-        self._mind = mind
-        self._printed = False
+        self._state = mind
+        self._is_stream = False
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one more row, and of those before it that it shows to be whole."""
         row = parse_record(raw)
         row_type = as_text(row.get("type"))
-        if row_type is None and self._is_of_helper(row):
+        if row_type is None and self._read_subagent_info(row):
             return []
         row_type = row_type or UNKNOWN_NAME
         if row_type in IGNORED_ROW_TYPES or (
             row_type in _MOSTLY_FOLDED and not (_is_subagent_row(row) or _is_queued_prompt(row) or is_stop_mark(row))
         ):
-            self._note_time(row)
+            self._record_first_time(row)
             return []
         if as_name(row.get("uuid")) is None:
             row["uuid"] = derive_claude_id("row", raw.decode(errors="replace"))  # what is known by its row must not be taken for another
         if printed := is_stream_row(row):
-            row = convert_stream_row(row, self._mind.helpers)
-        self._printed = printed
-        held = [] if row.get("isCompactSummary") else self._release_compaction(None)
-        held += self._release_refused(row)
+            row = convert_stream_row(row, self._state.helpers)
+        self._is_stream = printed
+        held = [] if row.get("isCompactSummary") else self._flush_compaction(None)
+        held += self._flush_refused_call(row)
         # A type from the future may still be a message as we know them.
         read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(f"{as_object(row.get('message')).get('role')}")
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
-        voice, scene = self._enter(row)
-        events = [*held, *self._start(row, scene), *self._name_by_leaf(row, scene)]
+        voice, scene = self._find_agent_and_context(row)
+        events = [*held, *self._make_start_events(row, scene), *self._make_title_events(row, scene)]
         if is_stop_mark(row):
             self._note_stop(row, voice, scene)
             return events
         return [*events, *read(self, row, voice, scene)]
 
-    def settle(self) -> list[Event]:
+    def flush_complete(self) -> list[Event]:
         """What is whole already, though rows may follow."""
         ended = self._end_settled_turn()
-        whole = [voice for voice in self._mind.voices.values() if voice.reply is not None and voice.reply.stop_reason]
-        return [*ended, *(event for voice in whole for event in flush_reply(voice, self._scene(voice)))]
+        whole = [voice for voice in self._state.voices.values() if voice.reply is not None and voice.reply.stop_reason]
+        return [*ended, *(event for voice in whole for event in flush_reply(voice, self._make_context(voice)))]
 
     def end(self, now: datetime | None = None) -> list[Event]:
         """What was held back; answers that may have lacked a row say so."""
         own = self._own_voice()
-        is_ended = own is not None and not self._printed and own.turn.is_at_end(now)
-        voices = self._mind.voices.values()
+        is_ended = own is not None and not self._is_stream and own.turn.is_at_end(now)
+        voices = self._state.voices.values()
         return [
-            *self._release_compaction(None),
-            *self._release_refused({}),
+            *self._flush_compaction(None),
+            *self._flush_refused_call({}),
             *(
                 event
                 for voice in voices
-                for event in flush_reply(voice, self._scene(voice), whole=bool(voice.reply and voice.reply.stop_reason))
+                for event in flush_reply(voice, self._make_context(voice), whole=bool(voice.reply and voice.reply.stop_reason))
             ),
             *(self._end_turn(own) if own is not None and is_ended else ()),
         ]
 
     def save(self) -> bytes:
         """All that it keeps in mind."""
-        return msgspec.json.encode(self._mind)
+        return msgspec.json.encode(self._state)
 
     # --- who speaks
 
-    def _enter(self, row: Record) -> tuple[ClaudeAgentState, ClaudeEventContext]:
-        mind = self._mind
+    def _find_agent_and_context(self, row: Record) -> tuple[ClaudeAgentState, ClaudeEventContext]:
+        mind = self._state
         if "forkedFrom" in row or row.get("sessionId") != mind.session:
             named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"))
             mind.session = next((session for name in named if (session := as_name(name))), mind.session)
         branch = as_text(row.get("gitBranch"))
         mind.branch = branch if branch and branch != DETACHED_HEAD else mind.branch
-        self._note_time(row)
+        self._record_first_time(row)
         own = session_agent(mind.session)
-        helper = as_name(row.get("agentId")) or (self._side_chain(row) if row.get("isSidechain") is True else None)
+        helper = as_name(row.get("agentId")) or (self._find_side_chain_agent(row) if row.get("isSidechain") is True else None)
         if helper and helper.startswith(COMPACTOR_PREFIX):
-            voice = self._mind.voices.setdefault(helper, ClaudeAgentState(agent=own))
+            voice = self._state.voices.setdefault(helper, ClaudeAgentState(agent=own))
         else:
-            voice = self._voice(helper, own) if helper else self._voice(own, None)
-        return voice, self._scene(voice)._replace(at=read_time(row.get("timestamp")))
+            voice = self._find_agent_state(helper, own) if helper else self._find_agent_state(own, None)
+        return voice, self._make_context(voice)._replace(at=read_time(row.get("timestamp")))
 
-    def _voice(self, agent: str | None, parent: str | None) -> ClaudeAgentState:
-        voice = self._mind.voices.get(agent or "")
+    def _find_agent_state(self, agent: str | None, parent: str | None) -> ClaudeAgentState:
+        voice = self._state.voices.get(agent or "")
         if voice is None:
-            deeper = parent is not None and self._mind.helper is not None and (self._mind.helper.depth or 1) > 1
-            voice = self._mind.voices[agent or ""] = ClaudeAgentState(agent=agent, parent=None if deeper else parent)
+            deeper = parent is not None and self._state.helper is not None and (self._state.helper.depth or 1) > 1
+            voice = self._state.voices[agent or ""] = ClaudeAgentState(agent=agent, parent=None if deeper else parent)
             if parent is not None and agent is not None:
                 voice.prompt = voice.cause = subagent_launched_id(agent)
         return voice
 
-    def _scene(self, voice: ClaudeAgentState) -> ClaudeEventContext:
-        return ClaudeEventContext(None, voice.agent, self._mind.session, voice.parent)
+    def _make_context(self, voice: ClaudeAgentState) -> ClaudeEventContext:
+        return ClaudeEventContext(None, voice.agent, self._state.session, voice.parent)
 
-    def _side_chain(self, row: Record) -> str | None:
+    def _find_side_chain_agent(self, row: Record) -> str | None:
         """Older programs name no agent: its first row stands for it."""
         own = as_name(row.get("uuid"))
-        return None if own is None else f"{PROGRAM}/{self._mind.link(own, str(row.get('parentUuid')))[:8]}"
+        return None if own is None else f"{PROGRAM}/{self._state.link_side_chain(own, str(row.get('parentUuid')))[:8]}"
 
-    def _note_time(self, row: Record) -> None:
-        if self._mind.first_at is None and "forkedFrom" not in row:
-            self._mind.first_at = read_time(row.get("timestamp"))
+    def _record_first_time(self, row: Record) -> None:
+        if self._state.first_at is None and "forkedFrom" not in row:
+            self._state.first_at = read_time(row.get("timestamp"))
 
-    def _start(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
+    def _make_start_events(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
         """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
-        mind = self._mind
+        mind = self._state
         is_own = mind.session is not None and scene.agent == session_agent(mind.session) and not row.get("agentId")
         if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
             return
@@ -244,99 +244,107 @@ class ClaudeTranscriptReader:
             "task_guessed": True if task else None,
         }
         scene = scene._replace(at=mind.first_at, task=task)
-        yield scene.tell("session.started", session_started_id(mind.session), text=project_name(cwd), data=data)
+        yield scene.make_event("session.started", session_started_id(mind.session), text=project_name(cwd), data=data)
 
-    def _name_by_leaf(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
-        title = self._mind.titles.pop(str(row.get("uuid")), None) if self._mind.titles else None
+    def _make_title_events(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
+        title = self._state.titles.pop(str(row.get("uuid")), None) if self._state.titles else None
         if title is not None:
-            yield scene.tell("agent.named", derive_claude_id("title", scene.run, title), text=title, data={"title": title})
+            yield scene.make_event("agent.named", derive_claude_id("title", scene.run, title), text=title, data={"title": title})
 
     # --- rows
 
     def _read_user(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         content = as_object(row.get("message")).get("content")
         if row.get("isCompactSummary") is True:
-            return self._release_compaction(extract_text(content))
+            return self._flush_compaction(extract_text(content))
         results = [part for part in list_content_parts(content) if _block_type(part).endswith(_TOOL_RESULT)]
         if results:
             ended = self._end_marked_turn(voice)
-            return [*ended, *self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
+            return [
+                *ended,
+                *self._flush_complete_reply(voice),
+                *(event for part in results for event in self._read_result(part, row, voice, scene)),
+            ]
         words, images = extract_prompt_text(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
             return []
-        return [*flush_reply(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
+        return [*flush_reply(voice, self._make_context(voice)), *self._read_user_text(words, images, row, voice, scene)]
 
-    def _read_words(self, words: str, images: int, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_user_text(self, words: str, images: int, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         own = str(row["uuid"])
         if words.startswith(INTERRUPTED_PREFIX):
             voice.interrupted = True
             return self._end_interrupted_turn(words, own, voice, scene)
         if words.startswith(_NOTIFICATION_TAG):
             return [*self._end_answered_turn(voice), *self._read_notification(words, own, scene)]
-        if voice.agent != session_agent(self._mind.session):
-            return self._read_order(words, own, row, voice, scene)
+        if voice.agent != session_agent(self._state.session):
+            return self._read_subagent_prompt(words, own, row, voice, scene)
         ended = self._end_answered_turn(voice)
         voice.turn.begin()
         voice.said = None
         named = as_name(row.get("promptId")) or own
         if named != voice.prompt_key:
             voice.prompt_key, voice.prompt_row = named, own
-        return [*ended, *self._tell_prompt(words, images, named if own == voice.prompt_row else own, voice, scene)]
+        return [*ended, *self._make_prompt_events(words, images, named if own == voice.prompt_row else own, voice, scene)]
 
-    def _tell_prompt(self, words: str, images: int, key: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _make_prompt_events(self, words: str, images: int, key: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         prompt = ClaudePrompt(words, id=prompt_id(key), key=key, images=images)
-        event = make_prompt_event(scene, prompt, branch=self._mind.branch, interrupted=voice.interrupted)
+        event = make_prompt_event(scene, prompt, branch=self._state.branch, interrupted=voice.interrupted)
         voice.prompt = voice.cause = event.id
         voice.interrupted = False
         return [event]
 
-    def _read_queued(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_queued_prompt(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What was said while the agent was at work, and reached it between two steps: the same turn goes on."""
         own, (words, images) = str(row["uuid"]), extract_prompt_text(as_object(row.get("attachment")).get("prompt"))
         if words.startswith(_NOTIFICATION_TAG):
             return self._read_notification(words, own, scene)
-        if (not words and not images) or voice.agent != session_agent(self._mind.session):
+        if (not words and not images) or voice.agent != session_agent(self._state.session):
             return []
         voice.turn.answer = None
-        return self._tell_prompt(words, images, own, voice, scene)
+        return self._make_prompt_events(words, images, own, voice, scene)
 
-    def _read_order(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+    def _read_subagent_prompt(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What a helper was told by its launcher: the first words are its launch."""
         if voice.agent is None or voice.launched:
             return [
-                scene.tell(f"{NAME}.message", derive_claude_id("message", own), text=words, data={"message": words}, actor=voice.parent)
+                scene.make_event(
+                    f"{NAME}.message", derive_claude_id("message", own), text=words, data={"message": words}, actor=voice.parent
+                )
             ]
         call = as_text(row.get("parent_tool_use_id"))
-        known = self._mind.helper or SubagentInfo(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
-        return self._tell_launch(voice, scene, words, known)
+        known = self._state.helper or SubagentInfo(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
+        return self._make_launch_events(voice, scene, words, known)
 
-    def _tell_launch(self, voice: ClaudeAgentState, scene: ClaudeEventContext, words: str, known: SubagentInfo) -> list[Event]:
+    def _make_launch_events(self, voice: ClaudeAgentState, scene: ClaudeEventContext, words: str, known: SubagentInfo) -> list[Event]:
         """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
         child = voice.agent or UNKNOWN_NAME
         voice.launched = True
         data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
-        scene = scene._replace(agent=session_agent(self._mind.session), parent=None)
+        scene = scene._replace(agent=session_agent(self._state.session), parent=None)
         cause = tool_called_id(known.call) if known.call else None
-        return [scene.tell("agent.launched", subagent_launched_id(child), text=known.words or words, data=data, child=child, cause=cause)]
+        return [
+            scene.make_event("agent.launched", subagent_launched_id(child), text=known.words or words, data=data, child=child, cause=cause)
+        ]
 
     def _read_notification(self, words: str, own: str, scene: ClaudeEventContext) -> list[Event]:
         """Something that ran in the background came to its end."""
         task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_TASK_ID_PATTERN, _STATUS_PATTERN))
         summary = text_inside(words, "summary")
-        if task in self._mind.background and task is not None:
-            self._mind.background.remove(task)
+        if task in self._state.background and task is not None:
+            self._state.background.remove(task)
             data = {"status": status, "result": summary}
-            return [scene.tell("agent.returned", subagent_returned_id(task), text=summary, data=data, child=as_name(task))]
+            return [scene.make_event("agent.returned", subagent_returned_id(task), text=summary, data=data, child=as_name(task))]
         data = {"task_id": task, "status": status, "summary": summary}
         own_id = derive_claude_id("notification", own)
-        return [scene.tell(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
+        return [scene.make_event(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
 
     def _read_result(self, part: Record, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> Iterator[Event]:
         call = as_text(part.get("tool_use_id"))
         if call is None:
             return
         result = row.get("toolUseResult")
-        known = self._mind.calls.pop(call, None)
+        known = self._state.calls.pop(call, None)
         tool, given = (known.tool, known.input) if known else (UNKNOWN_NAME, None)
         interrupted = as_object(result).get("interrupted") is True
         output = part.get("content")
@@ -344,7 +352,7 @@ class ClaudeTranscriptReader:
         voice.turn.note_result(call)
         if part.get("is_error") is True and is_refusal_by_person(words := extract_text(output)):
             refused = RefusedCall(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
-            self._mind.refused.append(refused)
+            self._state.refused.append(refused)
             return
         yield make_outcome_event(
             scene,
@@ -360,10 +368,10 @@ class ClaudeTranscriptReader:
             result = parse_subagent_report(output)
         helpers = make_subagent_events(scene, call, given, result) if known is None or tool in SUBAGENT_TOOLS else []
         for event in helpers:
-            helper = self._mind.voices.get(event.child or "")
+            helper = self._state.voices.get(event.child or "")
             if helper is not None and event.kind == "agent.returned":
-                yield from flush_reply(helper, self._scene(helper))
-        self._mind.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
+                yield from flush_reply(helper, self._make_context(helper))
+        self._state.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
         yield from helpers
 
     def _read_assistant(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
@@ -371,16 +379,16 @@ class ClaudeTranscriptReader:
         content = message.get("content")
         if row.get("isApiErrorMessage") is True:
             error = extract_text(content)
-            failed = scene.tell(
+            failed = scene.make_event(
                 "model.failed", derive_claude_id("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause
             )
-            events = [*self._end_marked_turn(voice), *flush_reply(voice, self._scene(voice)), failed]
+            events = [*self._end_marked_turn(voice), *flush_reply(voice, self._make_context(voice)), failed]
             voice.turn.note_error(str(row.get("uuid")), error, at=scene.at)
             return events
         events = self._end_marked_turn(voice)
         if message.get("model") != SYNTHETIC_MODEL:
             voice.turn.note_answer(row, at=scene.at)
-        events += add_reply_row(voice, row, message, scene, nested=self._printed)
+        events += add_reply_row(voice, row, message, scene, nested=self._is_stream)
         for block in list_content_parts(content):
             events += self._read_block(block, row, message, voice, scene)
         return events
@@ -391,18 +399,18 @@ class ClaudeTranscriptReader:
         sort = _block_type(block)
         if sort.endswith(_TOOL_USE) and (call := as_text(block.get("id"))):
             tool, given = as_text(block.get("name")) or UNKNOWN_NAME, block.get("input")
-            self._mind.remember(call, tool, given)
+            self._state.remember_call(call, tool, given)
             yield make_call_event(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
         elif sort.endswith(_TOOL_RESULT):
             yield from self._read_result(block, row, voice, scene)
         elif sort == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
             own = derive_claude_id("thought", message.get("id") or row.get("uuid"), words)
-            yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
+            yield scene.make_event("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
         elif sort not in _KNOWN_BLOCK_TYPES:
             raw = msgspec.json.encode(block)
             own = derive_claude_id("block", message.get("id") or row.get("uuid"), raw.decode())
             data = bound_record(block, len(raw))
-            yield scene.tell(f"{NAME}.{to_snake_case(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
+            yield scene.make_event(f"{NAME}.{to_snake_case(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
 
     def _read_progress(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
@@ -410,46 +418,46 @@ class ClaudeTranscriptReader:
         inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
         if helper is None:
             return []
-        voice = self._voice(helper, session_agent(self._mind.session))
-        scene = self._scene(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
+        voice = self._find_agent_state(helper, session_agent(self._state.session))
+        scene = self._make_context(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
         message = as_object(inner.get("message"))
         content = message.get("content")
         events = add_reply_row(voice, inner, message, scene, nested=True) if inner.get("type") == "assistant" else []
         events += [event for part in list_content_parts(content) for event in self._read_block(part, row, message, voice, scene)]
         if inner.get("type") == "user" and not voice.launched and (words := extract_prompt_text(content)[0]):
             call = as_text(row.get("parentToolUseID"))
-            given = as_object(self._mind.calls[call].input) if call in self._mind.calls else {}
+            given = as_object(self._state.calls[call].input) if call in self._state.calls else {}
             known = SubagentInfo(role=as_text(given.get("subagent_type")), words=as_text(given.get("description")), call=call, depth=1)
-            events += self._tell_launch(voice, scene, words, known)
+            events += self._make_launch_events(voice, scene, words, known)
         return events
 
     def _read_system(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         subtype, own = as_text(row.get("subtype")) or UNKNOWN_NAME, row.get("uuid")
-        if subtype in _IGNORED_SYSTEM_SUBTYPES or record_subagent_launch(row, self._mind.helpers):
+        if subtype in _IGNORED_SYSTEM_SUBTYPES or record_subagent_launch(row, self._state.helpers):
             return []
         if subtype == "compact_boundary":
-            self._note_compaction(row, scene)
+            self._hold_compaction(row, scene)
             return []
         if subtype == "turn_duration":
             if voice.turn.is_over:  # the Stop hooks have already marked it
                 return []
             return [
-                *flush_reply(voice, self._scene(voice)),
+                *flush_reply(voice, self._make_context(voice)),
                 self._tell_end(voice, scene, str(own), duration=as_number(row.get("durationMs"))),
             ]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
         if subtype == "api_error":
             error = words or extract_text(row.get("error")) or subtype
-            return [scene.tell("model.failed", derive_claude_id("failed", own), text=error, data={"error": error}, cause=voice.cause)]
+            return [scene.make_event("model.failed", derive_claude_id("failed", own), text=error, data={"error": error}, cause=voice.cause)]
         data = {key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}
         own_id = derive_claude_id("system", own)
-        return [scene.tell(f"{NAME}.{to_snake_case(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
+        return [scene.make_event(f"{NAME}.{to_snake_case(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
 
     def _read_summary(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """A title written by an older program, for the session that a row belongs to."""
         leaf, title = as_text(row.get("leafUuid")), as_text(row.get("summary"))
-        if leaf and title and len(self._mind.titles) < 100:
-            self._mind.titles[leaf] = title
+        if leaf and title and len(self._state.titles) < 100:
+            self._state.titles[leaf] = title
         return []
 
     def _read_title(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
@@ -458,7 +466,7 @@ class ClaudeTranscriptReader:
         if title is None or title.startswith(_CONTINUED_PREFIX):
             return []
         return [
-            scene.tell(
+            scene.make_event(
                 "agent.named", derive_claude_id("title", scene.run, title), text=title, data={"name" if by_person else "title": title}
             )
         ]
@@ -469,23 +477,23 @@ class ClaudeTranscriptReader:
         data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
         own, words = _derive_turn_ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
         voice.turn.close()
-        ended = scene.tell("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
-        return [*flush_reply(voice, self._scene(voice)), ended]
+        ended = scene.make_event("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
+        return [*flush_reply(voice, self._make_context(voice)), ended]
 
     def _read_other(self, row: Record, row_type: str, size: int) -> list[Event]:
         """A type of row from the future, with all that it says."""
-        _, scene = self._enter(row)
+        _, scene = self._find_agent_and_context(row)
         data = bound_record({key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}, size)
         words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
         own = derive_claude_id(row_type, row["uuid"])
-        return [scene.tell(f"{NAME}.{to_snake_case(row_type)}", own, text=words, data=data, visibility="system")]
+        return [scene.make_event(f"{NAME}.{to_snake_case(row_type)}", own, text=words, data=data, visibility="system")]
 
-    def _is_of_helper(self, row: Record) -> bool:
+    def _read_subagent_info(self, row: Record) -> bool:
         """Take in the small file beside a helper's transcript, which says who it is."""
         if "agentType" not in row and "toolUseId" not in row:
             return False
         depth = row.get("spawnDepth")
-        self._mind.helper = SubagentInfo(
+        self._state.helper = SubagentInfo(
             role=as_text(row.get("agentType")),
             words=as_text(row.get("description")),
             call=as_text(row.get("toolUseId")),
@@ -497,11 +505,11 @@ class ClaudeTranscriptReader:
 
     def _own_voice(self) -> ClaudeAgentState | None:
         """The session's own agent. Rows of sub-agents never end the session's turn."""
-        return self._mind.voices.get(session_agent(self._mind.session) or "")
+        return self._state.voices.get(session_agent(self._state.session) or "")
 
     def _note_stop(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> None:
         if voice is self._own_voice():
-            self._mind.has_stop_hooks = True
+            self._state.has_stop_hooks = True
             voice.turn.note_mark(row, at=scene.at)
 
     def _end_interrupted_turn(self, words: str, own: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
@@ -509,7 +517,7 @@ class ClaudeTranscriptReader:
         if voice.turn.is_over:
             return ended
         voice.turn.close()
-        return [scene.tell("session.turn_ended", derive_claude_id("interrupted", own), text=words, data={"reason": "interrupted"})]
+        return [scene.make_event("session.turn_ended", derive_claude_id("interrupted", own), text=words, data={"reason": "interrupted"})]
 
     def _end_marked_turn(self, voice: ClaudeAgentState) -> list[Event]:
         """The agent works again although its turn was over, for example because a background task has finished."""
@@ -527,45 +535,47 @@ class ClaudeTranscriptReader:
         Where Stop hooks run, they decide that: one of them may send the agent back to work.
         """
         voice = self._own_voice()
-        if voice is None or self._printed or voice.turn.is_over:
+        if voice is None or self._is_stream or voice.turn.is_over:
             return []
         mark, answer = voice.turn.mark, voice.turn.answer
         if mark is not None:
             return self._end_turn(voice) if mark.is_final else []
         is_final = answer is not None and answer.is_final and answer.error is None and voice.turn.has_answer()
-        return self._end_turn(voice) if is_final and not self._mind.has_stop_hooks else []
+        return self._end_turn(voice) if is_final and not self._state.has_stop_hooks else []
 
     def _end_turn(self, voice: ClaudeAgentState) -> list[Event]:
         """The end of a turn at its newest mark, else at its answer, after what the answer said."""
         last = voice.turn.mark or voice.turn.answer
         if last is None:
             return []
-        events = flush_reply(voice, self._scene(voice))
-        return [*events, self._tell_end(voice, self._scene(voice)._replace(at=last.at), last.row)]
+        events = flush_reply(voice, self._make_context(voice))
+        return [*events, self._tell_end(voice, self._make_context(voice)._replace(at=last.at), last.row)]
 
     def _tell_end(self, voice: ClaudeAgentState, scene: ClaudeEventContext, own: str, *, duration: float | None = None) -> Event:
         error = voice.turn.answer.error if voice.turn.answer else None
         data = {"reason": "failed" if error is not None else None, "duration_ms": duration}
         voice.turn.close()
-        return scene.tell("session.turn_ended", _derive_turn_ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt)
+        return scene.make_event(
+            "session.turn_ended", _derive_turn_ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt
+        )
 
     # --- what waits
 
-    def _flush_whole(self, voice: ClaudeAgentState) -> list[Event]:
-        return flush_reply(voice, self._scene(voice)) if voice.reply is not None and voice.reply.stop_reason else []
+    def _flush_complete_reply(self, voice: ClaudeAgentState) -> list[Event]:
+        return flush_reply(voice, self._make_context(voice)) if voice.reply is not None and voice.reply.stop_reason else []
 
-    def _release_refused(self, row: Record) -> list[Event]:
+    def _flush_refused_call(self, row: Record) -> list[Event]:
         """A running tool that was interrupted looks like one that was not allowed, but for a mark on the row behind it."""
-        held, self._mind.refused = self._mind.refused, []
+        held, self._state.refused = self._state.refused, []
         tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         return [
-            tell(self._scene(self._mind.voices[was.voice])._replace(at=was.at), was.tool, was.call, was.input, reason=was.reason)
+            tell(self._make_context(self._state.voices[was.voice])._replace(at=was.at), was.tool, was.call, was.input, reason=was.reason)
             for was in held
         ]
 
-    def _note_compaction(self, row: Record, scene: ClaudeEventContext) -> None:
+    def _hold_compaction(self, row: Record, scene: ClaudeEventContext) -> None:
         told = as_object(row.get("compactMetadata"))
-        self._mind.compaction = PendingCompaction(
+        self._state.compaction = PendingCompaction(
             key=str(row["uuid"]),
             at=scene.at,
             trigger=as_text(told.get("trigger")),
@@ -573,13 +583,13 @@ class ClaudeTranscriptReader:
             after=as_count(told.get("postTokens")),
         )
 
-    def _release_compaction(self, summary: str | None) -> list[Event]:
-        held, self._mind.compaction = self._mind.compaction, None
+    def _flush_compaction(self, summary: str | None) -> list[Event]:
+        held, self._state.compaction = self._state.compaction, None
         if held is None:
             return []
         data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
-        scene = self._scene(self._voice(session_agent(self._mind.session), None))._replace(at=held.at)
-        return [scene.tell("session.compacted", compacted_id(held.key), data=data)]
+        scene = self._make_context(self._find_agent_state(session_agent(self._state.session), None))._replace(at=held.at)
+        return [scene.make_event("session.compacted", compacted_id(held.key), data=data)]
 
 
 def _block_type(block: Record) -> str:
@@ -605,7 +615,7 @@ def _derive_turn_ended_id(voice: ClaudeAgentState, own: str) -> str:
 _READER_BY_ROW_TYPE: Mapping[str, Callable[[ClaudeTranscriptReader, Record, ClaudeAgentState, ClaudeEventContext], list[Event]]] = {
     "user": ClaudeTranscriptReader._read_user,
     "assistant": ClaudeTranscriptReader._read_assistant,
-    "attachment": ClaudeTranscriptReader._read_queued,
+    "attachment": ClaudeTranscriptReader._read_queued_prompt,
     "progress": ClaudeTranscriptReader._read_progress,
     "system": ClaudeTranscriptReader._read_system,
     "summary": ClaudeTranscriptReader._read_summary,

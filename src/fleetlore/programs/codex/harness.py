@@ -46,29 +46,29 @@ class RolloutFile:
     """One thread's. The reader goes on where it stopped; what is not a record is passed over, as the import tells of it."""
 
     def __init__(self, path: Path) -> None:
-        self.mind = CodexReaderState()
-        self._reader, self._lines = CodexTranscriptReader(self.mind), LineBuffer(_MAX_LINE_BYTES)
-        self._path, self._at = path, 0
+        self.state = CodexReaderState()
+        self._reader, self._lines = CodexTranscriptReader(self.state), LineBuffer(_MAX_LINE_BYTES)
+        self._path, self._offset = path, 0
 
-    def read(self) -> list[Event]:
+    def read_new_lines(self) -> list[Event]:
         """The events of the lines that came since."""
         events: list[Event] = []
         try:
             with self._path.open("rb") as file:
-                file.seek(self._at)
+                file.seek(self._offset)
                 while piece := file.read(_READ_CHUNK_BYTES):
-                    self._at += len(piece)
-                    for line in self._lines.take(piece):
-                        events += self._understand(line.text)
+                    self._offset += len(piece)
+                    for line in self._lines.feed(piece):
+                        events += self._parse_line(line.text)
         except OSError:
             return events
         return events
 
-    def end(self) -> list[Event]:
+    def flush_held(self) -> list[Event]:
         """What was held back."""
-        return [*self.read(), *self._reader.end()]
+        return [*self.read_new_lines(), *self._reader.end()]
 
-    def _understand(self, raw: bytes) -> list[Event]:
+    def _parse_line(self, raw: bytes) -> list[Event]:
         try:
             return self._reader.read(raw) if raw.strip() else []
         except DialectError:
@@ -80,40 +80,43 @@ class RolloutFollower:
 
     def __init__(self, home: Path, *, since: datetime) -> None:
         self._home, self._since = home, since
-        self._open: dict[str, RolloutFile] = {}
-        self._wanted: set[str] = set()
-        self._early: list[Event] = []
-        self.main: RolloutFile | None = None
+        self._files_by_thread: dict[str, RolloutFile] = {}
+        self._missing_threads: set[str] = set()
+        self._unread_events: list[Event] = []
+        self.main_rollout: RolloutFile | None = None
         self.tokens = 0
         """What was used since."""
 
-    def follow(self, thread: object) -> bool:
+    def follow_thread(self, thread: object) -> bool:
         """Begin to read a thread's as soon as there is one; answers whether there is. The first is the turn's own."""
         name = as_uuid(thread)
-        if name is None or name in self._open or len(self._open) >= MAX_THREADS:
-            return name in self._open
+        if name is None or name in self._files_by_thread or len(self._files_by_thread) >= MAX_THREADS:
+            return name in self._files_by_thread
         path = next(self._home.glob(f"sessions/*/*/*/rollout-*-{name}.jsonl"), None)
         if path is None:
-            self._wanted.add(name)
+            self._missing_threads.add(name)
             return False
-        self._wanted.discard(name)
-        rollout = self._open[name] = RolloutFile(path)
-        self.main = self.main or rollout
-        self._early += self._new(rollout.read())
+        self._missing_threads.discard(name)
+        rollout = self._files_by_thread[name] = RolloutFile(path)
+        self.main_rollout = self.main_rollout or rollout
+        self._unread_events += self._filter_new_events(rollout.read_new_lines())
         return True
 
-    def read(self) -> list[Event]:
+    def read_new_events(self) -> list[Event]:
         """What came since in all of them."""
-        for thread in sorted(self._wanted):
-            self.follow(thread)
-        early, self._early = self._early, []
-        return [*early, *self._new(event for rollout in self._open.values() for event in rollout.read())]
+        for thread in sorted(self._missing_threads):
+            self.follow_thread(thread)
+        early, self._unread_events = self._unread_events, []
+        return [*early, *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.read_new_lines())]
 
-    def end(self) -> list[Event]:
+    def flush_held(self) -> list[Event]:
         """What was held back."""
-        return [*self.read(), *self._new(event for rollout in self._open.values() for event in rollout.end())]
+        return [
+            *self.read_new_events(),
+            *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.flush_held()),
+        ]
 
-    def _new(self, events: Iterable[Event]) -> list[Event]:
+    def _filter_new_events(self, events: Iterable[Event]) -> list[Event]:
         new = [event for event in events if event.at is None or event.at >= self._since]
         self.tokens += sum(as_count(event.data.get(key)) or 0 for event in new if event.kind == "model.replied" for key in _TOKEN_KEYS)
         return new
@@ -132,80 +135,80 @@ class CodexOutputParser:
     def __init__(self, order: Order, rollouts: RolloutFollower) -> None:
         self.report = TurnReport(session=order.session, model=order.model)
         self._rollouts = rollouts
-        self._mind = CodexReaderState(model=order.model)
-        self._stream = CodexTranscriptReader(self._mind)
-        self._held: list[Event] = []
-        self._gave_up = False
-        main = rollouts.main
-        self._before = _sum_tokens(main.mind.meter.totals) if main else 0
+        self._stream_state = CodexReaderState(model=order.model)
+        self._stream_reader = CodexTranscriptReader(self._stream_state)
+        self._held_events: list[Event] = []
+        self._stopped_waiting = False
+        main = rollouts.main_rollout
+        self._usage_before = _sum_tokens(main.state.meter.totals) if main else 0
 
-    def hear(self, raw: bytes) -> Sequence[Event]:
+    def parse_output(self, raw: bytes) -> Sequence[Event]:
         """The events of one more record."""
         record = parse_record(raw)
-        told = self._stream.read(raw)
-        self._note(record)
-        return self._better(told)
+        told = self._stream_reader.read(raw)
+        self._apply_record(record)
+        return self._prefer_rollout_events(told)
 
-    def end(self) -> Sequence[Event]:
+    def flush_held(self) -> Sequence[Event]:
         """What was held back."""
         if not self._has_rollout():
-            return [*self._held, *self._stream.end()]
-        events = self._rollouts.end()
-        self._note_rollouts()
+            return [*self._held_events, *self._stream_reader.end()]
+        events = self._rollouts.flush_held()
+        self._apply_rollout_totals()
         return events
 
-    def _better(self, told: list[Event]) -> list[Event]:
+    def _prefer_rollout_events(self, told: list[Event]) -> list[Event]:
         """The rollout's events for the stream's, once there is one."""
         if self._has_rollout():
-            self._held.clear()
-            events = self._rollouts.read()
-            self._note_rollouts()
+            self._held_events.clear()
+            events = self._rollouts.read_new_events()
+            self._apply_rollout_totals()
             return events
-        if self._gave_up:
+        if self._stopped_waiting:
             return told
-        self._held += told
-        if len(self._held) <= MAX_HELD_EVENTS:
+        self._held_events += told
+        if len(self._held_events) <= MAX_HELD_EVENTS:
             return []
-        self._gave_up = True
-        held, self._held = self._held, []
+        self._stopped_waiting = True
+        held, self._held_events = self._held_events, []
         return held
 
     def _has_rollout(self) -> bool:
-        return not self._gave_up and (self._rollouts.main is not None or self._rollouts.follow(self.report.session))
+        return not self._stopped_waiting and (self._rollouts.main_rollout is not None or self._rollouts.follow_thread(self.report.session))
 
-    def _note_rollouts(self) -> None:
-        report, main = self.report, self._rollouts.main
+    def _apply_rollout_totals(self) -> None:
+        report, main = self.report, self._rollouts.main_rollout
         report.tokens = max(report.tokens, self._rollouts.tokens)
         if main is not None:
-            report.context = main.mind.context or report.context
-            report.model = as_name(main.mind.model) or report.model
+            report.context = main.state.context or report.context
+            report.model = as_name(main.state.model) or report.model
 
-    def _note(self, record: Record) -> None:
+    def _apply_record(self, record: Record) -> None:
         report = self.report
         match record.get("type"):
             case "thread.started":
                 report.session = as_uuid(record.get("thread_id")) or report.session
             case "item.started" | "item.completed":
-                self._note_item(as_object(record.get("item")))
+                self._apply_item(as_object(record.get("item")))
             case "turn.started":
                 report.how = None
             case "turn.completed":
                 report.how, report.error = "finished", ""
-                report.tokens = max(report.tokens, _sum_tokens(read_usage(record.get("usage"))) - self._before)
+                report.tokens = max(report.tokens, _sum_tokens(read_usage(record.get("usage"))) - self._usage_before)
             case "turn.failed":
-                self._note_error(as_object(record.get("error")))
+                self._apply_error(as_object(record.get("error")))
                 report.how = "failed"
             case "error":
-                self._note_error(record)
+                self._apply_error(record)
 
-    def _note_item(self, item: Record) -> None:
+    def _apply_item(self, item: Record) -> None:
         if item.get("type") in ("agent_message", "assistant_message"):
             self.report.words = extract_text(item.get("text")) or self.report.words
         threads = item.get("receiver_thread_ids")
         for thread in threads if isinstance(threads, list) and self._has_rollout() else ():
-            self._rollouts.follow(thread)
+            self._rollouts.follow_thread(thread)
 
-    def _note_error(self, told: Record) -> None:
+    def _apply_error(self, told: Record) -> None:
         self.report.error = extract_text(told.get("message")) or "failed"
         match = _STATUS_PATTERN.search(self.report.error)
         self.report.status = int(match[1]) if match else None
@@ -237,22 +240,22 @@ class CodexHarness:
         sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write",
         linger: float = LINGER_SECONDS,
     ) -> None:
-        self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
-        self._sandbox, self._linger = sandbox, linger
+        self._command, self._environ, self._kept_variables = tuple(command), environ, tuple(keep)
+        self._sandbox, self._linger_seconds = sandbox, linger
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One turn. Its thread is named by Codex itself: `order.new_session` is not used."""
-        rollouts = RolloutFollower(self._home(), since=clock.now())
+        rollouts = RolloutFollower(self._find_codex_home(), since=clock.now())
         if order.session:
-            await asyncio.to_thread(rollouts.follow, order.session)
-        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *self._keep), mark=order.mark)
-        program = build_turn_program(order, (*self._command, *self._arguments(order)), env)
-        ended = await run_turn_program(order, program, CodexOutputParser(order, rollouts), watch, linger=self._linger)
+            await asyncio.to_thread(rollouts.follow_thread, order.session)
+        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *self._kept_variables), mark=order.mark)
+        program = build_turn_program(order, (*self._command, *self._build_arguments(order)), env)
+        ended = await run_turn_program(order, program, CodexOutputParser(order, rollouts), watch, linger=self._linger_seconds)
         if order.gate or order.allow or order.deny:
             return replace(ended, extras={**ended.extras, "ungated": True})
         return ended
 
-    def _arguments(self, order: Order) -> Iterator[str]:
+    def _build_arguments(self, order: Order) -> Iterator[str]:
         yield from ("exec", "--json", "--skip-git-repo-check", "--color", "never", "-c", 'approval_policy="never"')
         yield from ("--sandbox", "read-only" if order.is_summary else self._sandbox)
         if order.model:
@@ -262,6 +265,6 @@ class CodexHarness:
             yield from ("-c", 'web_search="disabled"')
         yield from ("resume", order.session, "-") if order.session else ("-",)
 
-    def _home(self) -> Path:
+    def _find_codex_home(self) -> Path:
         named = self._environ.get("CODEX_HOME")
         return Path(named) if named else Path(self._environ.get("HOME") or "~").expanduser() / ".codex"

@@ -63,35 +63,39 @@ def read_hook(record: Record, *, id: str, at: datetime | None) -> list[Event]:
 
 
 def _read_start(hook: HookCall) -> list[Event]:
-    source = hook.text("source")
+    source = hook.get_text("source")
     new = source is None or source in _NEW_SESSION_SOURCES
     if hook.scene.run is None or source == "compact" or (new and hook.has_transcript):
         return []
-    cwd = hook.text("cwd")
-    data = {"source": source, "cwd": cwd, "project": project_name(cwd), "program": PROGRAM, "model": hook.text("model")}
+    cwd = hook.get_text("cwd")
+    data = {"source": source, "cwd": cwd, "project": project_name(cwd), "program": PROGRAM, "model": hook.get_text("model")}
     own = session_started_id(hook.scene.run) if new else hook.own_id
-    return [hook.scene.tell("session.started", own, text=project_name(cwd), data=data)]
+    return [hook.scene.make_event("session.started", own, text=project_name(cwd), data=data)]
 
 
 def _read_prompt(hook: HookCall) -> list[Event]:
-    words, turn = hook.text("prompt"), hook.text("turn_id")
+    words, turn = hook.get_text("prompt"), hook.get_text("turn_id")
     if words is None:
         return []
     task = guess_task(None, words)
     data = {"prompt": words, "prompt_id": turn, "task_guessed": True if task else None}
     data["correction"] = is_correction(words, interrupted=False) or None
     own = prompt_id(turn, words) if turn else hook.own_id
-    return [hook.scene._replace(task=task).tell("prompt.submitted", own, text=words, data=data, actor=hook.scene.parent or USER_ACTOR)]
+    return [
+        hook.scene._replace(task=task).make_event("prompt.submitted", own, text=words, data=data, actor=hook.scene.parent or USER_ACTOR)
+    ]
 
 
 def _find_call_key(hook: HookCall) -> CallKey | None:
-    call = hook.text("tool_use_id")
-    return None if call is None else make_call_key(CallLocation(hook.scene.run, hook.text("turn_id")), call)
+    call = hook.get_text("tool_use_id")
+    return None if call is None else make_call_key(CallLocation(hook.scene.run, hook.get_text("turn_id")), call)
 
 
 def _read_call(hook: HookCall) -> list[Event]:
     key = _find_call_key(hook)
-    return [] if key is None else [make_call_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), cwd=hook.text("cwd"))]
+    return (
+        [] if key is None else [make_call_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"))]
+    )
 
 
 def _read_result(hook: HookCall) -> list[Event]:
@@ -106,7 +110,7 @@ def _read_result(hook: HookCall) -> list[Event]:
 
 def _read_failure(hook: HookCall) -> list[Event]:
     key = _find_call_key(hook)
-    output = CodexCallOutput(hook.text("error") or _parse_tool_response(hook.record.get("tool_response")).words, success=False)
+    output = CodexCallOutput(hook.get_text("error") or _parse_tool_response(hook.record.get("tool_response")).words, success=False)
     return [] if key is None else [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
 
 
@@ -120,41 +124,43 @@ def _read_permission(hook: HookCall) -> list[Event]:
     tool, given = _find_tool(hook), hook.record.get("tool_input")
     described = as_text(as_object(given).get("description"))
     words = f"{described}{shown_flags(flags_of(tool, given), described)}" if described else summarize_call(tool, given)
-    data = {"why": "permission", "tool": tool, "call_id": hook.text("tool_use_id")}
-    return [hook.scene.tell("session.waiting", hook.own_id, text=words, data=data)]
+    data = {"why": "permission", "tool": tool, "call_id": hook.get_text("tool_use_id")}
+    return [hook.scene.make_event("session.waiting", hook.own_id, text=words, data=data)]
 
 
 def _read_notification(hook: HookCall) -> list[Event]:
-    words, sort = hook.text("message"), hook.text("notification_type")
-    return [hook.scene.tell("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
+    words, sort = hook.get_text("message"), hook.get_text("notification_type")
+    return [hook.scene.make_event("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
 
 
 def _read_stop(hook: HookCall) -> list[Event]:
-    turn, words = hook.text("turn_id"), hook.text("last_assistant_message")
+    turn, words = hook.get_text("turn_id"), hook.get_text("last_assistant_message")
     # A stop that other hooks sent on again ends the same turn once more.
     own = turn_ended_id(turn) if turn and hook.record.get("stop_hook_active") is not True else hook.own_id
-    return [hook.scene.tell("session.turn_ended", own, text=words)]
+    return [hook.scene.make_event("session.turn_ended", own, text=words)]
 
 
 def _read_interrupt(hook: HookCall) -> list[Event]:
-    turn = hook.text("turn_id")
+    turn = hook.get_text("turn_id")
     own = turn_ended_id(turn) if turn else hook.own_id
-    return [hook.scene.tell("session.turn_ended", own, text="interrupted", data={"reason": "interrupted"})]
+    return [hook.scene.make_event("session.turn_ended", own, text="interrupted", data={"reason": "interrupted"})]
 
 
 def _read_end(hook: HookCall) -> list[Event]:
-    reason = hook.text("reason")
-    return [hook.scene.tell("session.ended", hook.own_id, text=reason, data={"reason": reason})]
+    reason = hook.get_text("reason")
+    return [hook.scene.make_event("session.ended", hook.own_id, text=reason, data={"reason": reason})]
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
     if child is None or hook.has_transcript:
         return []
-    role = hook.text("agent_type")
+    role = hook.get_text("agent_type")
     data = {"role": role, "launcher_guessed": True}
     return [
-        _make_launcher_context(hook).tell("agent.launched", subagent_launched_id(child), text=role, data=data, child=thread_agent(child))
+        _make_launcher_context(hook).make_event(
+            "agent.launched", subagent_launched_id(child), text=role, data=data, child=thread_agent(child)
+        )
     ]
 
 
@@ -162,10 +168,10 @@ def _read_subagent_stop(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
     if child is None or hook.has_transcript:
         return []
-    words = hook.text("last_assistant_message")
-    data = {"role": hook.text("agent_type"), "result": words}
-    own = derive_codex_id("agent", child, "returned", hook.text("turn_id") or hook.own_id)
-    return [_make_launcher_context(hook).tell("agent.returned", own, text=words, data=data, child=thread_agent(child))]
+    words = hook.get_text("last_assistant_message")
+    data = {"role": hook.get_text("agent_type"), "result": words}
+    own = derive_codex_id("agent", child, "returned", hook.get_text("turn_id") or hook.own_id)
+    return [_make_launcher_context(hook).make_event("agent.returned", own, text=words, data=data, child=thread_agent(child))]
 
 
 def _make_launcher_context(hook: HookCall) -> CodexEventContext:
@@ -178,7 +184,7 @@ def _read_other(hook: HookCall) -> list[Event]:
 
 
 def _find_tool(hook: HookCall) -> str:
-    return hook.text("tool_name") or UNKNOWN_NAME
+    return hook.get_text("tool_name") or UNKNOWN_NAME
 
 
 _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {

@@ -79,13 +79,13 @@ def _make_subagent_return_events(mind: CodexReaderState, row: RolloutRow, words:
     data = {"status": name, "result": as_text(result)}
     child = thread_agent(thread)
     own = derive_codex_id("agent", thread, "returned", row.key)
-    return [row.scene.tell("agent.returned", own, text=as_text(result) or name, data=data, child=child)] if child else []
+    return [row.scene.make_event("agent.returned", own, text=as_text(result) or name, data=data, child=child)] if child else []
 
 
 def read_agent_message(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """One agent writes to another: a task for this one, or anything else. What is encrypted is left where it is."""
     head, _, words = extract_text(row.payload.get("content")).partition(_PAYLOAD_HEADER)
-    author, recipient = row.text("author") or "", row.text("recipient") or ""
+    author, recipient = row.get_text("author") or "", row.get_text("recipient") or ""
     if mind.parent is not None and _NEW_TASK_HEADER in head:
         return add_prompt(mind, row, RESPONSE_CHANNEL, words.strip() or recipient)
     told = {"type": "agent_message", "author": author, "recipient": recipient, "message": words.strip() or f"{author} → {recipient}"}
@@ -97,12 +97,12 @@ def add_prompt(mind: CodexReaderState, row: RolloutRow, channel: str, words: str
     mind.waiting = None
     if not (words.strip() or images) or not mind.echo.is_new(channel, words):
         return []
-    turn = row.place(mind).turn
+    turn = row.find_call_location(mind).turn
     if turn is None or turn != mind.prompted:
         mind.echo = EchoFilter()
         mind.echo.is_new(channel, words)
     ended = end_answered_turn(mind, row)
-    nth = mind.echo.times(words) - 1
+    nth = mind.echo.count_times(words) - 1
     own = prompt_id(turn, words, nth) if turn else derive_codex_id("prompt", row.key, words)
     asked = words.partition(_REQUEST_HEADING)[2].strip() or words
     task = guess_task(mind.branch, asked)
@@ -114,7 +114,9 @@ def add_prompt(mind: CodexReaderState, row: RolloutRow, channel: str, words: str
         "correction": is_correction(asked, interrupted=mind.interrupted) or None,
     }
     cause = mind.prompt if mind.parent is not None else None
-    told = row.scene._replace(task=task).tell("prompt.submitted", own, text=asked, data=data, actor=mind.parent or USER_ACTOR, cause=cause)
+    told = row.scene._replace(task=task).make_event(
+        "prompt.submitted", own, text=asked, data=data, actor=mind.parent or USER_ACTOR, cause=cause
+    )
     events = [*flush_reply_text(mind, row), *ended, told]
     mind.prompt, mind.cause, mind.prompted = own, own, turn
     mind.answering = mind.interrupted = mind.replied = mind.calls_first = False
@@ -149,7 +151,7 @@ def end_answered_turn(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     own = turn_ended_id(mind.turn) if mind.turn and is_first else derive_codex_id("turn", last.key, "ended")
     mind.ended_turn = mind.turn
     scene = row.scene._replace(at=last.at, agent=mind.agent, run=mind.thread, parent=mind.parent)
-    return [scene.tell("session.turn_ended", own, text=last.text, cause=mind.prompt)]
+    return [scene.make_event("session.turn_ended", own, text=last.text, cause=mind.prompt)]
 
 
 def begin_reply(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
@@ -167,7 +169,7 @@ def make_thought_events(mind: CodexReaderState, row: RolloutRow, channel: str, p
         if words.strip() and mind.echo.is_new(channel, words):
             own = derive_codex_id("thought", row.key, words)
             data = {"thought": words} if "\n" in words.strip() else {}
-            events.append(row.scene.tell("agent.thought", own, text=words, data=data, cause=mind.asked, visibility="private"))
+            events.append(row.scene.make_event("agent.thought", own, text=words, data=data, cause=mind.asked, visibility="private"))
     return events
 
 
@@ -199,13 +201,13 @@ def make_reply_event(mind: CodexReaderState, row: RolloutRow, counted: CountedRe
     data = {
         "model": mind.model,
         "provider": mind.provider,
-        **usage.told(),
+        **usage.to_event_data(),
         "message_id": counted.response,
         "said": said or None,
         "source": source,
     }
     scene = row.scene._replace(at=counted.at or row.scene.at)
-    event = scene.tell("model.replied", own, text=said, data=data, cause=mind.asked or mind.prompt)
+    event = scene.make_event("model.replied", own, text=said, data=data, cause=mind.asked or mind.prompt)
     mind.replied = True
     mind.said.clear()
     return event
@@ -220,5 +222,7 @@ def flush_reply_text(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     mind.said.clear()
     own = derive_codex_id("reply", mind.said_key, said)
     return [
-        scene.tell("model.replied", own, text=said, data={"model": mind.model, "provider": mind.provider, "said": said}, cause=mind.asked)
+        scene.make_event(
+            "model.replied", own, text=said, data={"model": mind.model, "provider": mind.provider, "said": said}, cause=mind.asked
+        )
     ]

@@ -52,7 +52,7 @@ class EchoFilter(Struct):
             self.told.pop(next(iter(self.told)))
         return True
 
-    def times(self, words: str) -> int:
+    def count_times(self, words: str) -> int:
         """How often this was told."""
         return self.told.get(_digest_text(words), 0)
 

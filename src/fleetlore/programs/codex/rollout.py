@@ -115,14 +115,14 @@ class RolloutRow(NamedTuple):
     key: str
     """What stands for it where nothing in it does: its time, else its place."""
 
-    def text(self, key: str) -> str | None:
+    def get_text(self, key: str) -> str | None:
         """The string under a key of the payload, if it says something."""
         return as_text(self.payload.get(key))
 
-    def place(self, mind: CodexReaderState) -> CallLocation:
+    def find_call_location(self, mind: CodexReaderState) -> CallLocation:
         """The thread and the turn that it belongs to."""
         return CallLocation(
-            mind.thread, self.text("turn_id") or as_text(as_object(self.payload.get(PASSTHROUGH_KEY)).get("turn_id")) or mind.turn
+            mind.thread, self.get_text("turn_id") or as_text(as_object(self.payload.get(PASSTHROUGH_KEY)).get("turn_id")) or mind.turn
         )
 
 
@@ -191,7 +191,9 @@ def _make_start_event(mind: CodexReaderState, meta: Record, scene: CodexEventCon
         "task_guessed": True if task else None,
     }
     at = read_time(meta.get("timestamp")) or scene.at
-    return scene._replace(at=at, task=task).tell("session.started", session_started_id(scene.run or ""), text=project_name(cwd), data=data)
+    return scene._replace(at=at, task=task).make_event(
+        "session.started", session_started_id(scene.run or ""), text=project_name(cwd), data=data
+    )
 
 
 def _make_launch_event(meta: Record, scene: CodexEventContext, launcher: str) -> Event:
@@ -200,13 +202,15 @@ def _make_launch_event(meta: Record, scene: CodexEventContext, launcher: str) ->
     nickname = as_text(spawned.get("agent_nickname")) or as_text(meta.get("agent_nickname"))
     data = {"role": role, "nickname": nickname, "path": path, "depth": as_count(spawned.get("depth"))}
     by = scene._replace(at=read_time(meta.get("timestamp")) or scene.at, agent=thread_agent(launcher), run=as_name(launcher), parent=None)
-    return by.tell("agent.launched", subagent_launched_id(scene.run or ""), text=path or role or nickname, data=data, child=scene.agent)
+    return by.make_event(
+        "agent.launched", subagent_launched_id(scene.run or ""), text=path or role or nickname, data=data, child=scene.agent
+    )
 
 
 def read_context(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """What the turn that begins is done with."""
     mind.model = find_model(row.payload) or mind.model
-    mind.turn = row.text("turn_id") or mind.turn
+    mind.turn = row.get_text("turn_id") or mind.turn
     return []
 
 
@@ -229,7 +233,7 @@ def make_other_event(row: RolloutRow, name: str, payload: Record) -> Event:
     words = next((text for key in ("message", "text", "reason", "status", "title", "name") if (text := as_text(payload.get(key)))), None)
     data = {key: value for key, value in bound_record(payload, row.size).items() if key != "type"}
     kind = f"{NAME}.{to_snake_case(name)}"
-    return row.scene.tell(kind, derive_codex_id(kind, row.key, words), text=words or name, data=data, visibility="system")
+    return row.scene.make_event(kind, derive_codex_id(kind, row.key, words), text=words or name, data=data, visibility="system")
 
 
 def is_inherited_row(mind: CodexReaderState, row: RolloutRow) -> bool:

@@ -61,13 +61,13 @@ _ENDED_STATUSES = frozenset(("completed", "failed", "errored", "interrupted", "s
 
 def read_call(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The model called a tool."""
-    call, tool, given = row.text("call_id") or row.text("id"), _find_tool_name(row.payload), _find_call_input(row.payload)
+    call, tool, given = row.get_text("call_id") or row.get_text("id"), _find_tool_name(row.payload), _find_call_input(row.payload)
     events = begin_reply(mind, row)
     mind.answer = None
     mind.calls_first = mind.calls_first or not mind.replied
     if call is None:
         return [*events, make_call_event(row.scene, _derive_call_key(row, tool), tool, given, cause=mind.prompt)]
-    place = row.place(mind)
+    place = row.find_call_location(mind)
     open_call(mind, call, tool, given, turn=place.turn)
     return [*events, make_call_event(row.scene, make_call_key(place, call), tool, given, cause=mind.prompt)]
 
@@ -87,13 +87,13 @@ def _find_call_input(payload: Record) -> Any:
 
 def read_result(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """What came of a call."""
-    call = row.text("call_id")
+    call = row.get_text("call_id")
     if call is None or (call in mind.closed and call not in mind.calls):
         return []
     made = close_call(mind, call)
     output, key = (
         parse_call_output(row.payload.get("output")),
-        make_call_key(CallLocation(mind.thread, made.turn) if made else row.place(mind), call),
+        make_call_key(CallLocation(mind.thread, made.turn) if made else row.find_call_location(mind), call),
     )
     if output.running:
         mind.running = [*mind.running[-MAX_RUNNING_CALLS:], call]
@@ -116,7 +116,7 @@ def read_completed_call(mind: CodexReaderState, row: RolloutRow, item_type: str,
         return [_make_background_end_event(mind, row, call, work)]
     if not mind.echo.is_new(channel, summarize_call(work.tool, work.given)):
         return []
-    key = _derive_call_key(row, work.tool) if call is None else make_call_key(row.place(mind), call)
+    key = _derive_call_key(row, work.tool) if call is None else make_call_key(row.find_call_location(mind), call)
     if call is not None:
         close_call(mind, call)
     mind.answer = None
@@ -125,9 +125,9 @@ def read_completed_call(mind: CodexReaderState, row: RolloutRow, item_type: str,
 
 def _make_background_end_event(mind: CodexReaderState, row: RolloutRow, call: str, work: CompletedCall) -> Event:
     mind.running.remove(call)
-    key = make_call_key(row.place(mind), call)
+    key = make_call_key(row.find_call_location(mind), call)
     data = {"exit_code": work.exit_code, "call_id": call, "duration_ms": work.duration_ms, "output": work.words or None}
-    return row.scene.tell(
+    return row.scene.make_event(
         "process.finished", derive_codex_id("process", key.called), text=summarize_call(work.tool, work.given), data=data, cause=key.outcome
     )
 
@@ -158,23 +158,27 @@ def read_subagent_activity(mind: CodexReaderState, row: RolloutRow, item: Record
     if kind not in _ENDED_STATUSES:
         return [make_other_event(row, "sub_agent_activity", item)]
     returned = derive_codex_id("agent", thread, "returned", own or row.key)
-    return [row.scene.tell("agent.returned", returned, text=path or kind, data={"status": kind, "path": path}, child=thread_agent(thread))]
+    return [
+        row.scene.make_event("agent.returned", returned, text=path or kind, data={"status": kind, "path": path}, child=thread_agent(thread))
+    ]
 
 
 def _make_launch_event(mind: CodexReaderState, row: RolloutRow, thread: str, data: dict[str, Any]) -> Event:
-    cause = tool_called_id(row.place(mind), data["call_id"]) if data.get("call_id") else mind.prompt
+    cause = tool_called_id(row.find_call_location(mind), data["call_id"]) if data.get("call_id") else mind.prompt
     words = data.get("prompt") or data.get("path")
-    return row.scene.tell("agent.launched", subagent_launched_id(thread), text=words, data=data, child=thread_agent(thread), cause=cause)
+    return row.scene.make_event(
+        "agent.launched", subagent_launched_id(thread), text=words, data=data, child=thread_agent(thread), cause=cause
+    )
 
 
 def make_waiting_events(mind: CodexReaderState, row: RolloutRow, why: str) -> list[Event]:
     """A person is asked, and the thread stands still."""
-    call = row.text("call_id") or row.text("item_id")
+    call = row.get_text("call_id") or row.get_text("item_id")
     made = mind.calls.get(call) if call else None
     data = {"why": why, "tool": made.tool if made else None, "call_id": call}
-    words = row.text("reason") or row.text("message") or (summarize_call(made.tool, made.input) if made else None)
-    own = derive_codex_id("waiting", tool_outcome_id(row.place(mind), call) if call else row.key, row.payload.get("type"))
-    return [row.scene.tell("session.waiting", own, text=words or to_snake_case(why), data=data)]
+    words = row.get_text("reason") or row.get_text("message") or (summarize_call(made.tool, made.input) if made else None)
+    own = derive_codex_id("waiting", tool_outcome_id(row.find_call_location(mind), call) if call else row.key, row.payload.get("type"))
+    return [row.scene.make_event("session.waiting", own, text=words or to_snake_case(why), data=data)]
 
 
 # ---
@@ -234,7 +238,7 @@ _SUMMARY_MARK = "use the information in this summary to assist with your own ana
 
 def read_event_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An event that was made for the program's screens."""
-    name = row.text("type")
+    name = row.get_text("type")
     if name is None:
         return []
     read = _EVENT_HANDLERS.get(name)
@@ -247,7 +251,7 @@ def read_event_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 def read_response_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An item that was sent to the model or came from it."""
-    name = row.text("type")
+    name = row.get_text("type")
     if name is None or name in _IGNORED_RESPONSE_TYPES:
         return []
     read = _RESPONSE_HANDLERS.get(name)
@@ -262,17 +266,17 @@ def read_response_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 def read_compaction(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The thread's history was replaced by a shorter one."""
-    words, response = row.text("message"), row.text("compaction_response_id")
+    words, response = row.get_text("message"), row.get_text("compaction_response_id")
     counted = count_compaction(mind.meter, response)
     events = [] if counted is None else [make_reply_event(mind, row, counted, source="compaction")]
     summary = (words or "").partition(_SUMMARY_MARK)[2] or words
     data = {"summary": summary, "before_tokens": mind.context}
-    return [*events, row.scene.tell("session.compacted", derive_codex_id("compacted", response or row.key), text=summary, data=data)]
+    return [*events, row.scene.make_event("session.compacted", derive_codex_id("compacted", response or row.key), text=summary, data=data)]
 
 
 def _read_start(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     mind.marks_turns = True
-    mind.turn = row.text("turn_id") or mind.turn
+    mind.turn = row.get_text("turn_id") or mind.turn
     return []
 
 
@@ -282,10 +286,10 @@ def _read_settings(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def _read_prompt(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    if row.text("kind") not in (None, "plain"):
+    if row.get_text("kind") not in (None, "plain"):
         return []
     images = sum(len(found) for key in ("images", "local_images") if isinstance(found := row.payload.get(key), list))
-    return add_prompt(mind, row, EVENT_CHANNEL, row.text("message") or "", images)
+    return add_prompt(mind, row, EVENT_CHANNEL, row.get_text("message") or "", images)
 
 
 def _read_end(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
@@ -298,7 +302,7 @@ def _read_end(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
         *flush_waiting_prompt(mind, row),
         *flush_reply_text(mind, row),
         *failed,
-        *_make_turn_end_events(mind, row, "failed" if error else None, row.text("last_agent_message")),
+        *_make_turn_end_events(mind, row, "failed" if error else None, row.get_text("last_agent_message")),
     ]
 
 
@@ -307,35 +311,37 @@ def _read_abort(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     return [
         *flush_waiting_prompt(mind, row),
         *flush_reply_text(mind, row),
-        *_make_turn_end_events(mind, row, row.text("reason") or "interrupted", None),
+        *_make_turn_end_events(mind, row, row.get_text("reason") or "interrupted", None),
     ]
 
 
 def _make_turn_end_events(mind: CodexReaderState, row: RolloutRow, reason: str | None, words: str | None) -> list[Event]:
-    turn = row.text("turn_id") or mind.turn
+    turn = row.get_text("turn_id") or mind.turn
     data = {"reason": reason, "duration_ms": as_duration_ms(row.payload.get("duration_ms"))}
     own = turn_ended_id(turn) if turn else derive_codex_id("turn", row.key, "ended")
     mind.turn = mind.answer = None
-    return [row.scene.tell("session.turn_ended", own, text=words or reason, data=data, cause=mind.prompt)]
+    return [row.scene.make_event("session.turn_ended", own, text=words or reason, data=data, cause=mind.prompt)]
 
 
 def _read_error(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    why = row.text("message")
+    why = row.get_text("message")
     return [_make_failure_event(mind, row, why)] if why is not None and mind.echo.is_new(EVENT_CHANNEL, why) else []
 
 
 def _make_failure_event(mind: CodexReaderState, row: RolloutRow, why: str) -> Event:
     data = {"error": why, "model": mind.model, "provider": mind.provider}
-    return row.scene.tell("model.failed", derive_codex_id("failed", row.key, why), text=why, data=data, cause=mind.asked or mind.prompt)
+    return row.scene.make_event(
+        "model.failed", derive_codex_id("failed", row.key, why), text=why, data=data, cause=mind.asked or mind.prompt
+    )
 
 
 def _read_title(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    title = row.text("thread_name") or row.text("name")
+    title = row.get_text("thread_name") or row.get_text("name")
     data = {"title": title}
     return (
         []
         if title is None
-        else [row.scene.tell("agent.named", derive_codex_id("named", mind.thread, title, row.key), text=title, data=data)]
+        else [row.scene.make_event("agent.named", derive_codex_id("named", mind.thread, title, row.key), text=title, data=data)]
     )
 
 
@@ -362,7 +368,7 @@ def _read_reasoning_item(mind: CodexReaderState, row: RolloutRow, item: Record) 
 
 
 def _read_call_event(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    return read_completed_call(mind, row, row.text("type") or "", row.payload, EVENT_CHANNEL)
+    return read_completed_call(mind, row, row.get_text("type") or "", row.payload, EVENT_CHANNEL)
 
 
 _MESSAGE_ITEM_HANDLERS: Mapping[str, Callable[[CodexReaderState, RolloutRow, Record], list[Event]]] = {
@@ -377,9 +383,9 @@ _CALL_ITEM_TYPES = frozenset(
 )
 _EVENT_HANDLERS: Mapping[str, EventRowHandler] = {
     "user_message": _read_prompt,
-    "agent_message": lambda mind, row: add_reply_text(mind, row, EVENT_CHANNEL, row.text("message") or ""),
-    "agent_reasoning": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.text("text") or ""]),
-    "agent_reasoning_raw_content": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.text("text") or ""]),
+    "agent_message": lambda mind, row: add_reply_text(mind, row, EVENT_CHANNEL, row.get_text("message") or ""),
+    "agent_reasoning": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.get_text("text") or ""]),
+    "agent_reasoning_raw_content": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.get_text("text") or ""]),
     "token_count": read_token_count,
     "task_started": _read_start,
     "turn_started": _read_start,

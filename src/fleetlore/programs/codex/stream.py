@@ -67,7 +67,7 @@ def _read_thread(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
         return []
     scene = line.scene._replace(agent=mind.agent, run=mind.thread)
     data = {"source": "startup", "program": PROGRAM, "originator": "codex_exec", "model": mind.model}
-    return [scene.tell("session.started", session_started_id(mind.thread), text=PROGRAM, data=data)]
+    return [scene.make_event("session.started", session_started_id(mind.thread), text=PROGRAM, data=data)]
 
 
 def _read_item_started(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
@@ -111,7 +111,7 @@ def _make_launch_events(line: StreamRecord, item: Record, key: CallKey) -> list[
     threads = item.get("receiver_thread_ids") if item.get("tool") == "spawn_agent" else None
     data = {"prompt": as_text(item.get("prompt"))}
     return [
-        line.scene.tell(
+        line.scene.make_event(
             "agent.launched", subagent_launched_id(thread), text=data["prompt"], data=data, child=thread_agent(thread), cause=key.called
         )
         for thread in (threads if isinstance(threads, list) else [])
@@ -128,21 +128,21 @@ def _add_reply_text(mind: CodexReaderState, line: StreamRecord, item: Record) ->
 def _make_thought_events(mind: CodexReaderState, line: StreamRecord, item: Record) -> list[Event]:
     words = extract_text(item.get("text"))
     data = {"thought": words} if "\n" in words.strip() else {}
-    return [line.scene.tell("agent.thought", line.own, text=words, data=data, visibility="private")] if words.strip() else []
+    return [line.scene.make_event("agent.thought", line.own, text=words, data=data, visibility="private")] if words.strip() else []
 
 
 def _read_turn_end(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
     """The usage is the thread's, all turns together: what is new is this turn's."""
     totals = read_usage(line.record.get("usage"))
-    usage = CodexUsage() if totals is None else totals.since(mind.streamed).in_bounds()
+    usage = CodexUsage() if totals is None else totals.subtract_usage(mind.streamed).clamp_cached()
     mind.streamed = totals or mind.streamed
     said = "\n\n".join(mind.said)
-    ended = line.scene.tell("session.turn_ended", derive_codex_id(line.own, "ended"), text=said)
-    if not usage.counts:
+    ended = line.scene.make_event("session.turn_ended", derive_codex_id(line.own, "ended"), text=said)
+    if not usage.is_nonzero:
         return [*_flush_reply_text(mind, line), ended]
     mind.said.clear()
-    data = {"model": mind.model, **usage.told(), "said": said or None, "source": STREAM_SOURCE}
-    return [line.scene.tell("model.replied", line.own, text=said, data=data, cause=mind.cause), ended]
+    data = {"model": mind.model, **usage.to_event_data(), "said": said or None, "source": STREAM_SOURCE}
+    return [line.scene.make_event("model.replied", line.own, text=said, data=data, cause=mind.cause), ended]
 
 
 def _flush_reply_text(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
@@ -150,23 +150,25 @@ def _flush_reply_text(mind: CodexReaderState, line: StreamRecord) -> list[Event]
     said = "\n\n".join(mind.said)
     mind.said.clear()
     data = {"model": mind.model, "said": said, "source": STREAM_SOURCE}
-    return [line.scene.tell("model.replied", derive_codex_id(line.own, "said"), text=said, data=data, cause=mind.cause)] if said else []
+    return (
+        [line.scene.make_event("model.replied", derive_codex_id(line.own, "said"), text=said, data=data, cause=mind.cause)] if said else []
+    )
 
 
 def _read_failure(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
     told = line.record if line.record.get("type") == "error" else as_object(line.record.get("error"))
     why = extract_text(told.get("message")) or "failed"
-    failed = line.scene.tell("model.failed", line.own, text=why, data={"error": why, "model": mind.model}, cause=mind.cause)
+    failed = line.scene.make_event("model.failed", line.own, text=why, data={"error": why, "model": mind.model}, cause=mind.cause)
     if line.record.get("type") == "error":
         return [failed] if mind.echo.is_new("error", why) else []
-    ended = line.scene.tell("session.turn_ended", derive_codex_id(line.own, "ended"), text=why, data={"reason": "failed"})
+    ended = line.scene.make_event("session.turn_ended", derive_codex_id(line.own, "ended"), text=why, data={"reason": "failed"})
     return [*_flush_reply_text(mind, line), *([failed] if mind.echo.is_new("turn", why) else []), ended]
 
 
 def _make_other_events(line: StreamRecord, name: str, record: Record) -> list[Event]:
     words = as_text(record.get("message")) or as_text(record.get("text"))
     data = {key: value for key, value in bound_record(record, line.size).items() if key != "type"}
-    return [line.scene.tell(f"{NAME}.{to_snake_case(name)}", line.own, text=words or name, data=data, visibility="system")]
+    return [line.scene.make_event(f"{NAME}.{to_snake_case(name)}", line.own, text=words or name, data=data, visibility="system")]
 
 
 def flush_stream(mind: CodexReaderState) -> list[Event]:

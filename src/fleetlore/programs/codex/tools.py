@@ -60,7 +60,7 @@ def make_call_event(
         "deed": _classify_codex_call(tool, given).name,
     }
     data |= {"flags": flags_of(tool, given) or None}
-    return scene.tell("tool.called", key.called, text=summarize_call(tool, given), data=data, cause=cause)
+    return scene.make_event("tool.called", key.called, text=summarize_call(tool, given), data=data, cause=cause)
 
 
 def make_outcome_event(
@@ -74,17 +74,17 @@ def make_outcome_event(
     data: dict[str, Any] = {"tool": tool, "call_id": key.call, "flags": flags_of(tool, given) or None}
     if output.refused or (work is not None and work.refused):
         data |= {"reason": output.words or None, "deed": _classify_codex_call(tool, given).name}
-        return scene.tell("tool.denied", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
+        return scene.make_event("tool.denied", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
     failed = output._replace(exit_code=code).failed or (work is not None and work.failed)
     deed = _classify_codex_call(tool, given, output.words, failed=failed)
     data |= {"exit_code": code, "duration_ms": duration, "deed": deed.name, "subject": deed.subject}
     if failed:
         data |= {"output" if code is not None else "error": output.words or None, "interrupted": output.interrupted or None}
         why = shorten_text(output.words) or (f"exit code {code}" if code is not None else "failed")
-        return scene.tell("tool.failed", key.outcome, text=f"{summarize_call(tool, given)}: {why}", data=data, cause=key.called)
+        return scene.make_event("tool.failed", key.outcome, text=f"{summarize_call(tool, given)}: {why}", data=data, cause=key.called)
     paths = list((work.paths if work else ()) or deed.paths)
     data |= {"output": output.words or None, "paths": paths or None, "running": output.running or None}
-    return scene.tell("tool.returned", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
+    return scene.make_event("tool.returned", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
 
 
 def make_completed_call_events(scene: EventContext, key: CallKey, work: CompletedCall, *, cause: str | None) -> list[Event]:

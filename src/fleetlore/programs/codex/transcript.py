@@ -42,26 +42,26 @@ class CodexTranscriptReader:
     """Reads one source of any of the three sorts, or of all of them."""
 
     def __init__(self, mind: CodexReaderState) -> None:
-        self._mind = mind
+        self._state = mind
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one more record."""
         record = parse_record(raw)
         if "hook_event_name" in record:
-            self._mind.n += 1
-            own = derive_codex_id("hook", self._mind.n, raw.decode(errors="replace"))
+            self._state.n += 1
+            own = derive_codex_id("hook", self._state.n, raw.decode(errors="replace"))
             return read_hook(record, id=own, at=read_time(record.get("timestamp")))
         if is_stream_record(record):
-            return read_stream_record(self._mind, record, raw)
-        return _read_row(self._mind, make_row(self._mind, record, len(raw)))
+            return read_stream_record(self._state, record, raw)
+        return _read_row(self._state, make_row(self._state, record, len(raw)))
 
-    def settle(self) -> list[Event]:
+    def flush_complete(self) -> list[Event]:
         """Nothing: words wait for their cost, which comes within the second, and prompts for the event that confirms them."""
         return []
 
     def end(self, now: datetime | None = None) -> list[Event]:
         """The words and the prompt that waited for more, and the end of a turn that no record marks."""
-        mind = self._mind
+        mind = self._state
         if mind.chain:
             return flush_stream(mind)
         row = RolloutRow({}, {}, CodexEventContext(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
@@ -73,7 +73,7 @@ class CodexTranscriptReader:
 
     def save(self) -> bytes:
         """All that it keeps in mind."""
-        return msgspec.json.encode(self._mind)
+        return msgspec.json.encode(self._state)
 
 
 def _read_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:

@@ -31,20 +31,20 @@ class CodexUsage(NamedTuple):
     total: int = 0
 
     @property
-    def counts(self) -> bool:
+    def is_nonzero(self) -> bool:
         """Whether anything was used; a total alone is only the size of the context."""
         return any(self[:5])
 
-    def in_bounds(self) -> CodexUsage:
+    def clamp_cached(self) -> CodexUsage:
         """The same, with no more from the cache than was read."""
         cached = min(self.cached, self.input)
         return self._replace(cached=cached, written=min(self.written, self.input - cached))
 
-    def since(self, before: CodexUsage | None) -> CodexUsage:
+    def subtract_usage(self, before: CodexUsage | None) -> CodexUsage:
         """What was used between two totals; nothing is ever given back."""
         return CodexUsage(*(max(now - then, 0) for now, then in zip(self, before or CodexUsage(), strict=True)))
 
-    def told(self) -> dict[str, int]:
+    def to_event_data(self) -> dict[str, int]:
         """As `model.replied` has it."""
         told = {"input": self.input - self.cached - self.written, "output": self.output, "cache_read": self.cached}
         return told | ({"cache_write": self.written} if self.written else {}) | ({"reasoning": self.reasoning} if self.reasoning else {})
@@ -102,11 +102,11 @@ def count_response(meter: UsageMeter, info: dict[str, Any]) -> CountedResponse |
     moved_on = totals is None or totals != meter.totals
     usage = read_usage(info.get("last_token_usage")) if moved_on else None
     if usage is None and totals is not None:
-        usage = totals.since(meter.totals)
+        usage = totals.subtract_usage(meter.totals)
     meter.totals = totals or meter.totals
-    if usage is None or not usage.counts:
+    if usage is None or not usage.is_nonzero:
         return None
-    noted, usage = meter.noted, usage.in_bounds()
+    noted, usage = meter.noted, usage.clamp_cached()
     if noted is None or not (noted.usage == usage or (totals is not None and noted.thread_totals == totals)):
         return CountedResponse(usage)
     meter.noted = None
@@ -118,13 +118,13 @@ def note_response(meter: UsageMeter, payload: dict[str, Any], at: datetime | Non
     response, usage = as_text(payload.get("response_id")), read_usage(payload.get("usage"))
     if response is not None and usage is not None:
         totals = read_usage(payload.get("thread_token_usage"))
-        meter.noted = NotedResponse(response=response, usage=usage.in_bounds(), thread_totals=totals, at=at)
+        meter.noted = NotedResponse(response=response, usage=usage.clamp_cached(), thread_totals=totals, at=at)
 
 
 def count_compaction(meter: UsageMeter, response: str | None) -> CountedResponse | None:
     """The response that summed a context up, where no totals will tell of it."""
     noted = meter.noted
-    if noted is None or noted.response != response or not noted.usage.counts:
+    if noted is None or noted.response != response or not noted.usage.is_nonzero:
         return None
     meter.noted = None
     return CountedResponse(noted.usage, noted.response, noted.at)

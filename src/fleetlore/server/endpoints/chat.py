@@ -89,7 +89,7 @@ async def _turn(session: Session, said: Message) -> GraphTurnResult:
 
 
 def _reply(session: Session, ended: GraphTurnResult) -> ChatReply:
-    screen = session.screen()
+    screen = session.build_screen()
     told = [entry.text for entry in screen.history if entry.role == "assistant" and entry.turn == ended.turn]
     text = told[-1] if told and ended.error is None else ""
     return ChatReply(session=session.id, text=text, controls=screen.controls, state=screen.state, error=ended.error)
@@ -101,7 +101,7 @@ async def clear(request: Request, house: House) -> Answer:
     identity = await house.talk.identity(request, "write")
     said = await read_said(request, house, Clearing, 'send {"session": …}')
     session = await house.talk.open(said.session, identity)
-    await session.clear()
+    await session.clear_conversation()
     return standing(session)
 
 
@@ -123,7 +123,7 @@ def answered(value: Struct, *, events: int = 0) -> Answer:
 
 def standing(session: Session) -> Answer:
     """How a session stands now."""
-    return answered(ChatStanding(session=session.id, screen=session.screen()), events=1)
+    return answered(ChatStanding(session=session.id, screen=session.build_screen()), events=1)
 
 
 ROUTES = [

@@ -134,7 +134,7 @@ def _answer(house: House, id: str, said: Decided, *, is_last: bool = False) -> l
 
 
 def _obeys(house: House) -> questions.IsTrusted:
-    return (lambda event: True) if house.operator is None else house.operator.holds
+    return (lambda event: True) if house.operator is None else house.operator.has_signed
 
 
 _GONE = {
@@ -168,7 +168,7 @@ def _unknown(*, is_read: bool) -> Problem:
 
 
 def _signed(house: House, event: Event) -> Event:
-    return event if house.operator is None else house.operator.sign(event, admit=house.log.admit)
+    return event if house.operator is None else house.operator.sign_event(event, admit=house.log.admit)
 
 
 ROUTES = [

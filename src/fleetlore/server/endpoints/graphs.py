@@ -39,7 +39,7 @@ async def listed(request: Request) -> Response:
     house: House = request.app.state.house
     await house.keys.need(request, "read")
     queries.read(request, queries.Query)
-    graphs = (await house.talk.sessions()).graphs()
+    graphs = (await house.talk.sessions()).list_graphs()
     return answered(GraphList(graphs=[shows.drawn(graph) for graph in graphs], default=graphs[0].name)).response
 
 
@@ -47,7 +47,7 @@ async def active(request: Request) -> Response:
     """The graph of a session of one's own, or the default."""
     house: House = request.app.state.house
     query = queries.read(request, GraphQuery)
-    graphs = (await house.talk.sessions()).graphs()
+    graphs = (await house.talk.sessions()).list_graphs()
     if query.session is None:
         await house.keys.need(request, "read")
         return answered(GraphActive(session=None, graph=shows.drawn(graphs[0]))).response
@@ -73,7 +73,7 @@ async def switch(request: Request, house: House) -> Answer:
     identity = await house.talk.identity(request, "write")
     said = await read_said(request, house, Switching, 'send {"graph": …}, and the "session"')
     session = await house.talk.open(said.session, identity)
-    await session.switch(said.graph)
+    await session.switch_graph(said.graph)
     return standing(session)
 
 

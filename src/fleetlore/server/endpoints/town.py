@@ -250,7 +250,7 @@ def _checked(house: House, turn: Callable[[TownState], TownCommand | Sequence[To
 
 def _append(house: House, events: Sequence[Event], expect: Expect | None, *, is_signed: bool) -> list[str]:
     key = house.operator if is_signed else None
-    told = events if key is None else [key.sign(event, admit=house.log.admit) for event in events]
+    told = events if key is None else [key.sign_event(event, admit=house.log.admit) for event in events]
     return house.log.append(told, expect=expect)
 
 

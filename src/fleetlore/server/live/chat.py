@@ -153,15 +153,15 @@ class Talking:
             while (message := await receive())["type"] == "websocket.receive":
                 await self._hear(message.get("text") or message.get("bytes") or "")
         finally:
-            self._session.detach(self.wire)
+            self._session.detach_sink(self.wire)
             speaking.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect):
                 await speaking
 
     def _show(self) -> None:
         """The screen, and from there on whatever changes: nothing can come in between."""
-        self.wire.send({"type": "screen", **msgspec.to_builtins(self._session.screen())})
-        self._session.attach(self.wire)
+        self.wire.send({"type": "screen", **msgspec.to_builtins(self._session.build_screen())})
+        self._session.attach_sink(self.wire)
 
     async def _speak(self) -> None:
         while True:
@@ -203,7 +203,7 @@ class Talking:
         """A session that nobody used for long was closed; it goes on where the log ends."""
         session = await self._house.talk.open(self._session.id, identity)
         if session is not self._session:
-            self._session.detach(self.wire)
+            self._session.detach_sink(self.wire)
             self._session = session
             self._show()
 
@@ -216,7 +216,7 @@ class Talking:
                 case Pressed():
                     await self._session.handle_action(said.action, said.data, dashboard)
                 case Reported() if dashboard is not None:
-                    await self._session.report(dashboard)
+                    await self._session.report_dashboard(dashboard)
         except FleetloreError as error:
             self._complain(str(error))
         finally:

@@ -114,18 +114,18 @@ class OnDemand:
 
     def _fold(self, names: set[str]) -> None:
         """Bring these up to the head. What was erased meanwhile, or replaced by a backup, is not believed any more."""
-        if any(course.place is not None and not is_anchor_valid(self.log, course.place) for course in self._courses.values()):
+        if any(course.anchor is not None and not is_anchor_valid(self.log, course.anchor) for course in self._courses.values()):
             self._courses = {}
         store = self._find_store()
         while True:
             for name in names - set(self._courses):
-                self._courses[name] = Runner(self.log, self._views[name], store).course()
+                self._courses[name] = Runner(self.log, self._views[name], store).open_fold_run()
             wanted = [self._courses[name] for name in names]
             if advance_folds(self.log, wanted):
                 break
             self._courses = {}
         for course in wanted:
-            course.save_at_the_end()
+            course.save_if_worthwhile()
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds at a time; until that is done, only the newest are looked through."""

@@ -105,7 +105,7 @@ class Walk:
 
     def _step(self, outbox: LogReadAhead) -> None:
         pace = self._means.pace
-        for event in outbox.take(CHUNK, timeout=pace.tick):
+        for event in outbox.take_events(CHUNK, timeout=pace.tick):
             self._see(event)
         if monotonic() - self._looked_at >= pace.look:
             self._look()
@@ -114,7 +114,7 @@ class Walk:
 
     def _begin(self) -> None:
         """Go on where the rule was left; a new one begins with what comes now."""
-        head, known = self._log.head(), self._means.shared.load(self.rule.cursor)
+        head, known = self._log.head(), self._means.shared.load_cursor(self.rule.cursor)
         self._at = head if known is None or head is None or known > head else known  # behind the head: a backup was restored
         if known is None:
             self._commit()
@@ -192,7 +192,7 @@ class Walk:
     def _commit(self) -> None:
         self._committed_at = monotonic()
         if self._at is not None and self._at != self._committed and self._means.is_ours():
-            self._means.shared.commit(self.rule.cursor, self._at)
+            self._means.shared.commit_cursor(self.rule.cursor, self._at)
             self._committed = self._at
 
 

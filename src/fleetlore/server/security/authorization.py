@@ -51,7 +51,7 @@ class Keyring:
         now: clock.Clock = clock.now,
         ticks: Callable[[], float] = monotonic,
     ) -> None:
-        self._shared, self._now, self._ticks = shared.aio(), now, ticks
+        self._shared, self._now, self._ticks = shared.as_async(), now, ticks
         self._is_open_to_read = is_open_to_read
         self._operator, self._own, self._sealed = operator, own, operator is not None
         self._known: Sequence[Token] = ()
@@ -105,7 +105,7 @@ class Keyring:
         """What a token is for, on this log."""
         if token.scope != "admin" or not self._sealed or token is self._own:
             return token.scope
-        return "admin" if self._operator is not None and self._operator.vouches_for(token) else "write"
+        return "admin" if self._operator is not None and self._operator.has_signed_token(token) else "write"
 
     def _why_not(self, token: Token) -> str:
         if self._operator is None:
@@ -118,7 +118,7 @@ class Keyring:
         if secret is None:
             return None
         token = await self._find(hash_secret(secret), client_of(request.scope))
-        if token.is_over(self._now()):
+        if token.is_expired(self._now()):
             raise _unauthorised(f"the time of the token {token.id} is up; `lore token create` makes another", error="invalid_token")
         return token
 
@@ -142,8 +142,8 @@ class Keyring:
             async with self._reading:
                 if self._read_at <= moment:
                     asked_at = self._ticks()
-                    self._sealed = self._sealed or await self._shared.seal() is not None
-                    self._known = (*await self._shared.tokens(), *(() if self._own is None else (self._own,)))
+                    self._sealed = self._sealed or await self._shared.load_seal() is not None
+                    self._known = (*await self._shared.list_tokens(), *(() if self._own is None else (self._own,)))
                     self._read_at = asked_at
         return self._read_at
 

@@ -42,7 +42,7 @@ def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "ad
     if file is not None:
         try:
             found, is_safe = _read(file)
-            if found is not None and is_safe and _is_good(found, scope, shared.tokens(), now()):
+            if found is not None and is_safe and _is_good(found, scope, shared.list_tokens(), now()):
                 return found
             if found is not None:
                 _revoke(found, shared)
@@ -50,23 +50,23 @@ def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "ad
         except OSError as error:
             advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
             raise Unwritable(f"{file}: our own token cannot be kept there ({error.strerror}); {advice}") from error
-    shared.keep_token(token)
+    shared.save_token(token)
     return secret
 
 
 def given_out(tokens: Sequence[Token], now: datetime) -> list[Token]:
     """Those that somebody was given and that are still good: not our own."""
-    return [token for token in tokens if token.label != LABEL and not token.is_over(now)]
+    return [token for token in tokens if token.label != LABEL and not token.is_expired(now)]
 
 
 def _is_good(secret: str, scope: TokenScope, tokens: Sequence[Token], now: datetime) -> bool:
-    return any(token.hash == hash_secret(secret) and token.scope == scope and not token.is_over(now) for token in tokens)
+    return any(token.hash == hash_secret(secret) and token.scope == scope and not token.is_expired(now) for token in tokens)
 
 
 def _revoke(secret: str, shared: Coordination) -> None:
-    for token in shared.tokens():
+    for token in shared.list_tokens():
         if token.hash == hash_secret(secret):
-            shared.drop_token(token.id)
+            shared.delete_token(token.id)
 
 
 def _read(file: str) -> tuple[str | None, bool]:

@@ -230,16 +230,16 @@ def build_plan_from_issues(
     left_out: list[str] = []
     all = _keep_newest(_collect_issues(findings, values), left_out)
     issues = _keep_open_issues(all, left_out)
-    if not issues and not findings.problems:
-        findings.complain((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
+    if not issues and not findings.errors:
+        findings.add_error((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
     if len(issues) > MAX_ITEMS:
-        findings.complain((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
-        findings.stop_if_wrong()
+        findings.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
+        findings.raise_if_invalid()
     finder = _DependencyResolver(issues, all, done)
     items = [_build_item(findings, issue, finder, left_out) for issue in issues]
     check_dependencies(findings, [((item.id,), item) for item in items])
     check_total_size(findings, items)
-    findings.stop_if_wrong()
+    findings.raise_if_invalid()
     title = _truncate_line(title) or _build_title(issues)
     return MissionPlan(id=slugify_title(title), title=title, items=tuple(items), left_out=tuple(left_out))
 
@@ -256,7 +256,7 @@ def _collect_issues(findings: PlanErrors, values: Iterable[Any]) -> list[Issue]:
     for value, around in _unwrap_deliveries(values, {}, 0):
         issue = _parse_issue(value, around)
         if isinstance(issue, str):
-            findings.complain((), issue)
+            findings.add_error((), issue)
         else:
             found.append(issue)
     return found
@@ -366,48 +366,48 @@ class _DependencyResolver:
     """From a name in a text to the item that is meant."""
 
     def __init__(self, issues: Sequence[Issue], all: Sequence[Issue], done: Collection[str]) -> None:
-        self.longest = min(MAX_DESCRIPTION_BYTES, _MAX_BODIES_BYTES // max(1, len(issues)))
+        self.max_body_bytes = min(MAX_DESCRIPTION_BYTES, _MAX_BODIES_BYTES // max(1, len(issues)))
         """Of a body: what one append can hold is shared by all."""
-        self._is_one = len({issue.repository.lower() for issue in issues}) == 1
-        self._ids = {issue.key: self.id(issue) for issue in issues}
-        self._over = {issue.key for issue in all if issue.is_closed}
+        self._has_single_repository = len({issue.repository.lower() for issue in issues}) == 1
+        self._item_ids = {issue.key: self.item_id(issue) for issue in issues}
+        self._closed_keys = {issue.key for issue in all if issue.is_closed}
         self._hosts = {issue.repository.lower(): issue.host for issue in issues}
-        self._done = {f"#{each}" if each.isdigit() else each.lower() for each in done}
+        self._done_names = {f"#{each}" if each.isdigit() else each.lower() for each in done}
 
-    def id(self, issue: Issue) -> str:
+    def item_id(self, issue: Issue) -> str:
         """What an item is called."""
-        return f"#{issue.number}" if self._is_one else f"{issue.repository}#{issue.number}"
+        return f"#{issue.number}" if self._has_single_repository else f"{issue.repository}#{issue.number}"
 
-    def find(self, said: IssueReference, issue: Issue) -> str | None:
+    def resolve_reference(self, said: IssueReference, issue: Issue) -> str | None:
         """The item that an issue waits for; nothing where it need not wait. `LookupError` where nobody knows."""
         repository = said.repository or issue.repository
         key, host = (repository.lower(), said.number), self._hosts.get(repository.lower(), "")
         is_here = not said.host or not host or said.host.lower() == host
-        if is_here and (key in self._ids or key in self._over):
-            return self._ids.get(key)
-        names = {f"{repository}#{said.number}".lower(), str(said).lower(), *([f"#{said.number}"] if self._is_one else ())}
-        if said.is_done or names & self._done:
+        if is_here and (key in self._item_ids or key in self._closed_keys):
+            return self._item_ids.get(key)
+        names = {f"{repository}#{said.number}".lower(), str(said).lower(), *([f"#{said.number}"] if self._has_single_repository else ())}
+        if said.is_done or names & self._done_names:
             return None
         raise LookupError(str(said))
 
 
 def _build_item(findings: PlanErrors, issue: Issue, finder: _DependencyResolver, left_out: list[str]) -> PlannedItem:
-    id = finder.id(issue)
+    id = finder.item_id(issue)
     check_name(findings, (id,), id, "an id")
     waits = []
     for said in find_dependencies(issue.body):
         try:
-            waits.append(finder.find(said, issue))
+            waits.append(finder.resolve_reference(said, issue))
         except LookupError:
             name = format_excerpt(str(said))
-            findings.complain((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
-    if len(issue.body.encode()) > finder.longest:
-        left_out.append(f"the end of {format_excerpt(id)}, which is longer than {finder.longest:,} bytes")
+            findings.add_error((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
+    if len(issue.body.encode()) > finder.max_body_bytes:
+        left_out.append(f"the end of {format_excerpt(id)}, which is longer than {finder.max_body_bytes:,} bytes")
     return PlannedItem(
         id=id,
         title=issue.title,
         type=infer_type(issue.labels, issue.title),
-        description=_truncate_bytes(issue.body, finder.longest),
+        description=_truncate_bytes(issue.body, finder.max_body_bytes),
         depends_on=tuple(dict.fromkeys(each for each in waits if each)),
         roles=infer_roles(issue.labels, issue.title),
         source=issue.address,

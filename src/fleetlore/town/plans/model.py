@@ -63,20 +63,20 @@ class PlanErrors:
 
     def __init__(self, source: str, line_of: Callable[[KeyPath], int | None] = lambda path: None) -> None:
         self.source = source
-        self.problems: list[str] = []
+        self.errors: list[str] = []
         self._line_of = line_of
 
-    def complain(self, path: KeyPath, problem: str) -> None:
+    def add_error(self, path: KeyPath, problem: str) -> None:
         """Keep a problem, with its place: the line where it is known, and the path."""
         line = self._line_of(path)
         where = f"{self.source}:{line}" if line else self.source
-        self.problems.append(f"{where}: {format_excerpt(format_path(path))}: {problem}" if path else f"{where}: {problem}")
+        self.errors.append(f"{where}: {format_excerpt(format_path(path))}: {problem}" if path else f"{where}: {problem}")
 
-    def stop_if_wrong(self) -> None:
+    def raise_if_invalid(self) -> None:
         """`InvalidPlan` with everything that was found so far."""
-        if self.problems:
-            more = len(self.problems) - MAX_ERRORS
-            raise InvalidPlan([*self.problems[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
+        if self.errors:
+            more = len(self.errors) - MAX_ERRORS
+            raise InvalidPlan([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
 
 
 def format_excerpt(word: str) -> str:
@@ -96,7 +96,7 @@ def slugify_title(text: str) -> str:
 def check_name(findings: PlanErrors, path: KeyPath, name: str, what: str) -> None:
     """Complain about what cannot name anything."""
     if not name.strip() or not is_name(name):
-        findings.complain(path, f"{format_excerpt(name)!r} cannot be {what}: 1 to 200 bytes, and no control characters")
+        findings.add_error(path, f"{format_excerpt(name)!r} cannot be {what}: 1 to 200 bytes, and no control characters")
 
 
 def check_total_size(findings: PlanErrors, items: Iterable[PlannedItem]) -> None:
@@ -104,7 +104,7 @@ def check_total_size(findings: PlanErrors, items: Iterable[PlannedItem]) -> None
     size = sum(len(msgspec.json.encode(item)) for item in items)
     if size > MAX_ITEMS_BYTES:
         most = f"{MAX_ITEMS_BYTES // 1024} KiB"
-        findings.complain(
+        findings.add_error(
             ("items",), f"come to {size // 1024:,} KiB, and at most {most} are told at once: make several missions, or use fewer words"
         )
 
@@ -114,16 +114,16 @@ def check_dependencies(findings: PlanErrors, items: Sequence[tuple[KeyPath, Plan
     places: dict[str, KeyPath] = {}
     for path, item in items:
         if item.id in places:
-            findings.complain((*path, "id"), f"{format_excerpt(item.id)!r} is there twice; give each item an id of its own")
+            findings.add_error((*path, "id"), f"{format_excerpt(item.id)!r} is there twice; give each item an id of its own")
         places.setdefault(item.id, path)
     for path, item in items:
         for index, needed in enumerate(item.depends_on):
             if needed not in places:
-                findings.complain(
+                findings.add_error(
                     (*path, "depends_on", index), f"there is no item {format_excerpt(needed)!r}{_suggest_item(needed, places)}"
                 )
     for cycle in find_cycles({item.id: [each for each in item.depends_on if each in places] for _, item in items}):
-        findings.complain(
+        findings.add_error(
             places[cycle[0]], f"waits for itself: {' → '.join(map(format_excerpt, (*cycle, cycle[0])))}; take one of these away"
         )
 

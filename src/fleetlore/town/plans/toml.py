@@ -67,17 +67,17 @@ _TYPE_BY_ALIAS = {name.replace("_", ""): name for name in ITEM_TYPES}
 def parse_toml_plan(text: str, source: str = "the plan") -> MissionPlan:
     """The mission that a TOML text plans; `InvalidPlan` names all that is wrong with it."""
     root = _parse_toml(text, source)
-    findings = PlanErrors(source, _KeyLines(text).line_of)
+    findings = PlanErrors(source, _KeyLines(text).find_line)
     head = _PlanHeader(**convert_fields(findings, (), root, _PlanHeader))
     if not head.title.strip():
-        findings.complain(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
+        findings.add_error(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
     _check_text_size(findings, ("title",), head.title, MAX_TITLE_BYTES)
     if head.id:
         check_name(findings, ("id",), head.id, "an id")
     items = _parse_items(findings, head.items)
     check_dependencies(findings, items)
     check_total_size(findings, (item for _, item in items))
-    findings.stop_if_wrong()
+    findings.raise_if_invalid()
     return MissionPlan(
         id=head.id or slugify_title(head.title),
         title=head.title.strip(),
@@ -101,23 +101,23 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
 
 def _parse_items(findings: PlanErrors, told: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
     if not told:
-        findings.complain((), "there are no items; write [[items]] with an id and a title for each piece of work")
+        findings.add_error((), "there are no items; write [[items]] with an id and a title for each piece of work")
     if len(told) > MAX_ITEMS:
-        findings.complain(("items",), f"{len(told)} items; at most {MAX_ITEMS} are taken: make several missions of them")
+        findings.add_error(("items",), f"{len(told)} items; at most {MAX_ITEMS} are taken: make several missions of them")
     return [(("items", index), _parse_item(findings, ("items", index), each)) for index, each in enumerate(told[:MAX_ITEMS])]
 
 
 def _parse_item(findings: PlanErrors, path: KeyPath, told: Any) -> PlannedItem:
     item = _PlanItem(**convert_fields(findings, path, told, _PlanItem))
     if not item.id:
-        findings.complain(path, "id is missing; other items name it by that")
+        findings.add_error(path, "id is missing; other items name it by that")
     else:
         check_name(findings, (*path, "id"), item.id, "an id")
     if item.role and item.roles:
-        findings.complain((*path, "role"), "role and roles are the same; write one of them")
+        findings.add_error((*path, "role"), "role and roles are the same; write one of them")
     type = _TYPE_BY_ALIAS.get(re.sub(r"[\s_-]", "", item.type.lower()))
     if type is None:
-        findings.complain((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
+        findings.add_error((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
     _check_text_size(findings, (*path, "title"), item.title, MAX_TITLE_BYTES)
     _check_text_size(findings, (*path, "description"), item.description, MAX_DESCRIPTION_BYTES)
     _check_text_size(findings, (*path, "source"), item.source, MAX_DESCRIPTION_BYTES)
@@ -140,7 +140,7 @@ def _parse_item(findings: PlanErrors, path: KeyPath, told: Any) -> PlannedItem:
 def _check_text_size(findings: PlanErrors, path: KeyPath, text: str, most: int) -> None:
     """Complain about a text that the log would cut."""
     if (size := len(text.encode(errors="replace"))) > most:
-        findings.complain(path, f"{size:,} bytes; at most {most:,} are kept: name a file that tells the rest")
+        findings.add_error(path, f"{size:,} bytes; at most {most:,} are kept: name a file that tells the rest")
 
 
 def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class _KeyLines:
             for mark in self._fence.findall(line):
                 fence = mark if not fence else "" if mark == fence else fence
 
-    def line_of(self, path: KeyPath) -> int | None:
+    def find_line(self, path: KeyPath) -> int | None:
         """The line of the nearest thing that has one."""
         while path and path not in self._lines:
             path = path[:-1]
