@@ -157,7 +157,7 @@ def test_whoever_waits_for_events_is_told(lose: Lose, reason: str, path: Path) -
     with opened(path) as log, ThreadPoolExecutor(3) as threads:
         [position] = log.append(some(1))
         waiting = [threads.submit(next, log.follow(after=position)) for _ in range(3)]
-        while log._require_backend().changes.lookout is None:  # type: ignore[attr-defined]
+        while log._require_backend().changes.polling_tail is None:  # type: ignore[attr-defined]
             pass
         lose(path)
         for follower in waiting:

@@ -138,7 +138,7 @@ async def test_dollars_are_a_cap_as_well(house: House) -> None:
         return replace(reply, usd=0.4)
 
     order = house.order(rest=RemainingBudget(usd=1.0))
-    ended, mind = await house.turn([WRITE] * 9, order=order, priced=priced, cost=lambda input, output: 0.5)
+    ended, mind = await house.turn([WRITE] * 9, order=order, add_price=priced, estimate_cost=lambda input, output: 0.5)
     assert ended.how == "over_budget"
     assert (len(mind.asked), ended.usd, ended.extras) == (2, 0.8, {"axis": "usd"})
 

@@ -475,7 +475,7 @@ def test_when_the_log_file_is_gone_nothing_is_acknowledged_and_it_is_not_ready(i
         if is_replaced:
             copy.replace(path)
         else:
-            for file in tmp_path.glob("fleet.db*"):
+            for file in sorted(tmp_path.glob("fleet.db*")):
                 file.unlink()
         reason = f"{path}: was {'replaced by another file' if is_replaced else 'deleted or moved away'} while the log was open"
         for _ in range(2):

@@ -160,7 +160,7 @@ class TranscriptFile:
         if held is not None and (held.events or held.line.size or held.rejected):
             yield held
         if self._read_error is not None:
-            yield self._rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
+            yield self._rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._read_error}")
         else:
             self._save_offset(self.size if self._is_compressed else offset, lines, mind)
 

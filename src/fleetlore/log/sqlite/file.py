@@ -144,9 +144,14 @@ class OpenedFile:
     def check(self) -> None:
         """Make sure that the path leads to this file, and that its side files are the ones in use."""
         self._checked_at = -inf  # unless all are as they were
-        for name, identity in self._files:
-            if _identity_of(name) != identity:
-                raise LogError(_REPLACED.format(path=name))
+        main, *side_files = self._files
+        _check_identity(*main)
+        for side_file in side_files:
+            try:
+                _check_identity(*side_file)
+            except LogError:
+                _check_identity(*main)  # it may be lost since; then that is the reason to give
+                raise
         self._checked_at = monotonic()
 
     def check_quickly(self) -> None:
@@ -157,6 +162,11 @@ class OpenedFile:
     def _has_other_inode(self) -> bool:
         self._connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._address)
         return bool(self._has_moved[0])
+
+
+def _check_identity(path: str, identity: tuple[int, int]) -> None:
+    if _identity_of(path) != identity:
+        raise LogError(_REPLACED.format(path=path))
 
 
 def _identity_of(path: str) -> tuple[int, int]:
