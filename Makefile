@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGES := src/fleetlore/server/static/index.html
 NODE_STAMP := web/node_modules/.installed
 
-.PHONY: help setup web wheel demo test check coverage bench torture reference lock clean
+.PHONY: help setup web wheel demo test check coverage bench truth torture reference lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -105,6 +105,9 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 $(VENV)/torture/.installed: $(STAMP) requirements/torture.txt
 	$(PIP) install --quiet --upgrade --no-deps --target $(VENV)/torture -r requirements/torture.txt
 	touch $@
+
+truth: $(STAMP)  ## how right the outcomes, flags and claims are on labelled sessions
+	$(BIN)/python -m tests.truth.measure $(TRUTH)
 
 torture: $(VENV)/torture/.installed  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run

@@ -57,6 +57,7 @@ VIEWS = {
     "fleet": (common.Fleet, {"now", "counts", "agents", "asking"}),
     "threads": (common.Threads, {"threads", "total"}),
     "arcs": (common.Arcs, {"arcs", "counts"}),
+    "sessions": (common.Sessions, {"sessions", "more"}),
     "costs": (common.Costs, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
     "story": (common.Story, {"opening", "chapters", "open", "closing", "more"}),
@@ -184,6 +185,17 @@ def test_costs_are_those_of_the_command_line(served: Served, by: str, zone: str)
     for row in (answer["total"], *answer["by"]):
         assert row.pop("tokens") == sum(row[name] for name in ("input", "output", "cache_read", "cache_write")) > 0
     assert {name: answer[name] for name in told} == told
+
+
+def test_sessions_are_those_of_the_command_line(served: Served) -> None:
+    answer = served.view("sessions")
+    told = lore(served)("sessions", "--json", "--all", "--log", served.house.url, code=0).ndjson
+    assert [row["session"] for row in answer["sessions"]] == [row["session"] for row in told]
+    assert not answer["more"]
+    if told:
+        run = told[0]["session"]
+        assert [row["headline"] for row in served.view("sessions", scope=f"run:{run}")["sessions"]] == [told[0]["headline"]]
+        assert served.view("sessions", as_of="0" * len(answer["as_of"]))["sessions"] == []
 
 
 def test_costs_by_two_add_up_to_those_by_one_and_a_range_to_the_whole(served: Served) -> None:

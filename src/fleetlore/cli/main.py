@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 GROUPS = {
-    "every day": ("demo", "setup", "up", "status", "tell", "find", "costs", "goal", "town", "decide"),
+    "every day": ("demo", "setup", "up", "status", "brief", "sessions", "tell", "costs", "goal", "town", "decide"),
     "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
-    "read it back": ("events", "arcs", "chronicle", "context"),
+    "read it back": ("show", "claims", "find", "events", "arcs", "chronicle", "context"),
     "run agents": ("worker", "stage", "graph", "mcp"),
     "share it": ("ship", "export"),
     "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),

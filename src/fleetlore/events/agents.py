@@ -71,6 +71,8 @@ class SessionTurnEnded(Payload, frozen=True, kw_only=True):
     reason: str | None = None
     turn: int | None = None
     duration_ms: float | None = None
+    branch: str | None = None
+    """The git branch, if it changed since the session started or the last turn ended."""
 
 
 class SessionEnded(Payload, frozen=True, kw_only=True):
@@ -142,6 +144,8 @@ class PromptSubmitted(Payload, frozen=True, kw_only=True):
     prompt: str | None = None
     """All of it, where `text` is only its first line."""
     prompt_id: str | None = None
+    row: str | None = None
+    """The program's own id of the record that holds it."""
     images: int | None = None
     task_guessed: bool | None = None
     """True where the task was read out of a branch or a prompt."""

@@ -62,6 +62,8 @@ class ModelReplied(Payload, frozen=True, kw_only=True):
     stop_reason: str | None = None
     said: str | None = None
     """All of its words, where `text` is only the first line."""
+    row: str | None = None
+    """The program's own id of the record that holds its last words."""
     partial: bool | None = None
     """True where the source ended before the answer did: a whole one with the same message and request takes its place."""
     whole: str | None = None

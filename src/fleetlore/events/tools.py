@@ -60,6 +60,8 @@ class ToolReturned(Payload, frozen=True, kw_only=True):
     input: Any = None
     """Where the source repeats it."""
     exit_code: int | None = None
+    output_end: str | None = None
+    """The end of an output of which the log keeps only the beginning."""
     paths: tuple[str, ...] = ()
     """Files that it changed."""
     duration_ms: float | None = None
@@ -90,6 +92,7 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
     output: Any = None
     input: Any = None
     exit_code: int | None = None
+    output_end: str | None = None
     interrupted: bool | None = None
     duration_ms: float | None = None
     deed: str | None = None
@@ -114,6 +117,8 @@ class ToolDenied(Payload, frozen=True, kw_only=True):
     call_id: str | None = None
     input: Any = None
     reason: str | None = None
+    row: str | None = None
+    """The program's own id of the record that holds a person's reason."""
     by: str | None = None
     """The rule, person or program that said no."""
     deed: str | None = None

@@ -21,6 +21,9 @@ DETACHED_HEAD = "HEAD"
 """What stands for the branch where there is no repository."""
 
 MAX_TEXT_CHARS = 300
+LONGEST_STORED = 16 * 1024
+"""A log keeps so many bytes of a string, from its beginning."""
+LONGEST_END = 4096
 MAX_KEPT_BYTES = 64 * 1024
 """A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
 MAX_KEY_CHARS, MAX_PLAIN_CHARS, MAX_PLAIN_VALUES = 100, 4096, 8
@@ -136,6 +139,13 @@ def to_snake_case(name: str) -> str:
     """`PreToolUse` and `pre-tool-use` as `pre_tool_use`, fit to be the last word of a kind."""
     words = "_".join(word.lower() for word in _WORD_PATTERN.findall(name))[:60].strip("_")
     return words if words and words[0].isalpha() else f"x_{words or 'unknown'}"
+
+
+def end_of_long(text: str) -> str | None:
+    """The end of an output that a log will cut: test runners put their summary there. `None` if the log keeps it whole."""
+    if len(text) * 4 <= LONGEST_STORED or len(text.encode(errors="replace")) <= LONGEST_STORED:
+        return None
+    return text[-LONGEST_END:]
 
 
 def shorten_text(text: object) -> str | None:

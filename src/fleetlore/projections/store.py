@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 APPLICATION_ID = 0x464C5354  # "FLST"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 TIMEOUT = 5.0
 MAX_CHECKPOINTS = 96
 """Of one view, over the whole length of the log: to look back at any moment costs about as much."""
@@ -53,6 +53,11 @@ _TABLES = (
     ) STRICT""",
     CREATE_INDEX.format(name="words"),
     "CREATE TABLE tapes (path TEXT PRIMARY KEY, place BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    """CREATE TABLE sessions (
+        run TEXT PRIMARY KEY, is_row INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL,
+        state BLOB NOT NULL, record BLOB NOT NULL
+    ) STRICT""",
+    "CREATE INDEX sessions_by_end ON sessions (is_row, ended)",
 )
 _DELETE_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
     SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""
@@ -298,6 +303,8 @@ def _drop_before_erasure(connection: apsw.Connection, erasure: EventAnchor, head
     """A fold that was made before an erasure may hold erased words; those of all views go."""
     connection.execute("DELETE FROM checkpoints WHERE position < ?", (erasure.position,))
     connection.execute("DELETE FROM tapes")
+    connection.execute("DELETE FROM sessions")
+    set_fact(connection, "outcomes_at", None)
     _raise_fact(connection, "forgotten", erasure.position)
     _raise_fact(connection, "swept", max(erasure.position, head or ""))
     raise_anchor(connection, erasure)
@@ -313,7 +320,7 @@ def _init_marks(connection: apsw.Connection, head: Position | None) -> bool:
 
 
 def _reset_store(connection: apsw.Connection, head: Position | None) -> bool:
-    for table in ("facts", "checkpoints", "docs", "tapes"):
+    for table in ("facts", "checkpoints", "docs", "tapes", "sessions"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     return _init_marks(connection, head)

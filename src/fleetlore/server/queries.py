@@ -83,6 +83,15 @@ class CostsQuery(AsOf, kw_only=True):
     tz: Text = "UTC"
 
 
+class SessionsQuery(AsOf, kw_only=True):
+    """Sessions."""
+
+    scope: Scope = "town"
+    since: Annotated[Time, Meta(description="Sessions that were active then or later.")] | None = None
+    until: Annotated[Time, Meta(description="Sessions that began before.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
 class StoryQuery(AsOf, kw_only=True):
     """The chronicle."""
 

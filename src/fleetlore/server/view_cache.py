@@ -22,12 +22,14 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
+from fleetlore.projections.outcomes import Wanted, find_outcomes
 from fleetlore.projections.runner import LogView, view_of
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at_from
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.time_ranges import Block, TimeIndex
 
 PATIENCE = 1.0
@@ -106,6 +108,7 @@ class Desk:
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self._now, self.costs, self.goals = log, now, costs, goals
+        self._find_store = find_store
         self._shared = shared
         self.warm = LiveViews(log, views_with(costs, goals, town), find_store)
         self._answers, self._newest = Answers(), Answers(MOST_OF_THE_HEAD)
@@ -147,6 +150,11 @@ class Desk:
     def first(self) -> Position | None:
         """The position of the first event that is there."""
         return next((event.position for event in self.log.read(limit=1)), None)
+
+    def outcomes(self, wanted: Wanted) -> list[Outcome]:
+        """The outcome records of sessions, the newest first."""
+        store = self._find_store()
+        return find_outcomes(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=store)
 
     def driver_of(self, goal: str) -> str | None:
         """Who drives a goal just now; `None` if nobody does."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid
 from fleetlore.log.base import Position
+from fleetlore.projections.outcomes import Wanted, runs_in
 from fleetlore.server import queries
 from fleetlore.server.answers import arcs, costs, fleet, goals, stage, story, threads, timeline, town
 from fleetlore.server.queries import AsOf, zone_of
@@ -65,6 +66,14 @@ def _dimensions(text: str) -> tuple[CostDimension, ...]:
     return cast("tuple[CostDimension, ...]", named)
 
 
+def _sessions(desk: Desk, query: queries.SessionsQuery, position: Position | None) -> common.Sessions:
+    runs = runs_in(desk.log, desk.scope(query.scope))
+    with desk.looking(position, ("calendar",)) as look:
+        head = look.head()
+    found = desk.outcomes(Wanted(query.since, query.until, runs, query.limit + 1, position))
+    return common.Sessions(**head, sessions=found[: query.limit], more=len(found) > query.limit)
+
+
 def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> common.Story:
     wanted = story.Wanted(desk.scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
     with desk.looking(position, story.NEEDS if position is None else story.NEEDS_THEN) as look:
@@ -103,6 +112,7 @@ VIEWS: tuple[Shown, ...] = (
     Shown("/api/fleet", "Every agent, those that need a person first", AsOf, common.Fleet, _fleet),
     Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _threads),
     Shown("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.Arcs, _arcs),
+    Shown("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.Sessions, _sessions),
     Shown("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.Costs, _costs),
     Shown("/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, common.Story, _story),
     Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.Timeline, _timeline),

@@ -48,12 +48,14 @@ class ClaudePrompt(NamedTuple):
     key: str | None = None
     """The program's own id of it."""
     images: int = 0
+    row: str | None = None
+    """The uuid of its row."""
 
 
 def make_prompt_event(scene: EventContext, prompt: ClaudePrompt, *, branch: str | None, interrupted: bool) -> Event:
     """A person told the agent what to do; the task is guessed where branch or prompt name one."""
     task = guess_task(branch, prompt.words)
-    data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None}
+    data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None, "row": prompt.row}
     data |= {"task_guessed": True if task else None, "correction": is_correction(prompt.words, interrupted=interrupted) or None}
     return scene._replace(task=task).make_event("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=USER_ACTOR)
 

@@ -35,6 +35,8 @@ class UnfinishedReply(Struct, kw_only=True):
     usage: dict[str, Any] = field(default_factory=dict)
     usd: float | None = None
     said: list[str] = field(default_factory=list)
+    row: str | None = None
+    """The newest row that holds text."""
     stop_reason: str | None = None
     cause: str | None = None
     nested: bool = False
@@ -84,6 +86,7 @@ class RefusedCall(Struct, kw_only=True):
     reason: str = ""
     at: datetime | None = None
     voice: str = ""
+    row: str | None = None
 
 
 class PendingCompaction(Struct, kw_only=True):
@@ -112,6 +115,8 @@ class ClaudeReaderState(Struct, kw_only=True):
     started: bool = False
     first_at: datetime | None = None
     branch: str | None = None
+    told_branch: str | None = None
+    """The branch as events have said it so far."""
     voices: dict[str, ClaudeAgentState] = field(default_factory=dict)
     calls: dict[str, OpenClaudeCall] = field(default_factory=dict)
     chains: dict[str, str] = field(default_factory=dict)

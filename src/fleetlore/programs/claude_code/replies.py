@@ -34,7 +34,9 @@ def add_reply_row(voice: ClaudeAgentState, row: Record, message: Record, scene: 
     reply.model, reply.at = model or reply.model, scene.at or reply.at
     reply.stop_reason = as_text(message.get("stop_reason")) or reply.stop_reason
     _apply_usage(reply, usage, _as_cost(row.get("costUSD")))
-    reply.said += _list_texts(message)
+    if words := _list_texts(message):
+        reply.said += words
+        reply.row = as_name(row.get("uuid")) or reply.row
     return done
 
 
@@ -71,6 +73,8 @@ def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = T
         own = derive_claude_id("partial", reply.key, *data.values())
     else:
         voice.remember_counted_reply(reply.key, _count_tokens(reply.usage))
+    if reply.row is not None:
+        data["row"] = reply.row  # after the id of a partial reply, which is derived from the data as version 0.1 had it
     return [scene._replace(at=reply.at).make_event("model.replied", own, text=said, data=data, cause=reply.cause)]
 
 
@@ -94,6 +98,8 @@ def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, mess
         "stop_reason": as_text(message.get("stop_reason")),
         "said": said or None,
     }
+    if said:
+        data["row"] = as_name(row.get("uuid"))
     own = derive_claude_id("reply", *key.split("\0"), "more", *now.values())
     return [scene.make_event("model.replied", own, text=said, data=data, cause=voice.cause)]
 

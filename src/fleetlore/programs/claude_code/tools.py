@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text
 from fleetlore.events.envelope import Event
 from fleetlore.programs.claude_code.ids import subagent_launched_id, subagent_returned_id, tool_called_id, tool_outcome_id
-from fleetlore.programs.sessions import MAX_TEXT_CHARS, USER_ACTOR, EventContext, shorten_text
+from fleetlore.programs.sessions import MAX_TEXT_CHARS, USER_ACTOR, EventContext, end_of_long, shorten_text
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 """Tools that set a helper to work; the newer name is the second."""
+
+POLLERS = frozenset(("TaskOutput", "AgentOutput", "AgentOutputTool"))
+"""Tools that ask for the report of something in the background."""
+_ENDED = ("completed", "failed", "killed", "error")
+_status_tag = re.compile(r"<status>(\w{1,30})</status>")
 
 _EXIT_CODE_PATTERN = re.compile(r"(?:Error: )?Exit code (\d{1,4})\b")
 _ERROR_TAG_PATTERN = re.compile(r"</?tool_use_error>")
@@ -78,6 +83,7 @@ def make_outcome_event(
         return make_denial_event(scene, tool, call, given, reason=words)
     deed = classify_tool_call(tool, given, words, failed=failed)
     data |= {"deed": deed.name, "subject": deed.subject, "flags": flags_of(tool, given) or None, "duration_ms": as_number(duration)}
+    data |= {"output_end": end_of_long(words)}
     line = summarize_call(tool, given)
     if failed:
         error = _ERROR_TAG_PATTERN.sub("", words).strip()
@@ -93,18 +99,20 @@ def make_outcome_event(
     return scene.make_event("tool.returned", tool_outcome_id(call), text=line, data=data, cause=tool_called_id(call))
 
 
-def make_denial_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str) -> Event:
+def make_denial_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
     """A tool was not let be used."""
     by = "hook" if _HOOK_REFUSAL_PATTERN.search(reason[:400]) else USER_ACTOR if is_refusal_by_person(reason) else None
     if by == USER_ACTOR:
         said = _USER_REASON_PATTERN.search(reason)
         reason = said[1].strip() if said else ""
-    data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "deed": classify_tool_call(tool, given).name}
+    row = row if by == USER_ACTOR and reason else None
+    data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "row": row}
+    data |= {"deed": classify_tool_call(tool, given).name}
     data |= {"flags": flags_of(tool, given) or None}
     return scene.make_event("tool.denied", tool_outcome_id(call), text=summarize_call(tool, given), data=data, cause=tool_called_id(call))
 
 
-def make_interruption_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str) -> Event:
+def make_interruption_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
     """A person stopped a tool that was running."""
     deed = classify_tool_call(tool, given, failed=True)
     data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": deed.name, "subject": deed.subject, "error": reason or None}
@@ -138,6 +146,33 @@ def make_subagent_events(scene: EventContext, call: str, given: object, result: 
         "duration_ms": as_number(told.get("totalDurationMs")),
     }
     return [scene.make_event("agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
+
+
+class Report(NamedTuple):
+    """The report of a background helper."""
+
+    agent: str
+    status: str
+    text: str
+
+
+def read_report(given: object, result: object, words: str) -> Report | None:
+    """What a polling tool tells of a helper that has ended; `None` if it goes on."""
+    asked, task = as_object(given), as_object(as_object(result).get("task"))
+    agent = as_name(task.get("task_id")) or next(
+        (name for key in ("task_id", "agentId", "agent_id") if (name := as_name(asked.get(key)))), None
+    )
+    tagged = _status_tag.search(words[:2000])
+    status = as_text(task.get("status")) or (tagged[1] if tagged else None)
+    if agent is None or status not in _ENDED:
+        return None
+    text = as_text(task.get("result")) or as_text(task.get("output")) or _inside(words, "output") or words
+    return Report(agent, status, text)
+
+
+def _inside(words: str, tag: str) -> str:
+    _, opening, rest = words.partition(f"<{tag}>")
+    return rest.rpartition(f"</{tag}>")[0].strip() if opening else ""
 
 
 def parse_subagent_report(output: object) -> dict[str, Any]:

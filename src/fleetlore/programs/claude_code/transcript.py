@@ -41,6 +41,7 @@ from fleetlore.programs.claude_code.prompts import (
 from fleetlore.programs.claude_code.reader_state import ClaudeAgentState, ClaudeReaderState, PendingCompaction, RefusedCall, SubagentInfo
 from fleetlore.programs.claude_code.replies import SYNTHETIC_MODEL, add_reply_row, flush_reply
 from fleetlore.programs.claude_code.tools import (
+    POLLERS,
     SUBAGENT_TOOLS,
     extract_text,
     is_refusal_by_person,
@@ -50,6 +51,7 @@ from fleetlore.programs.claude_code.tools import (
     make_outcome_event,
     make_subagent_events,
     parse_subagent_report,
+    read_report,
 )
 from fleetlore.programs.claude_code.turns import is_stop_mark
 from fleetlore.programs.sessions import DETACHED_HEAD, UNKNOWN_NAME, bound_record, guess_task, project_name, to_snake_case
@@ -232,7 +234,7 @@ class ClaudeTranscriptReader:
         is_own = mind.session is not None and scene.agent == session_agent(mind.session) and not row.get("agentId")
         if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
             return
-        mind.started = True
+        mind.started, mind.told_branch = True, mind.branch
         cwd, task = as_text(row.get("cwd")), guess_task(mind.branch)
         data = {
             "cwd": cwd,
@@ -285,10 +287,12 @@ class ClaudeTranscriptReader:
         named = as_name(row.get("promptId")) or own
         if named != voice.prompt_key:
             voice.prompt_key, voice.prompt_row = named, own
-        return [*ended, *self._make_prompt_events(words, images, named if own == voice.prompt_row else own, voice, scene)]
+        return [*ended, *self._make_prompt_events(words, images, named if own == voice.prompt_row else own, own, voice, scene)]
 
-    def _make_prompt_events(self, words: str, images: int, key: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        prompt = ClaudePrompt(words, id=prompt_id(key), key=key, images=images)
+    def _make_prompt_events(
+        self, words: str, images: int, key: str, row: str, voice: ClaudeAgentState, scene: ClaudeEventContext
+    ) -> list[Event]:
+        prompt = ClaudePrompt(words, id=prompt_id(key), key=key, images=images, row=row)
         event = make_prompt_event(scene, prompt, branch=self._state.branch, interrupted=voice.interrupted)
         voice.prompt = voice.cause = event.id
         voice.interrupted = False
@@ -302,7 +306,7 @@ class ClaudeTranscriptReader:
         if (not words and not images) or voice.agent != session_agent(self._state.session):
             return []
         voice.turn.answer = None
-        return self._make_prompt_events(words, images, own, voice, scene)
+        return self._make_prompt_events(words, images, own, own, voice, scene)
 
     def _read_subagent_prompt(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What a helper was told by its launcher: the first words are its launch."""
@@ -351,7 +355,8 @@ class ClaudeTranscriptReader:
         voice.cause = tool_outcome_id(call)
         voice.turn.note_result(call)
         if part.get("is_error") is True and is_refusal_by_person(words := extract_text(output)):
-            refused = RefusedCall(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
+            row_id = as_name(row.get("uuid"))
+            refused = RefusedCall(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "", row=row_id)
             self._state.refused.append(refused)
             return
         yield make_outcome_event(
@@ -367,12 +372,27 @@ class ClaudeTranscriptReader:
         if tool in SUBAGENT_TOOLS and result is None:
             result = parse_subagent_report(output)
         helpers = make_subagent_events(scene, call, given, result) if known is None or tool in SUBAGENT_TOOLS else []
+        if tool in POLLERS:
+            helpers = self._read_report(call, given, result, output, scene)
         for event in helpers:
             helper = self._state.voices.get(event.child or "")
             if helper is not None and event.kind == "agent.returned":
                 yield from flush_reply(helper, self._make_context(helper))
         self._state.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
         yield from helpers
+
+    def _read_report(self, call: str, given: object, result: object, output: object, scene: ClaudeEventContext) -> list[Event]:
+        """A background helper came back: the session asked for its report before a notification told of it."""
+        told = read_report(given, result, extract_text(output))
+        if told is None or told.agent not in self._state.background:
+            return []
+        self._state.background.remove(told.agent)
+        data = {"call_id": call, "status": told.status, "result": told.text or None}
+        return [
+            scene.make_event(
+                "agent.returned", subagent_returned_id(told.agent), text=told.text, data=data, child=told.agent, cause=tool_called_id(call)
+            )
+        ]
 
     def _read_assistant(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         message = as_object(row.get("message"))
@@ -553,11 +573,19 @@ class ClaudeTranscriptReader:
 
     def _tell_end(self, voice: ClaudeAgentState, scene: ClaudeEventContext, own: str, *, duration: float | None = None) -> Event:
         error = voice.turn.answer.error if voice.turn.answer else None
-        data = {"reason": "failed" if error is not None else None, "duration_ms": duration}
+        data = {"reason": "failed" if error is not None else None, "duration_ms": duration, "branch": self._changed_branch()}
         voice.turn.close()
         return scene.make_event(
             "session.turn_ended", _derive_turn_ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt
         )
+
+    def _changed_branch(self) -> str | None:
+        """The branch, if it is another one than the last event said."""
+        branch = self._state.branch
+        if branch == self._state.told_branch or not self._state.started:
+            return None
+        self._state.told_branch = branch
+        return branch
 
     # --- what waits
 
@@ -568,10 +596,11 @@ class ClaudeTranscriptReader:
         """A running tool that was interrupted looks like one that was not allowed, but for a mark on the row behind it."""
         held, self._state.refused = self._state.refused, []
         tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
-        return [
-            tell(self._make_context(self._state.voices[was.voice])._replace(at=was.at), was.tool, was.call, was.input, reason=was.reason)
-            for was in held
-        ]
+        events = []
+        for was in held:
+            scene = self._make_context(self._state.voices[was.voice])._replace(at=was.at)
+            events.append(tell(scene, was.tool, was.call, was.input, reason=was.reason, row=was.row))
+        return events
 
     def _hold_compaction(self, row: Record, scene: ClaudeEventContext) -> None:
         told = as_object(row.get("compactMetadata"))

@@ -54,6 +54,8 @@ class CodexCallOutput(NamedTuple):
     success: bool | None = None
     running: bool = False
     """True where a command goes on in the background."""
+    terminal: str | None = None
+    """The id of the terminal session that it goes on in."""
 
     @property
     def interrupted(self) -> bool:
@@ -115,17 +117,17 @@ def _parse_text_output(value: str) -> CodexCallOutput:
     words = value[len(head) + len(_OUTPUT_MARK) :] if found else _strip_header_lines(value)
     if found and words.startswith("Exit code: "):
         return _parse_text_output(words)
-    code, seconds, running = None, None, False
+    code, seconds, terminal = None, None, None
     for line in head.splitlines():
         if line.startswith("Exit code: "):
             code = _parse_integer(line[11:])
         elif line.startswith("Process exited with code "):
             code = _parse_integer(line[25:])
         elif line.startswith("Process running with session ID "):
-            running = True
+            terminal = line[32:].strip()[:100]
         elif line.startswith("Wall time: "):
             seconds = _parse_decimal(line[11:].removesuffix(" seconds"))
-    return CodexCallOutput(words, exit_code=code, seconds=seconds, running=running)
+    return CodexCallOutput(words, exit_code=code, seconds=seconds, running=terminal is not None, terminal=terminal)
 
 
 def _strip_header_lines(value: str) -> str:

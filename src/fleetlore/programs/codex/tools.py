@@ -13,7 +13,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.ids import CallLocation, tool_called_id, tool_outcome_id
 from fleetlore.programs.codex.items import CompletedCall
 from fleetlore.programs.codex.outputs import CodexCallOutput
-from fleetlore.programs.sessions import MAX_KEPT_BYTES, MAX_TEXT_CHARS, EventContext, shorten_text
+from fleetlore.programs.sessions import MAX_KEPT_BYTES, MAX_TEXT_CHARS, EventContext, end_of_long, shorten_text
 
 CODE_TOOL = "exec"
 """The tool that runs a program of the model's own, which calls other tools in its turn: those tell the deeds."""
@@ -78,12 +78,14 @@ def make_outcome_event(
     failed = output._replace(exit_code=code).failed or (work is not None and work.failed)
     deed = _classify_codex_call(tool, given, output.words, failed=failed)
     data |= {"exit_code": code, "duration_ms": duration, "deed": deed.name, "subject": deed.subject}
+    data |= {"output_end": end_of_long(output.words)}
     if failed:
         data |= {"output" if code is not None else "error": output.words or None, "interrupted": output.interrupted or None}
         why = shorten_text(output.words) or (f"exit code {code}" if code is not None else "failed")
         return scene.make_event("tool.failed", key.outcome, text=f"{summarize_call(tool, given)}: {why}", data=data, cause=key.called)
     paths = list((work.paths if work else ()) or deed.paths)
     data |= {"output": output.words or None, "paths": paths or None, "running": output.running or None}
+    data |= {"terminal": output.terminal}
     return scene.make_event("tool.returned", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from fleetlore.views.agent_status_rules import AgentStanding
+from fleetlore.views.outcomes.record import Outcome
 
 
 class Head(Struct, kw_only=True):
@@ -151,6 +152,14 @@ class Costs(Head, kw_only=True):
     prices: str
     older: dict[str, Any] | None = None
     """By task or session: what the older ones came to, of which only the sum is known here. It is in the row without a name."""
+
+
+class Sessions(Head, kw_only=True):
+    """The outcome records of sessions, the newest first."""
+
+    sessions: list[Outcome]
+    more: bool
+    """Whether there are older ones."""
 
 
 class SentenceRow(Struct, kw_only=True):

@@ -1,0 +1,125 @@
+"""Normalise the tool calls of Claude Code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fleetlore.dialects.fields import as_object
+from fleetlore.programs.normalised import CallInput, CallOutput
+
+_running = re.compile(r"(?:Command|Shell command)[^\n]{0,80}\bbackground[^\n]{0,40}\bID:? ([\w-]{1,100})")
+_status = re.compile(r"<status>(\w{1,30})</status>")
+_exit_code = re.compile(r"<exit_code>(-?\d{1,10})</exit_code>")
+_exit_in_words = re.compile(r"\bexit code:? (-?\d{1,10})\b")
+_output_file = re.compile(r"/tasks/([\w-]{1,100})\.output\b")
+_LONGEST_LOOK = 2000
+
+
+def read_input(tool: str, given: object) -> CallInput | None:
+    """What a call of one of Claude Code's tools does; `None` for a tool that is not its own."""
+    read = _TOOLS.get(tool)
+    return None if read is None else read(as_object(given))
+
+
+def read_output(given: CallInput, output: str) -> CallOutput:
+    """The state of a background command, its id, its exit code and its own output."""
+    head = output[:_LONGEST_LOOK]
+    if given.polls:
+        status = found[1] if (found := _status.search(head)) else ""
+        code = int(found[1]) if (found := _exit_code.search(head)) else None
+        is_over = status in ("completed", "failed", "killed", "error")
+        return CallOutput("completed" if is_over else "running" if status else "unknown", given.polls, code, _inner_output(output))
+    if given.kind == "command" and (found := _running.match(head)):
+        return CallOutput("running", found[1], None, "")
+    return CallOutput()
+
+
+def read_notification(data: Mapping[str, Any]) -> tuple[str, bool, int | None] | None:
+    """Of the notice that a background command has ended: its id, whether it failed, and its exit code."""
+    task, status, summary = (_text(data, key) for key in ("task_id", "status", "summary"))
+    if not task or status not in ("completed", "failed", "killed"):
+        return None
+    found = _exit_in_words.search(summary[:_LONGEST_LOOK])
+    return task, status != "completed", int(found[1]) if found else None
+
+
+def find_output_file(given: CallInput) -> str:
+    """The id of the background command whose output file a call reads; empty if it reads none."""
+    text = given.paths[0] if given.kind == "read" and given.paths else given.command if given.kind == "command" else ""
+    found = _output_file.search(text[:_LONGEST_LOOK]) if ".output" in text else None
+    return found[1] if found else ""
+
+
+def _inner_output(output: str) -> str:
+    """The command's own output, without the tags that the tool puts around it."""
+    parts = []
+    for tag in ("stdout", "stderr", "output"):
+        _, opening, rest = output.partition(f"<{tag}>")
+        if opening:
+            parts.append(rest.rpartition(f"</{tag}>")[0] or rest)
+    return "\n".join(parts)
+
+
+def _text(fields: Mapping[str, Any], *keys: str) -> str:
+    return next((value for key in keys if isinstance(value := fields.get(key), str)), "")
+
+
+def _read_command(fields: Mapping[str, Any]) -> CallInput:
+    background = fields.get("run_in_background") is True
+    return CallInput("command", command=_text(fields, "command"), description=_text(fields, "description"), background=background)
+
+
+def _read_edit(fields: Mapping[str, Any]) -> CallInput:
+    path = _text(fields, "file_path")
+    several = fields.get("edits")
+    changes = several if isinstance(several, list) else [fields]
+    edits = tuple((path, _text(as_object(change), "old_string"), _text(as_object(change), "new_string")) for change in changes)
+    return CallInput("edit", paths=(path,), edits=edits)
+
+
+def _read_write(fields: Mapping[str, Any]) -> CallInput:
+    path = _text(fields, "file_path")
+    return CallInput("edit", paths=(path,), edits=((path, None, _text(fields, "content")),))
+
+
+def _read_notebook_edit(fields: Mapping[str, Any]) -> CallInput:
+    path = _text(fields, "notebook_path", "file_path")
+    return CallInput("edit", paths=(path,), edits=((path, "", _text(fields, "new_source")),))
+
+
+def _read_file(fields: Mapping[str, Any]) -> CallInput:
+    path = _text(fields, "file_path", "notebook_path")
+    return CallInput("read", paths=(path,) if path else ())
+
+
+def _read_search(fields: Mapping[str, Any]) -> CallInput:
+    path = _text(fields, "path")
+    return CallInput("search", paths=(path,) if path else ())
+
+
+def _read_poll(fields: Mapping[str, Any]) -> CallInput:
+    return CallInput("other", polls=_text(fields, "bash_id", "task_id", "shell_id", "agentId", "agent_id"))
+
+
+_TOOLS: Mapping[str, Callable[[Mapping[str, Any]], CallInput]] = {
+    "Bash": _read_command,
+    "PowerShell": _read_command,
+    "Edit": _read_edit,
+    "MultiEdit": _read_edit,
+    "Write": _read_write,
+    "NotebookEdit": _read_notebook_edit,
+    "Read": _read_file,
+    "NotebookRead": _read_file,
+    "Grep": _read_search,
+    "Glob": _read_search,
+    "LS": _read_search,
+    "BashOutput": _read_poll,
+    "BashOutputTool": _read_poll,
+    "TaskOutput": _read_poll,
+    "AgentOutput": _read_poll,
+    "AgentOutputTool": _read_poll,
+    "WebSearch": lambda fields: CallInput("search"),
+    "WebFetch": lambda fields: CallInput("read"),
+}

@@ -1,0 +1,153 @@
+"""Normalise the tool calls of Codex."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from fleetlore.dialects.fields import as_object
+from fleetlore.programs.normalised import CallInput, CallOutput
+
+_COMMANDS = frozenset(
+    ["shell", "shell_command", "local_shell", "local_shell_call", "exec_command", "container.exec", "unified_exec", "command_execution"]
+)
+_PATCHES = frozenset(("apply_patch", "patch_apply", "file_change"))
+_READS = frozenset(("view_image", "read_file", "web_fetch"))
+_SEARCHES = frozenset(("web_search", "grep_files", "list_dir", "tool_search"))
+_FILE_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ")
+_MOVED = "*** Move to: "
+_BEGIN_PATCH = "*** Begin Patch"
+
+
+def read_input(tool: str, given: object) -> CallInput | None:
+    """What a call of one of Codex's tools does; `None` for a tool that is not its own."""
+    fields = _fields_of(given)
+    if tool in _PATCHES:
+        return _read_patch(given if isinstance(given, str) and not fields else _patch_in(fields), fields)
+    if tool in _COMMANDS:
+        return _read_command(fields)
+    if tool == "write_stdin":
+        return CallInput("other", polls=str(fields.get("session_id") or ""))
+    if tool in _READS:
+        return CallInput("read", paths=_paths(fields))
+    if tool in _SEARCHES:
+        return CallInput("search", paths=_paths(fields))
+    return None
+
+
+def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallOutput:
+    """The state of a command that goes on in the background, known by the id of its terminal session."""
+    terminal, code = data.get("terminal"), data.get("exit_code")
+    if given.polls:
+        return CallOutput("running" if data.get("running") else "completed", given.polls, code if isinstance(code, int) else None, output)
+    return CallOutput("running", terminal) if isinstance(terminal, str) else CallOutput()
+
+
+def _fields_of(given: object) -> Mapping[str, Any]:
+    """The fields of an input, which may have been stored as JSON text because it was huge."""
+    if isinstance(given, str) and given.startswith("{"):
+        try:
+            return as_object(msgspec.json.decode(given))
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            return {}
+    return as_object(given)
+
+
+def _paths(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    path = next((value for key in ("path", "file_path", "dir_path") if isinstance(value := fields.get(key), str)), "")
+    return (path,) if path else ()
+
+
+def _read_command(fields: Mapping[str, Any]) -> CallInput:
+    command = fields.get("command", fields.get("cmd"))
+    if isinstance(command, dict):
+        command = command.get("command")
+    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+    if words[:1] and words[0].rpartition("/")[2] in ("bash", "sh", "zsh") and len(words) >= 3 and words[1].startswith("-"):
+        line = words[2]
+    elif words[:1] == ["apply_patch"] and len(words) > 1:
+        return _read_patch(words[1], fields)
+    else:
+        line = command if isinstance(command, str) else " ".join(_quote(word) for word in words)
+    start = line.lstrip()[:200]
+    if start.startswith("apply_patch") and _BEGIN_PATCH in line:
+        return _read_patch(line[line.index(_BEGIN_PATCH) :], fields)
+    cwd = fields.get("workdir", fields.get("working_directory"))
+    why = fields.get("justification")
+    return CallInput("command", command=line, cwd=cwd if isinstance(cwd, str) else "", description=why if isinstance(why, str) else "")
+
+
+def _quote(word: str) -> str:
+    """A word of an argument list as a shell would need it."""
+    plain = word.replace("-", "").replace("_", "").replace("/", "").replace(".", "").replace("=", "").replace(":", "")
+    return word if plain.isalnum() else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _patch_in(fields: Mapping[str, Any]) -> str:
+    return next((value for key in ("input", "patch", "changes") if isinstance(value := fields.get(key), str)), "")
+
+
+def _read_patch(patch: str, fields: Mapping[str, Any]) -> CallInput:
+    edits = _edits_of(patch) if patch else _edits_by_path(fields)
+    return CallInput("edit", paths=tuple(dict.fromkeys(path for path, _, _ in edits)), edits=tuple(edits))
+
+
+def _edits_by_path(fields: Mapping[str, Any]) -> list[tuple[str, str | None, str]]:
+    """Changes as a map from path to change, as event rows have them."""
+    edits: list[tuple[str, str | None, str]] = []
+    for path, change in as_object(fields.get("changes")).items():
+        told = as_object(change)
+        inner = as_object(told.get("update")) or as_object(told.get("add")) or as_object(told.get("delete")) or told
+        diff, content = inner.get("unified_diff"), inner.get("content")
+        if isinstance(diff, str):
+            edits += [(str(path), old, new) for old, new in _hunks_of(diff.splitlines())]
+        else:
+            edits.append((str(path), None if isinstance(content, str) else "", content if isinstance(content, str) else ""))
+    return edits
+
+
+def _edits_of(patch: str) -> list[tuple[str, str | None, str]]:
+    """The replacements of a patch in Codex's own format."""
+    edits: list[tuple[str, str | None, str]] = []
+    path, is_new, lines = "", False, list[str]()
+
+    def close() -> None:
+        if not path:
+            return
+        if is_new:
+            edits.append((path, None, "\n".join(line[1:] for line in lines if line.startswith("+"))))
+        else:
+            edits.extend((path, old, new) for old, new in _hunks_of(lines) or [("", "")])
+
+    for line in patch.splitlines():
+        mark = next((mark for mark in _FILE_MARKS if line.startswith(mark)), None)
+        if mark is not None:
+            close()
+            path, is_new, lines = line[len(mark) :].strip(), mark == _FILE_MARKS[0], []
+        elif line.startswith(_MOVED):
+            edits.append((line[len(_MOVED) :].strip(), "", ""))
+        else:
+            lines.append(line)
+    close()
+    return edits
+
+
+def _hunks_of(lines: list[str]) -> list[tuple[str, str]]:
+    """Old and new text of each hunk of a unified diff."""
+    hunks: list[tuple[list[str], list[str]]] = []
+    for line in lines:
+        if line.startswith(("---", "+++", "diff ", "*** ")):
+            continue
+        if line.startswith("@@"):
+            hunks.append(([], []))
+            continue
+        if not hunks:
+            hunks.append(([], []))
+        old, new = hunks[-1]
+        if not line.startswith("+"):
+            old.append(line[1:])
+        if not line.startswith("-"):
+            new.append(line[1:])
+    return [("\n".join(old), "\n".join(new)) for old, new in hunks if old or new]

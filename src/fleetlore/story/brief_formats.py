@@ -1,0 +1,104 @@
+"""The brief as text, Markdown, HTML, JSON, or a short message for a chat.
+
+Event text is untrusted: it is escaped for the format that it is written in.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import TextWrapper
+
+import msgspec
+
+from fleetlore.story.brief import Brief, BriefLine
+from fleetlore.story.phrases import load_phrases
+
+WIDTH = 100
+CHAT_LINES = 4
+"""Lines of a section in a chat message."""
+
+SECTIONS = ("delivered", "went_wrong", "check_this", "needs_you")
+_markdown_special = re.compile(r"([\\`*_\[\]<>|~#])")
+_control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def write_text(brief: Brief) -> str:
+    """Plain text for a terminal. Lines to act on end with the short id of their session, for `lore show`."""
+    wrapper = TextWrapper(WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    lines = [brief.title, ""]
+    for name, heading, items in _list_sections(brief):
+        lines.append(heading)
+        for item in items:
+            session = f"  [{item.sessions[0][:8]}]" if name != "delivered" and len(item.sessions) == 1 else ""
+            lines += wrapper.wrap(_clean(item.text) + session)
+        lines.append("")
+    return "\n".join([*lines, brief.bill.text]) + "\n"
+
+
+def write_markdown(brief: Brief) -> str:
+    """Markdown, for a wiki page or an issue."""
+    lines = [f"# {_escape_markdown(brief.title)}", ""]
+    for _, heading, items in _list_sections(brief):
+        lines += [f"## {heading}", "", *(f"- {_escape_markdown(item.text)}" for item in items), ""]
+    return "\n".join([*lines, _escape_markdown(brief.bill.text)]) + "\n"
+
+
+def write_html(brief: Brief) -> str:
+    """A fragment of HTML; each item names its sessions and source events in data attributes."""
+    parts = ['<article class="brief">', f"<h1>{html.escape(brief.title)}</h1>"]
+    for name, heading, items in _list_sections(brief):
+        parts.append(f'<section class="{name.replace("_", "-")}"><h2>{html.escape(heading)}</h2><ul>')
+        for item in items:
+            sessions, events = " ".join(item.sessions), " ".join(source.event for source in item.evidence)
+            attributes = f'data-sessions="{html.escape(sessions)}" data-events="{html.escape(events)}"'
+            parts.append(f"<li {attributes}>{html.escape(_clean(item.text))}</li>")
+        parts.append("</ul></section>")
+    parts.append(f'<p class="bill">{html.escape(brief.bill.text)}</p></article>')
+    return "\n".join(parts) + "\n"
+
+
+def write_chat(brief: Brief) -> str:
+    """A short message: what needs a person first, a few lines of each section."""
+    lines = [f"{brief.title}: {brief.bill.text}"]
+    by_name = {name: (heading, items) for name, heading, items in _list_sections(brief)}
+    for name in ("needs_you", "check_this", "went_wrong", "delivered"):
+        if name not in by_name:
+            continue
+        heading, items = by_name[name]
+        lines.append(f"{heading}:")
+        lines += [f"• {_clean(item.text)}" for item in items[:CHAT_LINES]]
+        if len(items) > CHAT_LINES:
+            lines.append(f"• and {len(items) - CHAT_LINES} more")
+    return "\n".join(lines) + "\n"
+
+
+def write_json(brief: Brief) -> str:
+    """One JSON object with every line, its sessions and its source events."""
+    return msgspec.json.encode(brief).decode() + "\n"
+
+
+FORMATS: Mapping[str, Callable[[Brief], str]] = {
+    "text": write_text,
+    "markdown": write_markdown,
+    "html": write_html,
+    "json": write_json,
+    "chat": write_chat,
+}
+
+
+def _list_sections(brief: Brief) -> Iterator[tuple[str, str, list[BriefLine]]]:
+    """The sections that have lines, with their headings."""
+    headings = load_phrases("brief")["headings"]
+    for name in SECTIONS:
+        if items := getattr(brief, name):
+            yield name, headings[name], items
+
+
+def _clean(text: str) -> str:
+    return _control.sub("", text)
+
+
+def _escape_markdown(text: str) -> str:
+    return _markdown_special.sub(r"\\\1", _clean(text))

@@ -1,0 +1,173 @@
+"""Find out which calls tried to commit, to push or to open a pull request, and what CI answered.
+
+The facts of a call (`commands.read_call`) say what was done. A claim can also be about something that was tried and refused,
+or that a script may have done unseen; that is what is read here.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from fleetlore.views.outcomes.facts import Attempt, CheckKind, CheckRun, ToolCall
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
+
+# --- Results of CI ---------------------------------------------------------------------------------------------------
+
+_CI_JOB = re.compile(r"^([^\t\n]{1,100})\t(pass|fail|pending)\t", re.MULTILINE)
+_CI_KINDS: tuple[tuple[CheckKind, re.Pattern[str]], ...] = (
+    ("lint", re.compile(r"lint|format|style|clippy|ruff", re.IGNORECASE)),
+    ("types", re.compile(r"\btype|mypy|pyright", re.IGNORECASE)),
+    ("tests", re.compile(r"test|spec\b|e2e|pytest|jest", re.IGNORECASE)),
+    ("build", re.compile(r"build|compile", re.IGNORECASE)),
+)
+
+
+def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
+    """The finished jobs that a look at CI shows (`gh pr checks`)."""
+    if call.kind != "command" or "pr checks" not in call.command:
+        return ()
+    runs = []
+    for job in _CI_JOB.finditer(call.output[:12_000]):
+        kind = next((kind for kind, pattern in _CI_KINDS if pattern.search(job.group(1))), None)
+        if kind is not None and job.group(2) != "pending":
+            runs.append(CheckRun(call.step, call.source, kind, "pass" if job.group(2) == "pass" else "fail", job.group(1).strip()))
+    return tuple(runs[:50])
+
+
+# --- Attempts --------------------------------------------------------------------------------------------------------
+
+_FAILED_PUSH = re.compile(
+    r"! \[(?:remote )?rejected\]|error: failed to push|fatal: |Permission (?:to \S+ )?denied|has no upstream branch|pre-push hook"
+    r"|remote: error|protected branch|Could not read from remote|Repository not found|Authentication failed|error: src refspec"
+    r"|not a git repository"
+)
+_FAILED_COMMIT = re.compile(
+    r"nothing to commit|no changes added to commit|fatal: |pre-commit hook|hook declined|commit-msg hook|husky - |Aborting commit"
+    r"|gpg failed to sign|not a git repository|error: pathspec|nothing added to commit|error: unable to|- hook id: "
+    r"|please tell me who you are",
+    re.IGNORECASE,
+)
+_FAILED_PULL = re.compile(
+    r"pull request create failed|GraphQL: |could not (?:create|find)|HTTP 4\d\d|must first push|No commits between|already exists"
+    r"|not logged in|authentication|gh auth login|error creating|failed to create|aborted:|unknown flag",
+    re.IGNORECASE,
+)
+_OTHER_TOOLS = re.compile(
+    r"(?:^|_)(?:push_files|git_push|push)(?:$|_)|git_commit|create_commit|create_or_update_file|create_(?:pull|merge)_request",
+    re.IGNORECASE,
+)
+_UNSEEN_TASKS = re.compile(r"release|deploy|publish|ship|commit|push|submit|bump|version|sync|land")
+_UNSEEN_PROGRAMS = word_set("jj hg sl gt spr git-town arc svn repo ghstack stg lazygit gitui semantic-release changeset")
+_TASK_RUNNERS = word_set("make just task mise npm pnpm yarn bun rake invoke nox tox cargo mix poetry")
+_FORGE_PROGRAMS = word_set("gh glab hub tea az")
+_INTERPRETERS = word_set("bash sh zsh python python3 node")
+_TRIGGERS = ("git", "gh", "glab", "hub", "jj", "release", "deploy", "publish", "ship", "push", "commit", "gt ", ".sh", "hg ", "sl ")
+_HELPER_TOOLS = frozenset(("task", "agent", "spawn_agent", "dispatch_agent"))
+
+
+def read_attempts(call: ToolCall) -> tuple[Attempt, ...]:
+    """The commits, pushes and pull requests that a call tried, and calls that may have done them unseen."""
+    if call.kind == "edit":
+        if call.state in ("denied", "failed", "interrupted"):
+            reason = _first_line(call.output)
+            return tuple(Attempt(call.step, call.source, "edit", True, call.state == "denied", reason, p) for p in call.paths[:5])
+        return ()
+    if call.kind != "command":
+        if call.tool.lower() in _HELPER_TOOLS and not call.helper:
+            return (Attempt(call.step, call.source, "any", unseen=True),)
+        if call.kind == "other" and (found := _OTHER_TOOLS.search(call.tool)):
+            word = found.group().lower()
+            act: Literal["commit", "push", "pull_request"] = "pull_request" if "request" in word else "push" if "push" in word else "commit"
+            failed = call.state in ("failed", "denied", "interrupted")
+            return (Attempt(call.step, call.source, act, failed, call.state == "denied", _first_line(call.output) if failed else ""),)
+        return ()
+    text = call.command
+    if not any(word in text for word in _TRIGGERS):
+        return ()
+    attempts: list[Attempt] = []
+    for command in parse_script(text):
+        attempts += _attempts_of(command, call)
+    return tuple(attempts[:8])
+
+
+def _attempts_of(command: SimpleCommand, call: ToolCall) -> list[Attempt]:
+    words, program = command.words, command.program
+    if program == "git":
+        return _attempts_of_git(words, call)
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    if program in _FORGE_PROGRAMS:
+        if (
+            plain[:1]
+            and plain[0] in ("pr", "mr", "pull-request", "repos")
+            and any(w in ("create", "new", "pull-request") for w in plain[:3])
+        ):
+            return [_attempt(call, "pull_request", _FAILED_PULL)]
+        if plain[:1] == ["api"] and any("pulls" in w or "merge_requests" in w or "graphql" in w for w in plain):
+            return [Attempt(call.step, call.source, "pull_request", unseen=True)]
+        return []
+    first = plain[0] if plain else ""
+    is_unseen = (
+        program in _UNSEEN_PROGRAMS
+        or (program.endswith((".sh", ".py", ".js", ".ts", ".rb")) and _UNSEEN_TASKS.search(program))
+        or (program in _INTERPRETERS and _UNSEEN_TASKS.search(first))
+        or (program in _TASK_RUNNERS and any(_UNSEEN_TASKS.search(word) for word in plain[:3]))
+    )
+    return [Attempt(call.step, call.source, "any", unseen=True)] if is_unseen else []
+
+
+def _attempts_of_git(words: Sequence[str], call: ToolCall) -> list[Attempt]:
+    verb = _git_verb(words)
+    if "--dry-run" in words or "--help" in words or "-h" in words or "--abort" in words:
+        return []
+    if verb in ("commit", "ci"):
+        return [_attempt(call, "commit", _FAILED_COMMIT)]
+    if verb == "push":
+        return [_attempt(call, "push", _FAILED_PUSH)]
+    if verb in ("merge", "cherry-pick", "revert", "am", "rebase"):
+        return [Attempt(call.step, call.source, "commit", unseen=True)]
+    # An alias or an extension can do anything.
+    return [] if verb in _GIT_VERBS else [Attempt(call.step, call.source, "any", unseen=True)]
+
+
+_GIT_VERBS = word_set(
+    """add am annotate apply archive bisect blame branch bundle cat-file check-ignore check-ref-format checkout cherry cherry-pick
+    clean clone commit commit-tree config count-objects describe diff diff-index diff-tree fetch filter-branch for-each-ref
+    format-patch fsck gc grep hash-object help init log ls-files ls-remote ls-tree merge merge-base mv notes pull push range-diff
+    rebase reflog remote replace reset restore rev-list rev-parse revert rm shortlog show show-branch show-ref sparse-checkout stash
+    status submodule switch symbolic-ref tag update-index update-ref var verify-commit version whatchanged worktree write-tree
+    --version"""
+)
+_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"))
+
+
+def _git_verb(words: Sequence[str]) -> str:
+    place = 1
+    while place < len(words):
+        if words[place] in _GIT_VALUED:
+            place += 2
+        elif words[place].startswith("-") and words[place] != "--version":
+            place += 1
+        else:
+            return words[place]
+    return "help"
+
+
+def _attempt(call: ToolCall, act: Literal["commit", "push", "pull_request"], failed: re.Pattern[str]) -> Attempt:
+    output = call.output if len(call.output) <= 12_000 else call.output[:6000] + "\n" + call.output[-6000:]
+    found = failed.search(output)
+    is_failed = call.state in ("failed", "denied", "interrupted") or found is not None
+    reason = ""
+    if found is not None:
+        start = output.rfind("\n", 0, found.start()) + 1
+        reason = output[start : output.find("\n", found.end()) if "\n" in output[found.end() :] else len(output)].strip()[:160]
+    elif is_failed:
+        reason = _first_line(output)
+    return Attempt(call.step, call.source, act, is_failed, call.state == "denied", reason)
+
+
+def _first_line(output: str) -> str:
+    for line in output[:4000].splitlines():
+        bare = line.strip()
+        if bare and not re.match(r"(?:Exit code|Error:?$|\$ )", bare):
+            return bare[:160]
+    return ""

@@ -1,0 +1,558 @@
+# ruff: noqa: E501 - a pattern is easier to read on one line
+"""How checks ended: from the exit code where it proves something, else from the tool's own summary in the output.
+
+Behind a pipe, `|| true` or `; echo done` the exit code belongs to another command. Then only the summary counts, and
+without one the result is `unproven`. A run that could not start (missing program, no tests, broken setup) is
+`could_not_run`, not a failure of the code.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from fleetlore.views.outcomes.check_commands import CheckCommand, find_checks
+from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, ToolCall
+from fleetlore.views.outcomes.output_text import MAX_CAUSE, Output, compile_pattern, find_cause, strip_task_prefixes
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
+from fleetlore.views.outcomes.summaries import GOOD_WORDS, SUMMARIES, Summary
+
+KINDS: tuple[CheckKind, ...] = ("tests", "lint", "types", "build")
+MAX_CHECKS = 20
+
+
+class Verdict(NamedTuple):
+    """What the output says about one kind of check; result None: nothing."""
+
+    result: CheckResult | None
+    counts: str = ""
+    decisive: bool = False
+    partial: bool = False
+
+
+class _Candidate(NamedTuple):
+    command: SimpleCommand
+    check: CheckCommand
+    kind: CheckKind
+    position: int
+
+
+# Tools that print nothing when all is well: no output at all is their way to say so.
+_SILENT = word_set(
+    """go-build go-vet mix-compile mix-format tsc eslint shellcheck flake8 pyflakes staticcheck gofmt goimports gofumpt cargo-fmt rustfmt
+    stylelint yamllint actionlint hadolint vue-tsc pycodestyle deno-check bash--n python--m-py_compile node---check gcc g++ clang clang++
+    javac rustc terraform-fmt zig-fmt zig-build luacheck oxfmt errcheck"""
+)  # names of checks, with "-" for a space
+# Tools that write "error" on every finding.
+_NAMES_ERRORS = frozenset(
+    ("tsc", "vue-tsc", "cargo build", "cargo check", "cargo clippy", "mypy", "dotnet build", "gcc", "g++", "clang", "go vet")
+)
+# Exit codes: cannot be executed, not found, timed out, killed.
+_CANNOT_START = frozenset((126, 127, 124, 137, 143))
+_PASSING_ON = frozenset(("head", "tail", "cat", "tee", "less"))
+# Programs that hardly fail and say nothing about a check.
+TRIVIAL = word_set(
+    """cd pushd popd echo printf export set unset source . true : mkdir sleep pwd cat ls head tail date tee wc clear ulimit local
+    grep sort touch shopt alias exit rm"""
+)
+_NOT_RUN = (
+    ("not found", r"^(?:[^\n]{0,120}: )?(?:line \d+: )?(?:\d+: )?(?:[\w./@+-]{1,80}: )?(?:command not found|not found)(?:: \S+)?$|^[^\n]{0,60}command not found"),
+    ("issing script", r"[Mm]issing script:? "),
+    ("No rule to make target", r"^make(?:\[\d+\])?: \*\*\* No rule to make target [`'\"](?P<target>[^'\"\n]{1,80})"),
+    ("does not contain recipe", r"[Jj]ustfile does not contain recipe"),
+    ("no such command", r"^error: no such (?:sub)?command"),
+    ("no task ", r"no task[s ][^\n]{0,80}found"),
+    ("does not exist", r"^task: Task \"[^\"\n]{1,80}\" does not exist"),
+    ("No module named ", r"^\S*python[\d.]*(?:\.exe)?: (?:Error while finding module|No module named) "),
+    ("Command not found", r"^error: (?:Failed to spawn|[Cc]ommand not found)"),
+    ("Failed to spawn", r"^error: Failed to spawn"),
+    ("Script not found", r"^error: Script not found"),
+    ("Couldn't find a script", r"Couldn't find a script named"),
+    ("error Command ", r"^error Command \"[^\"\n]{1,80}\" not found"),
+    ("ERR_PNPM_NO_SCRIPT", r"ERR_PNPM_NO_SCRIPT"),
+    ("ERR_PNPM_RECURSIVE_EXEC", r"ERR_PNPM_RECURSIVE_EXEC_FIRST_FAIL[^\n]{0,40}Command \"\S+\" not found"),
+    ("could not be found", r"The task \"[^\"\n]{1,80}\" could not be found"),
+    ("package.json", r"(?:ENOENT|Could not read package\.json|No package\.json|ERR_PNPM_NO_IMPORTER_MANIFEST)[^\n]{0,200}package\.json"),
+    ("updates to go.mod needed", r"updates to go\.mod needed"),
+    ("no go files to analyze", r"no go files to analyze"),
+    ("go.mod file not found", r"go\.mod file not found|cannot find main module"),
+    ("matched no packages", r"matched no packages"),
+    ("build constraints exclude all", r"build constraints exclude all Go files"),
+    ("error: unrecognized arguments", r"error: unrecognized arguments"),
+    ("file or directory not found", r"^ERROR: file or directory not found"),
+    ("unexpected argument", r"^error: unexpected argument"),
+    ("Unknown option", r"^(?:error: )?[Uu]nknown (?:option|flag|argument)"),
+    ("unknown flag", r"^(?:Error: )?unknown flag:"),
+    ("Unable to locate a Java", r"Unable to locate a Java Runtime|JAVA_HOME is not set"),
+    ("JAVA_HOME is not set", r"JAVA_HOME is not set"),
+    ("Cannot connect to the Docker daemon", r"Cannot connect to the Docker daemon"),
+    ("Cannot find module", r"^Error: Cannot find module '[^'\n]{0,200}node_modules"),
+    ("is not installed", r"^error: (?:toolchain|component|'cargo[\w-]*')[^\n]{0,100}is not installed"),
+    ("Cannot find package", r"ERR_MODULE_NOT_FOUND[^\n]{0,100}(?:vitest|jest|eslint|typescript)"),
+    ("couldn't find an eslint.config", r"ESLint couldn't find an? (?:eslint\.config|config)"),
+    ("no test target named", r"^error: no (?:test|bin|example|lib) target"),
+    ("did not match any packages", r"^error: package ID specification [^\n]{1,100} did not match any packages"),
+    ("could not find `Cargo.toml`", r"could not find `Cargo\.toml`"),
+    ("Could not find a Mix.Project", r"Could not find a Mix\.Project"),
+    ("Unchecked dependencies", r"^Unchecked dependencies for environment"),
+    ("Could not find gem", r"Could not find gem|Could not find \S+ in (?:any of the sources|locally installed)"),
+    ("Cannot read file", r": error: Cannot read file"),
+    ("Can't open", r"^Can't open perl script"),
+    ("Permission denied", r"^(?:/bin/)?(?:ba|z)?sh: [^\n]{0,120}Permission denied$"),
+    ("timed out after", r"^Command timed out after"),
+)  # fmt: skip
+_FAILED_TASK = (
+    ("ERROR task failed", r"^\[(?P<task>[\w:.-]{1,60})\] ERROR task failed"),
+    ("*** [", r"^g?make(?:\[\d+\])?: \*\*\* \[(?:[^\]\n]{1,80}: )?(?P<task>[^\]\n]{1,80})\] Error \d+"),
+    ("Recipe `", r"^error: Recipe `(?P<task>[^`\n]{1,60})` (?:failed|was terminated)"),
+    ("Failed to run task", r"^task: Failed to run task \"(?P<task>[^\"\n]{1,60})\""),
+    ("exited with code", r"^error: script \"(?P<task>[^\"\n]{1,60})\" exited with code \d+"),
+    ("event returned with error code", r"handling the (?P<task>\S{1,60}) event returned with error code"),
+    ("Lifecycle script", r"^npm (?:ERR!|error) Lifecycle script `(?P<task>[^`\n]{1,60})` failed"),
+    ("ELIFECYCLE", r"ELIFECYCLE.{0,3}\s{1,3}(?P<task>)(?:Test|Command) failed"),
+    ("error Command failed", r"^error Command failed with (?P<task>)exit code \d+"),
+)  # fmt: skip
+_status_word = re.compile(
+    r"(?P<before>[^$`]{0,80})\$\{?(?:\?|PIPESTATUS\[0\]|pipestatus\[1\]|LASTEXITCODE|(?:rc|ec|ret|code|status|exit\w{0,10}|result|test_\w{1,10})\b)\}?",
+    re.IGNORECASE,
+)
+_MEANT_TO_FAIL = r"""(?xi)\b(?: (?:verify|verifies|confirm|confirms|ensure|prove|proves|demonstrate|show|expect|expects|expecting|watch|see)\b (?![^.\n]{0,20}\b(?:if|whether|which|why|what)\b)
+          [^.\n]{0,60}\b(?:fails?|failing|failure|red)\b
+        | expected?[ ](?:to[ ]|failures?\b|red\b) (?:fail|be[ ]red)?
+        | (?:should|must)[ ](?:now[ ]|still[ ]|all[ ]|first[ ])?fail\b
+        | TDD[ :(-]{1,3}red | red[ ](?:phase|step|test|state) | \(red\) | failing[ ]tests?[ ]first | before[ ](?:the[ ])?fix
+        | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
+_file_listing = re.compile(r"^(?:diff )?[\w./@+-]{1,200}\.\w{1,8}$", re.M)
+_go_package = re.compile(r"^(ok  |FAIL)\t\S+\t?(.*)$", re.M)
+_cargo_result = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
+_echoed = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:[$>+] |)(?P<line>[\w./@-]{2,60} ?[^\n]{0,300})$", re.M)
+
+
+def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[CheckRun, ...]:
+    """The checks of a call with their results, in the order of the command."""
+    candidates = list(_find_candidates(commands, output))[:MAX_CHECKS]
+    if not candidates:
+        return ()
+    text = strip_task_prefixes(output.text, call.command[:2000])
+    verdicts = _judge_candidates(candidates, commands, text)
+    judged = {
+        candidate: verdict
+        for candidate, verdict in zip(candidates, verdicts, strict=True)
+        if verdict.result is not None or not candidate.check.needs_evidence
+    }
+    setup_problem = find_setup_problem(output.text) if output.exit_code != 0 or not all(c.command.proven for c in candidates) else ""
+    failed_tasks = _find_failed_tasks(output.text)
+    meant = _is_meant_to_fail(call)
+    runs: list[CheckRun] = []
+    for candidate, verdict in judged.items():
+        result = _decide(candidate, judged, commands, output, setup_problem, failed_tasks)
+        if result is None:
+            continue
+        reason = ""
+        if result == "could_not_run":
+            shown = " ".join(verdict.counts.split()) if verdict.result == "could_not_run" else ""
+            reason = setup_problem or shown or find_cause(text, candidate.kind)
+        elif result == "fail":
+            reason = find_cause(text, candidate.kind)
+        runs.append(
+            CheckRun(
+                step=call.step,
+                source=call.source,
+                kind=candidate.kind,
+                result=result,
+                command=_render(candidate.command),
+                counts=verdict.counts if verdict.result is not None and result in ("pass", "fail") else "",
+                reason=reason,
+                whole=candidate.check.whole,
+                cached=result == "pass" and is_cached(text),
+                meant_to_fail=meant,
+            )
+        )
+    return tuple(runs)
+
+
+def _find_candidates(commands: Sequence[SimpleCommand], output: Output) -> Iterator[_Candidate]:
+    found = False
+    for position, command in enumerate(commands):
+        for check in find_checks(command.words):
+            found = True
+            if check.kind == "mixed":
+                for kind in _kinds_in_output(output.text):
+                    yield _Candidate(command, check._replace(kind=kind), kind, position)
+            else:
+                yield _Candidate(command, check, check.kind, position)
+        if command.program == "git" and not found and len(output.text) > 40:
+            yield from _find_hook_checks(command, position, output.text)
+
+
+def _find_hook_checks(command: SimpleCommand, position: int, text: str) -> Iterator[_Candidate]:
+    """Checks that git hooks ran on the way to a commit or push, if their summaries are in the output."""
+    words = command.words
+    if not {"commit", "push"} & set(words[1:4]) or "--no-verify" in words or "-n" in words:
+        return
+    for kind in KINDS[:3]:
+        if judge_output(kind, text).result in ("pass", "fail"):
+            yield _Candidate(command, CheckCommand(kind, "git hook", False, needs_evidence=True), kind, position)
+
+
+def _kinds_in_output(text: str) -> list[CheckKind]:
+    """Kinds of check that a task such as `make check` ran, by the commands that it printed and the summaries."""
+    found: set[str] = set()
+    for line in islice(_echoed.finditer(text[:8000] + "\n" + text[-8000:]), 300):
+        words = line["line"]
+        if " " in words or words in ("pytest", "mypy", "tsc"):
+            for command in parse_script(words) if len(words) < 200 else ():
+                found.update(check.kind for check in find_checks(command.words))
+    if judge_output("tests", text).result in ("pass", "fail"):
+        found.add("tests")
+    if not found - {"tests"}:
+        lint = judge_output("lint", text)
+        types = judge_output("types", text)
+        if lint.result in ("pass", "fail"):
+            found.add("lint")
+        if types.result in ("pass", "fail") and types.counts != lint.counts:  # "Found 1 error" can be either
+            found.add("types")
+    return [kind for kind in KINDS if kind in found]
+
+
+def _judge_candidates(candidates: Sequence[_Candidate], commands: Sequence[SimpleCommand], text: str) -> list[Verdict]:
+    """What the output says about each check; printed marks such as `echo "--- lint"` divide it among the commands."""
+    parts = _divide_output(commands, text)
+    whole: dict[CheckKind, Verdict] = {}
+    verdicts: list[Verdict] = []
+    for candidate in candidates:
+        kind = candidate.kind
+        part = parts.get(candidate.position)
+        if part is not None:
+            verdict = judge_output(kind, part)
+            alone = sum(other.kind == kind for other in candidates) == 1
+            if verdict.result is None and _is_silence_success(candidate, commands, part):
+                verdict = Verdict("pass")
+            if verdict.result is not None or not alone:
+                verdicts.append(verdict)
+                continue
+        if kind not in whole:
+            whole[kind] = judge_output(kind, text)
+        verdict = whole[kind]
+        if candidate.check.name == "ty" and "All checks passed!" in text:
+            verdict = Verdict("pass")
+        if verdict.result is None and _is_silence_success(candidate, commands, text):
+            verdict = Verdict("pass")
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _divide_output(commands: Sequence[SimpleCommand], text: str) -> dict[int, str]:
+    """The part of the output that belongs to each command, by the literal texts that the script prints between them."""
+    marks: list[tuple[int, int, int]] = []
+    padded = f"\n{text}\n"
+    at = 0
+    for position, command in enumerate(commands):
+        if command.program == "echo" and len(command.words) > 1 and not command.writes and not command.piped:
+            said = " ".join(word for word in command.words[1:] if word not in ("-e", "-n")).strip()
+            if 0 < len(said) <= 200 and "$" not in said and "\n" not in said:
+                place = padded.find(f"\n{said}\n", at)
+                if place >= 0:
+                    marks.append((position, place, place + len(said) + 1))
+                    at = place + len(said) + 1
+    if not marks:
+        return {}
+    parts: dict[int, str] = {}
+    for position in range(len(commands)):
+        start = max((end for mark, _, end in marks if mark < position), default=0)
+        end = min((begin for mark, begin, _ in marks if mark > position), default=len(text))
+        parts[position] = text[start:end]
+    return parts
+
+
+def _is_silence_success(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:
+    """Whether no output at all means success: a silent tool whose output was shown, at most cut by `head` or `tail`."""
+    command, check, _, position = candidate
+    if _is_error_search(candidate, commands, text):
+        return True
+    if text.strip():
+        return False
+    if check.name.replace(" ", "-") not in _SILENT or command.writes or command.background:
+        return False
+    if not command.piped:
+        return command.operator != "||"
+    return position + 1 < len(commands) and commands[position + 1].program in _PASSING_ON
+
+
+def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:
+    """`tsc --noEmit | grep error || echo none`: nothing was found, so the tool reported no error."""
+    command, check, _, position = candidate
+    search = commands[position + 1] if position + 1 < len(commands) else None
+    if not command.piped or search is None or search.program not in ("grep", "egrep", "rg") or check.name not in _NAMES_ERRORS:
+        return False
+    if {"-v", "-c", "-q"} & set(search.words):
+        return False
+    pattern = next((word for word in search.words[1:] if not word.startswith("-")), "").replace("\\|", "|").lower()
+    if not any(part.strip("^ \\[:") in ("error", "error ts", "error:") for part in pattern.split("|")):
+        return False
+    printed = {" ".join(later.words[1:]) for later in commands[position + 2 :] if later.program == "echo"}
+    return all(not line.strip() or line.strip() in printed for line in text.splitlines())
+
+
+def _decide(
+    candidate: _Candidate,
+    verdicts: dict[_Candidate, Verdict],
+    commands: Sequence[SimpleCommand],
+    output: Output,
+    setup_problem: str,
+    failed_tasks: frozenset[str],
+) -> CheckResult | None:
+    """The result of one check; None if it was not run."""
+    command, check, _, position = candidate
+    verdict = verdicts[candidate]
+    if command.background:
+        return "unproven"
+    if check.name == "golangci-lint" and not check.whole and _lints_single_file(command, output.text):
+        return "could_not_run"
+    status = _find_status(commands, position, output)
+    if status is None and command.proven and output.exit_code is not None:
+        if output.exit_code != 0 and not _is_only_suspect(candidate, verdicts, commands):
+            if verdict.result in (None, "fail"):
+                return _decide_in_chain(candidate, verdicts, setup_problem, output.text)
+        else:
+            status = output.exit_code
+    if status is not None:
+        return _decide_by_status(status, candidate, commands, output, verdict, setup_problem)
+    hides_failures = command.piped and _hides_failures(commands, position, output.text)
+    return _decide_without_status(candidate, verdicts, setup_problem, failed_tasks, hides_failures=hides_failures)
+
+
+def _hides_failures(commands: Sequence[SimpleCommand], position: int, text: str) -> bool:
+    """Whether a pipe can have removed the lines of failed packages: a full `head`, or a `grep` for successes."""
+    for later in commands[position + 1 : position + 4]:
+        if later.operator != "|":
+            return False
+        if later.program in ("grep", "egrep", "rg"):
+            wanted = " ".join(later.words[1:]).lower()
+            if "fail" not in wanted and "-v" not in later.words and "err" not in wanted:
+                return True
+        if later.program == "head":
+            limit = next((int(word.lstrip("-n")) for word in later.words[1:] if word.lstrip("-n").isdigit()), 10)
+            if text.strip().count("\n") + 1 >= limit:
+                return True
+    return False
+
+
+def _decide_without_status(
+    candidate: _Candidate, verdicts: dict[_Candidate, Verdict], setup_problem: str, failed_tasks: frozenset[str], *, hides_failures: bool
+) -> CheckResult:
+    """The exit code belongs to another command; only the output counts."""
+    verdict = verdicts[candidate]
+    result = verdict.result
+    if result == "pass" and verdict.partial and hides_failures:
+        result = None
+    is_failed_task = _task_of(candidate.check) in failed_tasks
+    if result is not None:
+        return "fail" if is_failed_task else result
+    if setup_problem and len({each.position for each in verdicts}) == 1:
+        return "could_not_run"
+    return "fail" if is_failed_task or ("" in failed_tasks and len(verdicts) == 1) else "unproven"
+
+
+def _lints_single_file(command: SimpleCommand, text: str) -> bool:
+    """A Go file without its package: names of other files are undefined, which says nothing about the code."""
+    if not command.words[-1].endswith(".go") or "(typecheck)" not in text:
+        return False
+    return re.search(r"^\* (?!typecheck:)\w+: \d+$", text, re.M) is None
+
+
+def _decide_by_status(
+    status: int, candidate: _Candidate, commands: Sequence[SimpleCommand], output: Output, verdict: Verdict, setup_problem: str
+) -> CheckResult:
+    """The check's own exit code, against what the output says."""
+    if status != 0:
+        cannot_start = status in _CANNOT_START or (setup_problem and verdict.result != "fail")
+        return "could_not_run" if verdict.result == "could_not_run" or cannot_start else "fail"
+    if candidate.check.lists_findings:
+        return "fail" if _file_listing.search(output.text) else "pass"
+    if verdict.result == "could_not_run":
+        return "could_not_run"
+    others = [command for command in commands if command is not candidate.command and command.program not in TRIVIAL]
+    return "fail" if verdict.result == "fail" and verdict.decisive and not others else "pass"
+
+
+def _is_only_suspect(candidate: _Candidate, verdicts: dict[_Candidate, Verdict], commands: Sequence[SimpleCommand]) -> bool:
+    """Whether no other command can be the cause of the script's exit code."""
+    for position, command in enumerate(commands):
+        if position != candidate.position and command.proven and command.program not in TRIVIAL:
+            return False
+    return not any(other.position == candidate.position and other.kind != candidate.kind for other in verdicts)
+
+
+def _shows_start(candidate: _Candidate, text: str) -> bool | None:
+    """Whether a task runner announced the task, as npm does with `> shop@1.0.0 lint`; None if it announces nothing."""
+    program, task = candidate.command.program, _task_of(candidate.check)
+    if program in ("npm", "pnpm", "yarn") and "--silent" not in candidate.command.words and "-s" not in candidate.command.words:
+        return (
+            re.search(rf"^(?:> (?:\S{{1,200}} )?|\$ ){re.escape(task)}(?: \S{{1,300}})?$", text, re.M) is not None
+            if program != "yarn"
+            else None
+        )
+    if program == "mise":
+        return f"[{task}] $" in text
+    return None
+
+
+def _decide_in_chain(candidate: _Candidate, verdicts: dict[_Candidate, Verdict], setup_problem: str, text: str) -> CheckResult | None:
+    """One of several commands failed, and the script stopped there. Was it this one, or did it stop before or after it?"""
+    own = verdicts[candidate]
+    failed: CheckResult = "could_not_run" if setup_problem and own.result is None else "fail"
+    if own.result is None and _shows_start(candidate, text) is False:
+        return None
+    for other, verdict in verdicts.items():
+        if not other.command.proven or (own.result is not None and other.kind == candidate.kind):
+            continue
+        if other.position < candidate.position and verdict.result in ("fail", "could_not_run") and not own.counts:
+            return None  # it stopped before
+        if other.position > candidate.position:
+            if verdict.result is None and own.result is None and _shows_start(other, text) is False:
+                return failed
+            if verdict.counts or (verdict.result is not None and own.result is None):
+                return "pass"  # it went on
+    unclear = sum(verdict.result is None for verdict in verdicts.values())
+    return "unproven" if own.result is None and unclear > 1 else failed
+
+
+def _find_status(commands: Sequence[SimpleCommand], position: int, output: Output) -> int | None:
+    """The exit code that the script itself printed: `cmd; echo "exit: $?"`, `cmd && echo OK || echo FAILED`."""
+    command = commands[position]
+    for place in range(position + 1, min(position + 5, len(commands))):
+        later = commands[place]
+        if later.program not in ("echo", "printf") or len(later.words) < 2:
+            if later.operator == "|" or (later.words and later.words[0].startswith(("rc=", "status=", "code=", "EXIT"))):
+                continue
+            if not later.words:
+                continue
+            return None
+        said = " ".join(later.words[1:])[:200]
+        found = _status_word.search(said)
+        if found:
+            if command.piped and "ipe" not in found[0].lower():
+                return None
+            before = found["before"].removeprefix("-e ").removeprefix("-n ").replace("\\n", "").strip()
+            shown = re.search(rf"^{re.escape(before)}\s{{0,3}}(\d{{1,3}})\b", output.text, re.M)
+            return int(shown[1]) if shown else None
+        if command.piped or later.operator not in ("&&", "||"):
+            return None
+        if said and "$" not in said and f"\n{said}\n" in f"\n{output.text}\n":
+            return 0 if later.operator == "&&" else 1
+    return None
+
+
+def judge_output(kind: CheckKind, text: str) -> Verdict:
+    """What the summaries in an output say about a kind of check; a failure anywhere outweighs the rest."""
+    best: dict[CheckResult, Verdict] = {}
+    for summary in SUMMARIES[kind]:
+        if summary.needle in text:
+            for found in islice(compile_pattern(summary.pattern).finditer(text), 400):
+                result = _result_of(summary, found)
+                if result is not None:
+                    counts = _counts_of(found) or (found[0].strip("= \n")[:120] if result == "could_not_run" else "")
+                    old = best.get(result)
+                    if old is not None and len(old.counts) > len(counts):  # the longer one says more
+                        counts = old.counts
+                    best[result] = Verdict(result, counts, summary.decisive, summary.partial and (old is None or old.partial))
+    if not best:
+        return Verdict(None)
+    verdict = best.get("fail") or best.get("pass") or best["could_not_run"]
+    counts = verdict.counts
+    if kind == "tests":
+        counts = _total_counts(text) or counts
+        if not counts and verdict.result == "fail" and "pass" in best:
+            counts = best["pass"].counts
+    return verdict._replace(counts=counts)
+
+
+def _result_of(summary: Summary, found: re.Match[str]) -> CheckResult | None:
+    if summary.fixed is not None:
+        return summary.fixed
+    groups = found.groupdict()
+    if "word" in groups:
+        return "pass" if groups["word"] is None or groups["word"].strip() in GOOD_WORDS else "fail"
+    for name, value in groups.items():
+        if name[0] == "f" and value is not None and not (value.isdigit() and int(value) == 0):
+            return "fail"
+    number = groups.get("n")
+    if number is not None and int(number) == 0:
+        return "could_not_run"
+    return None if "only" in groups else "pass"
+
+
+def _counts_of(found: re.Match[str]) -> str:
+    groups = found.groupdict()
+    counts = groups.get("counts") or groups.get("only")
+    return " ".join(counts.split())[:120] if counts else ""
+
+
+def _total_counts(text: str) -> str:
+    """Totals for runners that count per package."""
+    if "test result: " in text:
+        rows = [(int(a), int(b), int(c)) for a, b, c in islice(_cargo_result.findall(text), 500)]
+        if len(rows) > 1:
+            passed, failed, ignored = (sum(column) for column in zip(*rows, strict=True))
+            return f"{passed} passed; {failed} failed; {ignored} ignored"
+        return ""
+    if "ok  \t" in text or "FAIL\t" in text:
+        states = [state for state, rest in islice(_go_package.findall(text), 1000) if "[no tests to run]" not in rest]
+        good, bad = states.count("ok  "), states.count("FAIL")
+        if good + bad:
+            return f"{good} package{'s' * (good != 1)} ok" + (f", {bad} failed" if bad else "")
+    return ""
+
+
+def is_cached(text: str) -> bool:
+    """Whether a runner repeated an old result instead of running."""
+    if "(cached)" in text:
+        if "ok  \t" in text:
+            rows = [rest for state, rest in islice(_go_package.findall(text), 1000) if "[no tests to run]" not in rest]
+            return bool(rows) and all("(cached)" in rest for rest in rows)
+        lines = [line for line in text.splitlines() if "PASSED in " in line or "PASSED" in line.split()[-1:]]
+        return bool(lines) and all("(cached)" in line for line in lines)
+    if "UP-TO-DATE" in text or "FROM-CACHE" in text:
+        return (
+            re.search(r"^> Task (?::[\w-]+)*:\w*test\w* (?:UP-TO-DATE|FROM-CACHE)$", text, re.M) is not None
+            and "tests completed" not in text
+        )
+    return "FULL TURBO" in text
+
+
+def find_setup_problem(text: str) -> str:
+    """The line that says why a tool could not start; "" if it could."""
+    for needle, pattern in _NOT_RUN:
+        if needle in text and (found := compile_pattern(pattern).search(text)):
+            start = text.rfind("\n", 0, found.start() + 1) + 1
+            end = text.find("\n", found.start() + 1)
+            line = text[start : end if end >= 0 else len(text)]
+            return " ".join(line[: MAX_CAUSE * 2].split())[:MAX_CAUSE]
+    return ""
+
+
+def _find_failed_tasks(text: str) -> frozenset[str]:
+    """Tasks that a task runner reports as failed; "" where it does not give the name."""
+    return frozenset(
+        found["task"] for needle, pattern in _FAILED_TASK if needle in text for found in islice(compile_pattern(pattern).finditer(text), 20)
+    )
+
+
+def _task_of(check: CheckCommand) -> str:
+    return check.name.rpartition(" ")[2]
+
+
+def _is_meant_to_fail(call: ToolCall) -> bool:
+    return compile_pattern(_MEANT_TO_FAIL).search(f"{call.description[:300]}\n{_comments(call.command[:600])}") is not None
+
+
+def _comments(command: str) -> str:
+    """Comments and printed texts of a command, in which people say what they expect."""
+    if "#" not in command and "echo" not in command:
+        return ""
+    return "\n".join(line.strip()[:200] for line in command.splitlines() if line.lstrip().startswith(("#", "echo")))
+
+
+def _render(command: SimpleCommand) -> str:
+    return " ".join(" ".join(command.words)[:400].split())[:200]

@@ -1,0 +1,156 @@
+"""Find the prompts in which a person corrects the agent, by their words.
+
+The words are data in `corrections.toml`. Only the opening of a prompt is read, without code, quotations and pasted
+output. A prompt without such words is no correction, even if it follows an interruption.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from fleetlore.views.outcomes.facts import Answer, Correction, FileEdit, Prompt
+
+MAX_OPENING = 400
+MAX_PROMPT = 3000
+MAX_SHOWN = 200
+# A prompt that begins with so many characters of the one before was sent again.
+RETYPED_LENGTH = 40
+
+# What a program writes in place of a prompt: commands, reminders, skills, summaries, feedback of hooks.
+_MADE_BY_PROGRAM = re.compile(
+    r"\s*(?:<[a-z][\w-]{2,40}[ >/]|\[Request interrupted|Caveat: |Base directory for this skill|This session is being continued"
+    r"|\*\*ACTION REQUIRED|Stop hook feedback|\w+ hook (?:feedback|blocking|error)|\[\w+ hook\]|API Error|# AGENTS\.md|Tool loaded)"
+)
+_fence = re.compile(r"```|~~~")
+_refusal = re.compile(
+    r"(?:the user said|the user provided the following reason for the rejection|[Rr]eason|[Uu]ser feedback)\s{0,3}:\s{0,9}"
+)
+_refusal_end = re.compile(r"\n\s{0,9}\n?(?:Note: |<system-reminder>)")
+# A line that a person hardly types: a log, a stack trace, a diff, a table.
+_output_line = re.compile(
+    r"\s*(?:>|\||[+-]{3} |@@|at \S+\(|File \"|\d{4}-\d\d-\d\d|\[?\d\d:\d\d|\$ |%|#\d+ |Traceback|\S{1,200}:\d+:\d+|\{|\["
+    r"|\S+@\S+ \S+ [%$#] )"
+)
+
+When = Literal["always", "after_stop", "after_refused_edit", "after_work"]
+
+
+class CorrectionRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """Words of a correction, and the situation in which they count."""
+
+    when: When
+    text: str
+    unless: str = ""
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+class NeverRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """Words of a prompt that is no correction."""
+
+    text: str
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+class CorrectionRules(Struct, frozen=True, forbid_unknown_fields=True):
+    """All rules of `corrections.toml`."""
+
+    rule: tuple[CorrectionRule, ...] = ()
+    never: tuple[NeverRule, ...] = ()
+
+
+@cache
+def built_in_rules() -> CorrectionRules:
+    """The rules of `corrections.toml`."""
+    text = resources.files(__package__).joinpath("corrections.toml").read_text("utf-8")
+    return msgspec.toml.decode(text, type=CorrectionRules)
+
+
+@cache
+def _pattern(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)
+
+
+def find_corrections(prompts: Iterable[Prompt], answers: Sequence[Answer] = (), edits: Sequence[FileEdit] = ()) -> tuple[Correction, ...]:
+    """The prompts that correct the agent, in order. `answers` and `edits` are those of the session, in order."""
+    found: list[Correction] = []
+    first_edit = min((edit.step for edit in edits), default=None)
+    answer_steps = [answer.step for answer in answers]
+    previous = ""
+    for number, prompt in enumerate(prompts):
+        start = " ".join(prompt.text[:120].split())[:RETYPED_LENGTH]
+        retyped = start == previous
+        previous = start
+        if retyped or (number == 0 and not prompt.mid_turn and prompt.refuses is None):
+            continue  # sent again, or nothing has been done yet that could be corrected
+        before = bisect_left(answer_steps, prompt.step)
+        asked = before > 0 and _ends_with_question(answers[before - 1].text)
+        worked = first_edit is not None and first_edit < prompt.step
+        if is_correction(prompt, worked=worked, asked=asked):
+            shown = " ".join(prompt.text[: 4 * MAX_SHOWN].split())[:MAX_SHOWN]
+            found.append(Correction(prompt.step, shown, (prompt.source,)))
+    return tuple(found)
+
+
+def is_correction(prompt: Prompt, *, worked: bool = True, asked: bool = False) -> bool:
+    """Whether the words of a prompt correct the agent. `asked`: the agent had asked a question before."""
+    if _MADE_BY_PROGRAM.match(prompt.text[:200]):
+        return False
+    opening = read_opening(prompt.text)
+    if len(opening) < 2:
+        return False
+    rules = built_in_rules()
+    if any(_pattern(never.text).search(opening) for never in rules.never):
+        return False
+    if asked and prompt.refuses is None and re.match(r"(?:no|nope|nah|not|don['’]t|do not|leave)\b", opening):
+        return False  # an answer
+    stopped = prompt.interrupted or prompt.refuses is not None
+    for rule in rules.rule:
+        if rule.when == "after_stop" and not stopped:
+            continue
+        if rule.when == "after_refused_edit" and prompt.refuses != "edit":
+            continue
+        if rule.when == "after_work" and not worked:
+            continue
+        if _pattern(rule.text).search(opening) and not (rule.unless and _pattern(rule.unless).search(opening)):
+            return True
+    return False
+
+
+def read_opening(text: str) -> str:
+    """The first words that the person typed, in lower case and one line: no code, no quotations, no output."""
+    text = _fence.split(text[:MAX_PROMPT], maxsplit=1)[0]
+    lines: list[str] = []
+    size = 0
+    for line in text.split("\n"):
+        if _output_line.match(line[:200]) or (len(line) > 600 and not line[:600].count(" ") > 40):
+            if lines:
+                break
+            continue
+        if line.strip():
+            lines.append(line.strip())
+            size += len(line)
+        if size > MAX_OPENING:
+            break
+    return " ".join(" ".join(lines)[: 2 * MAX_OPENING].split()).lower()[:MAX_OPENING]
+
+
+def read_refusal(text: str) -> str:
+    """The person's words in the result of a refused call; "" if there are none."""
+    head = text[:4000]
+    match = _refusal.search(head)
+    if match is None:
+        return ""
+    reason = head[match.end() :]
+    return _refusal_end.split(reason, maxsplit=1)[0].strip()[:MAX_PROMPT]
+
+
+def _ends_with_question(text: str) -> bool:
+    return text[-400:].rstrip(" \n*_)`").endswith("?")

@@ -1,0 +1,384 @@
+# ruff: noqa: E501 - a pattern is easier to read on one line
+"""Commits, pushes and pull requests that a command made, as far as its output or exit code shows them."""
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec.structs import replace
+
+from fleetlore.views.outcomes.facts import CommitMade, PullRequestOpened, Push, ToolCall
+from fleetlore.views.outcomes.output_text import Output
+from fleetlore.views.outcomes.shell import SimpleCommand, word_set
+
+MAX_SUBJECT = 300
+MAX_MESSAGE = 8_000
+
+_commit_line = re.compile(r"^\[(?P<branch>[^\]\n]{1,200}?)(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<subject>[^\n]{0,400})$", re.M)
+_push_line = re.compile(
+    r"^(?:remote: )?[ \t]*(?P<flag>[ +*=!-])?[ \t]{0,4}(?:(?P<range>[0-9a-f]{4,40}\.{2,3}[0-9a-f]{4,40})|\[new (?:branch|tag|reference)\])[ \t]+(?P<local>\S+)[ \t]+->[ \t]+(?P<remote>\S+)",
+    re.M,
+)
+_files_changed = re.compile(r"^ \d+ files? changed", re.M)
+_refused = re.compile(
+    r"nothing to commit|nothing added to commit|no changes added to commit|Aborting commit|hook (?:declined|failed|exited)|husky - |pre-commit hook"
+    r"|error: (?:Committing is not possible|pathspec|gpg failed)|fatal: ",
+)
+_not_pushed = re.compile(r"\[(?:remote )?rejected\]|error: failed to push|fatal: |Everything up-to-date|ERROR: ")
+_pull_url = re.compile(r"https?://[^\s\"'<>()\]]{3,200}?/(?:pull|pulls|merge_requests|pullrequest|pull-requests)/(?P<number>\d+)")
+_scratch = re.compile(
+    r"(?:/private)?/tmp(?:/|$)|(?:/private)?/var/(?:folders|tmp)/|\$\(?\{?(?:mktemp|\w*(?:tmp|temp|scratch|sandbox)\w*)|^\$$", re.IGNORECASE
+)
+_git_merge = re.compile(r"^Merge made by the '[\w-]+' strategy", re.M)
+_applying = re.compile(r"^Applying: (?P<subject>[^\n]{1,300})$", re.M)
+_jj_commit = re.compile(
+    r"^(?:Parent commit|Working copy)[^\n:]{0,40}: (?P<change>[a-z]{4,40}) (?P<sha>[0-9a-f]{6,40}) (?P<subject>[^\n]{0,300})$", re.M
+)
+
+_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
+_COMMITTING = frozenset(("commit", "merge", "cherry-pick", "revert", "rebase", "am", "ci", "citool", "commit-tree"))
+# Commands that print or search text: a commit line in their output is quoted, not made.
+_QUOTING = word_set("cat head tail less grep rg sed awk jq gh glab echo printf ls find curl diff")
+
+
+def git_subcommand(words: Sequence[str]) -> tuple[str, list[str], str]:
+    """The subcommand of a git command, its arguments, and the folder given with -C."""
+    place, folder = 1, ""
+    while place < len(words) and words[place].startswith("-"):
+        if words[place] == "-C" and place + 1 < len(words):
+            folder = words[place + 1]
+        place += 2 if words[place] in _GIT_VALUED else 1
+    return (words[place], list(words[place + 1 :]), folder) if place < len(words) else ("", [], folder)
+
+
+def is_scratch(folder: str, cwd: str) -> bool:
+    """Whether a folder is a temporary one, so that commits in it deliver nothing; not if the session itself works there."""
+    return bool(folder) and _scratch.search(folder) is not None and not (cwd and _scratch.match(cwd))
+
+
+def read_commits(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[CommitMade, ...]:
+    """Commits that the output shows as `[branch sha] subject`, and quiet ones that the exit code proves."""
+    makers = [command for command in commands if _makes_commits(command, call.cwd)]
+    lines = list(islice(_commit_line.finditer(output.text), 50)) if "] " in output.text else []
+    if not makers:
+        if not lines or not _may_commit_inside(commands, call.cwd):
+            return ()
+        return tuple(_from_line(call, line, "", amends=False) for line in lines)
+    commits: list[CommitMade] = []
+    for command in makers:
+        message, amends = _read_message(command, commands)
+        subject = message.strip().partition("\n")[0].strip()
+        line = _take_line(lines, subject, _commit_verb(command))
+        if line is not None:
+            commits.append(_from_line(call, line, message, amends=amends))
+        elif not _is_dry(command):
+            commits += _read_quiet_commits(call, command, commands, output, message, amends=amends)
+    rebases = all(_commit_verb(command) == "rebase" for command in makers)
+    commits += [replace(_from_line(call, line, "", amends=False), rewritten=rebases) for line in lines]
+    return tuple(commits[:50])
+
+
+def _read_quiet_commits(
+    call: ToolCall, command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output, message: str, *, amends: bool
+) -> list[CommitMade]:
+    """Commits of a command without a line of git's own in the output."""
+    subject = message.strip().partition("\n")[0].strip()
+    verb = _commit_verb(command)
+    if verb == "merge":
+        made = _git_merge.search(output.text) is not None
+        return [_make(call, subject or _merge_subject(command), "", message, amends=False)] if made else []
+    if verb == "am":
+        found = islice(_applying.finditer(output.text), 50) if output.exit_code == 0 else ()
+        return [_make(call, line["subject"], "", "", amends=False) for line in found]
+    if not _shows_success(command, output) and not _was_passed(command, commands, output):
+        return []
+    if verb == "jj":
+        shown = _jj_commit.search(output.text)
+        return [_make(call, subject or shown["subject"], shown["sha"], message, amends=False)] if shown else []
+    if verb in ("commit", "ci", "gt") and (subject or amends):
+        return [_make(call, subject, "", message, amends=amends)]
+    return []
+
+
+def _commit_verb(command: SimpleCommand) -> str:
+    if command.program == "git":
+        return git_subcommand(command.words)[0]
+    return {"gt": "gt", "jj": "jj"}.get(command.program, "commit")
+
+
+def _makes_commits(command: SimpleCommand, cwd: str) -> bool:
+    words = command.words
+    program = command.program
+    if program == "git":
+        sub, arguments, folder = git_subcommand(words)
+        if sub not in _COMMITTING or is_scratch(folder or command.directory, cwd):
+            return False
+        return not (
+            sub in ("merge", "rebase", "cherry-pick", "revert", "am") and {"--abort", "--quit", "--no-commit", "-n"} & set(arguments)
+        )
+    if is_scratch(command.directory, cwd):
+        return False
+    sub = words[1] if len(words) > 1 else ""
+    if program == "jj":
+        return sub in ("commit", "ci", "describe", "desc", "squash") and ("-m" in words or "--message" in words or sub in ("commit", "ci"))
+    if program == "gt":
+        return sub in ("create", "c", "modify", "m", "commit") and len(words) > 2
+    if program in ("hg", "sl"):
+        return sub in ("commit", "ci", "amend")
+    return (program, sub) in (("git-cz", ""), ("cz", "commit"), ("cz", "c"), ("czg", ""), ("but", "commit"))
+
+
+def _may_commit_inside(commands: Sequence[SimpleCommand], cwd: str) -> bool:
+    """Whether an unknown script in the command can have made the commits that the output shows."""
+    own = [command for command in commands if command.words and command.program not in ("cd", "export", "set")]
+    if not own or any(is_scratch(command.directory, cwd) for command in own):
+        return False
+    for command in own:
+        if command.program == "git" and git_subcommand(command.words)[0] not in ("push", "add", "status", "stash", "rebase", "pull"):
+            return False
+    return not any(command.program in _QUOTING and command.operator != "|" for command in own)
+
+
+def _take_line(lines: list[re.Match[str]], subject: str, sub: str) -> re.Match[str] | None:
+    """The output line of a commit: with the same subject, else the next one."""
+    if not lines:
+        return None
+    start = " ".join(subject.split())[:30]
+    for place, line in enumerate(lines):
+        if start and line["subject"].startswith(start):
+            return lines.pop(place)
+    if sub in ("cherry-pick", "revert", "rebase", "am"):
+        return None  # several lines; all of them are taken at the end
+    return lines.pop(0) if not subject or len(lines) == 1 else None
+
+
+def _from_line(call: ToolCall, line: re.Match[str], message: str, *, amends: bool) -> CommitMade:
+    return _make(call, line["subject"], line["sha"], message, amends=amends)
+
+
+def _make(call: ToolCall, subject: str, sha: str, message: str, *, amends: bool) -> CommitMade:
+    return CommitMade(
+        step=call.step,
+        source=call.source,
+        subject=subject.strip()[:MAX_SUBJECT],
+        sha=sha,
+        message=(message or subject)[:MAX_MESSAGE],
+        amends=amends,
+    )
+
+
+def _find_file_text(path: str, commands: Sequence[SimpleCommand]) -> str:
+    """The text that the same script wrote into a file with a here-document."""
+    return next((each.body for each in reversed(commands) if each.body and path in each.writes), "")
+
+
+def _read_message(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> tuple[str, bool]:
+    """The message of a commit from -m, -F and here-documents; whether it amends the last commit."""
+    parts: list[str] = []
+    words = command.words
+    amends = "--amend" in words or (command.program == "gt" and words[1:2] in (("modify",), ("m",)))
+    place = 1
+    while place < len(words):
+        word = words[place]
+        following = words[place + 1] if place + 1 < len(words) else ""
+        if word in ("-m", "--message") or (re.match(r"-[a-zA-Z]{1,6}\Z", word) and word.endswith("m") and word not in ("-m",)):
+            parts.append(following)
+            place += 1
+        elif word.startswith("--message="):
+            parts.append(word[10:])
+        elif word.startswith("-m") and len(word) > 2 and not word.startswith("--"):
+            parts.append(word[2:])
+        elif word in ("-F", "--file", "-aF"):
+            parts.append(command.body if following in ("-", "/dev/stdin") else _find_file_text(following, commands))
+            place += 1
+        elif word in ("--fixup", "--squash"):
+            parts.append(f"{word[2:]}! {following}")
+            place += 1
+        elif word.startswith(("--fixup=", "--squash=")):
+            parts.append(f"{word[2:].partition('=')[0]}! {word.partition('=')[2]}")
+        place += 1
+    return "\n\n".join(part for part in parts if part).strip(), amends
+
+
+def _merge_subject(command: SimpleCommand) -> str:
+    names = [word for word in git_subcommand(command.words)[1] if not word.startswith("-")]
+    name = names[0] if names else "branch"
+    return (
+        f"Merge remote-tracking branch '{name}'" if "/" in name and name.startswith(("origin/", "upstream/")) else f"Merge branch '{name}'"
+    )
+
+
+def _is_dry(command: SimpleCommand) -> bool:
+    return "--dry-run" in command.words or "--help" in command.words
+
+
+def _shows_success(command: SimpleCommand, output: Output) -> bool:
+    if _refused.search(output.text):
+        return False
+    return (command.proven and output.exit_code == 0) or _files_changed.search(output.text) is not None
+
+
+def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output) -> bool:
+    """Whether the script went on after a quiet commit: the push behind it was rejected."""
+    if not command.proven or ("[rejected]" not in output.text and "error: failed to push" not in output.text):
+        return False
+    return any(later.program == "git" and "push" in later.words[:4] for later in commands[list(commands).index(command) + 1 :])
+
+
+def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[Push, ...]:
+    """One push per push command that delivered something; "Everything up-to-date" delivered nothing."""
+    pushes: list[Push] = []
+    for command in commands:
+        if not _is_push(command, call.cwd):
+            continue
+        arguments = git_subcommand(command.words)[1] if command.program == "git" else list(command.words[1:])
+        lines = [
+            line
+            for line in islice(_push_line.finditer(output.text), 50)
+            if line["flag"] != "!" and not line["remote"].startswith("FETCH_HEAD")
+        ]
+        lines = [line for line in lines if "/" not in line["remote"] or not line["remote"].startswith(("origin/", "upstream/"))]
+        if not lines and not (command.proven and output.exit_code == 0 and not _not_pushed.search(output.text)):
+            continue
+        forced = any(word in ("-f", "--force") or word.startswith(("--force-with-lease", "+")) for word in arguments)
+        forced = forced or any(line["flag"] == "+" for line in lines)
+        branch = lines[-1]["remote"] if lines else _pushed_ref(arguments) if command.program == "git" else ""
+        pushes.append(Push(step=call.step, source=call.source, branch=branch[:200], forced=forced))
+    if (
+        not pushes
+        and "\nTo " in f"\n{output.text}"
+        and _may_commit_inside(commands, call.cwd)
+        and not any(c.program == "git" for c in commands)
+    ):
+        pushed = next((line for line in islice(_push_line.finditer(output.text), 50) if line["flag"] != "!"), None)
+        if pushed is not None:
+            pushes.append(Push(step=call.step, source=call.source, branch=pushed["remote"][:200], forced=pushed["flag"] == "+"))
+    return tuple(pushes[:20])
+
+
+def _is_push(command: SimpleCommand, cwd: str) -> bool:
+    words = command.words
+    if command.background or not words:
+        return False
+    if command.program == "git":
+        sub, arguments, folder = git_subcommand(words)
+        if sub == "subtree":
+            sub = arguments[0] if arguments else ""
+        if sub != "push" or is_scratch(folder or command.directory, cwd):
+            return False
+        if {"--dry-run", "-n", "--delete", "-d", "--help"} & set(arguments):
+            return False
+        names = [word for word in arguments if not word.startswith("-")]
+        return not any(name.startswith(":") for name in names[1:])
+    if is_scratch(command.directory, cwd):
+        return False
+    second = words[1] if len(words) > 1 else ""
+    if command.program == "jj":
+        return words[1:3] == ("git", "push") and "--dry-run" not in words
+    if command.program == "gt":
+        return second in ("submit", "s", "ss", "push") or words[1:3] == ("stack", "submit")
+    return command.program in ("hg", "sl") and second == "push"
+
+
+def _pushed_ref(arguments: Sequence[str]) -> str:
+    names = [word for word in arguments if not word.startswith("-")]
+    return names[1].lstrip("+").rpartition(":")[2] if len(names) > 1 else ""
+
+
+_OPENING = {
+    "gh": ("pr", "create"),
+    "glab": ("mr", "create"),
+    "tea": ("pr", "create"),
+    "az": ("repos", "pr", "create"),
+    "bkt": ("pr", "create"),
+}
+
+
+def read_pull_requests(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[PullRequestOpened, ...]:
+    """Pull requests that a command opened; the forge's program prints the address."""
+    opened: list[PullRequestOpened] = []
+    urls = list(islice(_pull_url.finditer(output.text), 20)) if "http" in output.text else []
+    for command in commands:
+        if not _opens_pull_request(command) or {"--dry-run", "--help", "--web"} & set(command.words):
+            continue
+        if "already exists" in output.text and not (command.proven and output.exit_code == 0):
+            continue
+        url = urls.pop(0) if urls else None
+        if url is None and not (command.proven and output.exit_code == 0 and command.program != "gt"):
+            continue
+        if command.proven and output.exit_code not in (0, None) and not any(later.proven for later in commands if later is not command):
+            continue
+        opened.append(
+            PullRequestOpened(
+                step=call.step,
+                source=call.source,
+                url=url[0] if url else "",
+                number=url["number"] if url else "",
+                title=(_option(command, "--title", "-t", "--message", "-m") or "")[:MAX_SUBJECT],
+                body=(_option(command, "--body", "-b", "--description", "-d") or (command.body if "-" in command.words else ""))[
+                    :MAX_MESSAGE
+                ],
+            )
+        )
+    return tuple(opened)
+
+
+def _opens_pull_request(command: SimpleCommand) -> bool:
+    words = command.words
+    verbs = _OPENING.get(command.program)
+    if verbs is not None:
+        if tuple(words[1 : 1 + len(verbs)]) == verbs or (command.program == "glab" and words[1:3] == ("mr", "new")):
+            return True
+        if command.program == "gh" and words[1:3] == ("pr", "new"):
+            return True
+        if command.program == "gh" and words[1:2] == ("api",):
+            return any(re.match(r"/?repos/[^/]+/[^/]+/pulls\Z", word) for word in words) and any(
+                word.startswith("title=") for word in words
+            )
+        return False
+    if command.program == "hub":
+        return words[1:2] == ("pull-request",)
+    return command.program == "gt" and words[1:2] in (("submit",), ("s",), ("ss",))
+
+
+def _read_body(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> str:
+    body = _option(command, "--body", "-b", "--description", "-d")
+    if body is not None:
+        return body
+    path = _option(command, "--body-file", "-F", "--file")
+    if path is None:
+        return ""
+    return command.body if path == "-" else _find_file_text(path, commands)
+
+
+def _option(command: SimpleCommand, *names: str) -> str | None:
+    for place, word in enumerate(command.words):
+        if word in names and place + 1 < len(command.words):
+            return command.words[place + 1]
+        head, equals, value = word.partition("=")
+        if equals and head in names and head.startswith("--"):
+            return value
+    return None
+
+
+_json_title = re.compile(r'"title"\s{0,4}:\s{0,4}"((?:[^"\\]|\\.){1,300})"')
+
+
+def read_forge_tool(call: ToolCall, output: Output) -> tuple[PullRequestOpened, ...]:
+    """Pull requests that were opened with a forge's own tool (MCP), not with a command."""
+    name = call.tool.rpartition("__")[2].lower().replace("-", "_")
+    if name not in ("create_pull_request", "create_merge_request", "open_pull_request", "createpullrequest") or call.state != "ok":
+        return ()
+    url = next((found for found in _pull_url.finditer(output.text) if "api." not in found[0]), None) or _pull_url.search(output.text)
+    title = _json_title.search(output.text)
+    if url is None and not output.text.strip():
+        return ()
+    return (
+        PullRequestOpened(
+            step=call.step,
+            source=call.source,
+            url=url[0] if url else "",
+            number=url["number"] if url else "",
+            title=title[1] if title else "",
+        ),
+    )

@@ -1,0 +1,173 @@
+"""Calls that did not do what they were for: what was attempted, why it failed, and whether that was to be expected."""
+
+import re
+from collections.abc import Sequence
+
+from fleetlore.views.outcomes.checks import TRIVIAL
+from fleetlore.views.outcomes.deliveries import git_subcommand
+from fleetlore.views.outcomes.facts import CheckKind, CheckRun, Failure, ToolCall
+from fleetlore.views.outcomes.output_text import Output, find_cause
+from fleetlore.views.outcomes.shell import SimpleCommand, word_set
+
+MAX_SIGNATURE = 200
+
+_CHECK_NAMES: dict[CheckKind, str] = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
+_LOOKUPS = word_set(
+    """grep egrep fgrep rg ag ack diff cmp test [ [[ which type command whereis ls find fd stat file cat head tail less wc jq yq readlink
+    realpath pgrep lsof ps curl wget ping nc dig host nslookup sed awk xxd tree bat printenv id getent systemctl false expr kill"""
+)
+_GIT_LOOKUPS = word_set(
+    """config diff show log rev-parse rev-list ls-files ls-remote ls-tree grep merge-base check-ignore symbolic-ref describe cat-file
+    show-ref status branch blame check-ref-format remote for-each-ref name-rev var"""
+)
+_LOOKUP_VERBS = word_set("view list ls show status get describe info search inspect ps logs diff checks help api images version watch")
+_NEVER_FAILING = word_set("echo printf true : export set sleep pwd head tail wc sort tee exit")
+_FORGES = frozenset(("gh", "glab", "tea", "hub"))
+_hook = re.compile(r"pre-commit|husky|lefthook|lint-staged|hook", re.IGNORECASE)
+_unreadable_edit = re.compile(
+    r"File has not been read|has been modified since|String to replace not found|Found \d+ matches|No changes to make|does not exist"
+)
+_sibling = re.compile(r"Sibling tool call errored|Cancelled: parallel tool call", re.IGNORECASE)
+_no_tests = re.compile(r"no tests?\b|deselected|Ran 0 tests|\b0 (?:tests|passing|examples|total)", re.IGNORECASE)
+_error_tag = re.compile(r"</?tool_use_error>|</?error>|<system-reminder>")
+_flagged = re.compile(r"-{1,2}[\w-]+(?:=.*)?\Z", re.DOTALL)
+_number = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
+
+
+def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Output, checks: Sequence[CheckRun]) -> Failure | None:
+    """The failure of a call, None if it succeeded or its state is unknown."""
+    if call.state in ("denied", "interrupted"):
+        what = "not permitted" if call.state == "denied" else "interrupted"
+        return _make(call, f"{_name_attempt(call, commands)} {what}", _find_words_of_person(output.text[:4000]), commands, expected=True)
+    bad = next((check for check in checks if check.result == "fail"), None)
+    if bad is None:
+        bad = next((check for check in checks if check.result == "could_not_run"), None)
+        if bad is not None and output.exit_code == 0 and all(command.proven for command in commands):
+            bad = None
+    if bad is not None:
+        what = f"{_CHECK_NAMES[bad.kind]} {'failed' if bad.result == 'fail' else 'could not run'}"
+        if bad.command.startswith("git "):
+            what = "push refused by a hook" if " push" in bad.command[:60] else "commit refused by a hook"
+        cause = bad.reason or find_cause(output.text, bad.kind)
+        nothing_to_run = bad.result == "could_not_run" and _no_tests.search(cause) is not None
+        return _make(call, what, cause, commands, expected=bad.meant_to_fail or nothing_to_run, target=bad.command)
+    if not commands:
+        if call.state != "failed":
+            return None
+        text = _error_tag.sub("", output.text[:4000])
+        expected = call.kind in ("read", "search") or _sibling.search(text) is not None
+        return _make(call, f"{_name_attempt(call, commands)} failed", find_cause(text), commands, expected=expected)
+    hidden = _find_hidden_failure(commands, output)
+    if hidden is None and (call.state != "failed" and output.exit_code in (0, None)):
+        return None
+    text = _error_tag.sub("", output.text)
+    if hidden is not None:
+        return _make(call, hidden[0], find_cause(text), commands, expected=False, target=hidden[1])
+    suspect = _find_suspect(commands)
+    # `timeout 10 npm run dev`: a server that is meant to be stopped.
+    is_stopped = output.exit_code == 124 and "timeout" in call.command[:200]
+    expected = is_stopped or _is_lookup(suspect, commands, output)
+    return _make(call, _describe(suspect, text), find_cause(text), commands, expected=expected, target=" ".join(suspect.words))
+
+
+def _find_words_of_person(text: str) -> str:
+    """What the person said when refusing a call; "" if only the program's own text is there."""
+    _, found, words = text.partition("the user said:")
+    return " ".join(words.split())[:200] if found else ""
+
+
+def _find_hidden_failure(commands: Sequence[SimpleCommand], output: Output) -> tuple[str, str] | None:
+    """Failures of git that the output shows even if the exit code is masked."""
+    for command in commands:
+        if command.words[:3] == ("gh", "pr", "checks") and "\tfail\t" in output.text:
+            return "CI checks failed", " ".join(command.words[:3])
+        if command.program != "git":
+            continue
+        sub = git_subcommand(command.words)[0]
+        target = " ".join(command.words)
+        if sub == "push" and ("[rejected]" in output.text or "[remote rejected]" in output.text or "error: failed to push" in output.text):
+            return "push failed", target
+        if sub in ("merge", "rebase", "cherry-pick", "pull", "revert", "stash") and "CONFLICT (" in output.text:
+            return f"{sub} stopped at a conflict", target
+    return None
+
+
+def _find_suspect(commands: Sequence[SimpleCommand]) -> SimpleCommand:
+    """The command that most likely failed: the last one that the exit code depends on."""
+    own = [command for command in commands if command.proven and command.words]
+    telling = [command for command in own if command.program not in TRIVIAL]
+    failing = [command for command in own if command.program not in _NEVER_FAILING]
+    return (telling or failing or own or list(commands))[-1]
+
+
+def _describe(command: SimpleCommand, text: str) -> str:
+    words, program = command.words, command.program
+    if program == "git":
+        sub, _, _ = git_subcommand(words)
+        if sub == "commit":
+            if "nothing to commit" in text or "no changes added" in text:
+                return "commit failed: nothing to commit"
+            own_error = "fatal: " in text or "error: pathspec" in text or "Aborting commit" in text
+            return "commit failed" if own_error and not _hook.search(text[:4000]) else "commit refused by a hook"
+        return f"{sub} failed" if sub == "push" else f"git {sub} failed"
+    if program in _FORGES and words[1:3] in (("pr", "create"), ("mr", "create")):
+        return "pull request not created"
+    if program in ("mv", "cp", "rm", "cd", "ls", "cat"):
+        return f"{program} failed"
+    subcommand = words[1] if len(words) > 1 and not words[1].startswith(("-", "/", ".", "$", "<")) and len(words[1]) < 30 else ""
+    return f"{program} {subcommand}".strip()[:60] + " failed"
+
+
+def _is_lookup(command: SimpleCommand, commands: Sequence[SimpleCommand], output: Output) -> bool:
+    program, words = command.program, command.words
+    code = output.exit_code
+    if code in (130, 137, 143) and program not in _LOOKUPS:
+        return False
+    if program in _LOOKUPS:
+        return True
+    if program == "git":
+        sub, arguments, _ = git_subcommand(words)
+        if sub == "branch" and {"-d", "-D", "-m", "-M"} & set(arguments):
+            return False
+        return sub in _GIT_LOOKUPS
+    if program in _FORGES or program in ("docker", "kubectl", "npm", "pip", "brew", "cargo", "go", "aws", "gcloud", "mise", "bd", "helm"):
+        return bool(_LOOKUP_VERBS & set(words[1:3]))
+    return all(each.program in _LOOKUPS or each.program in TRIVIAL for each in commands if each.words)
+
+
+def _name_attempt(call: ToolCall, commands: Sequence[SimpleCommand]) -> str:
+    if call.kind == "edit":
+        return "edit"
+    if call.kind == "read":
+        return "reading a file"
+    if call.kind == "search":
+        return "search"
+    if commands:
+        suspect = next((command for command in commands if command.words and command.program not in TRIVIAL), commands[0])
+        name = _describe(suspect, "")
+        return name.removesuffix(" failed") or "command"
+    return call.tool.rpartition("__")[2].replace("_", " ")[:60] or "call"
+
+
+def _make(call: ToolCall, what: str, cause: str, commands: Sequence[SimpleCommand], *, expected: bool, target: str = "") -> Failure:
+    return Failure(
+        step=call.step,
+        source=call.source,
+        what=what,
+        cause=cause,
+        signature=_sign(call, commands, target),
+        expected=expected,
+    )
+
+
+def _sign(call: ToolCall, commands: Sequence[SimpleCommand], target: str) -> str:
+    """Equal for repeats of the same attempt: options, numbers and the rest of the script do not count."""
+    if not commands:
+        return f"{call.tool} {' '.join(call.paths)}"[:MAX_SIGNATURE]
+    words = (target or " ".join(_find_suspect(commands).words)).split()
+    if words[:2] == ["git", "commit"]:
+        return "git commit"
+    kept = [word for word in words[:40] if not _flagged.match(word) and not word.isdigit()]
+    if kept:
+        kept[0] = kept[0].rpartition("/")[2]
+    return " ".join(_number.sub("#", word) for word in kept)[:MAX_SIGNATURE]

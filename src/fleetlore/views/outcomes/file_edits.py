@@ -1,0 +1,172 @@
+"""Files that a call changed: by an editing tool, or by a command that plainly writes files.
+
+Formatters are left out: they rewrite layout, and a check that passed before stays meaningful. So are logs and temporary
+files. Prose and plans are reported, but marked as not covered by checks.
+"""
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from fleetlore.views.outcomes.deliveries import git_subcommand, is_scratch
+from fleetlore.views.outcomes.facts import FileEdit, TextEdit, ToolCall
+from fleetlore.views.outcomes.shell import SimpleCommand, word_set
+
+MAX_EDITS = 200
+
+_WRITERS = word_set("cat echo printf sed awk gawk jq yq tee envsubst perl python python3 node sort tr cut base64 curl")
+_TEMPORARY = ("/tmp/", "/private/tmp/", "/var/folders/", "/dev/", "/var/tmp/", "&", "/proc/")
+_variable_folder = re.compile(r"\$\{?\w*(?:tmp|temp|scratch)\w*\}?", re.IGNORECASE)
+_log_file = re.compile(r"\.(?:log|out|err|pid|lock|tmp|bak|orig|patch|diff|txt|coverprofile|prof|cov|trace)\Z", re.IGNORECASE)
+_prose = re.compile(r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z", re.IGNORECASE)
+_code_as_text = re.compile(r"(?:requirements[\w.-]*|constraints[\w.-]*|CMakeLists)\.txt\Z")
+_artifact = re.compile(
+    r"(?:^|/)(?:node_modules|dist|build|target|coverage|htmlcov|__pycache__|\.pytest_cache|\.cache|\.next|out|_build)(?:/|\Z)"
+)
+_python_write = re.compile(r"\.write_text\(|\.write\(|writeFileSync\(|\.writelines\(|File\.write\(|fs\.writeFile\(")
+_path_literal = re.compile(r"""['"]((?:[\w@+-]+/|\.{1,2}/|/)*[\w@+.-]{1,100}\.\w{1,8})['"]""")
+_agent_folder = re.compile(r"/\.(?:claude|codex|cursor|gemini|config|beads|aider[\w.]*)/|^~/\.\w+/", re.IGNORECASE)
+_patch_file = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,500})$|^\+\+\+ b/([^\n\t]{1,500})", re.MULTILINE)
+_in_place = re.compile(r"-[a-zA-Z]*i(?:\.\w+|'')?\Z|--in-place")
+
+
+def read_edits(call: ToolCall, commands: Sequence[SimpleCommand], *, failed: bool) -> tuple[FileEdit, ...]:
+    """Files that a call changed, each with the number of lines where it is known."""
+    if call.edits or call.kind == "edit":
+        if call.state != "ok":
+            return ()
+        if call.edits:
+            return tuple(_from_text_edit(call, edit) for edit in call.edits[:MAX_EDITS])
+        return tuple(_make(call, path) for path in call.paths[:MAX_EDITS])
+    edits: list[FileEdit] = []
+    for command in commands:
+        if failed and command.proven and len(commands) == 1:
+            break
+        edits += _from_command(call, command)
+    return tuple(edits[:MAX_EDITS])
+
+
+def is_covered(path: str, cwd: str) -> bool:
+    """Whether tests and linters can depend on a file: not prose, not an agent's own notes, not temporary files."""
+    if (_prose.search(path) and not _code_as_text.search(path)) or _artifact.search(path):
+        return False
+    if path.startswith(_TEMPORARY[:5]) and not cwd.startswith(_TEMPORARY[:5]):
+        return False
+    return not (_agent_folder.search(path) and not (cwd and path.startswith(cwd)))
+
+
+def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:
+    new = edit.new.splitlines()
+    if edit.old is None:
+        return _make(call, edit.path, len(new), 0)
+    old = edit.old.splitlines()
+    start = 0
+    while start < len(old) and start < len(new) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < len(old) - start and end < len(new) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return _make(call, edit.path, len(new) - start - end, len(old) - start - end)
+
+
+def _make(call: ToolCall, path: str, added: int = 0, removed: int = 0) -> FileEdit:
+    return FileEdit(step=call.step, source=call.source, path=path[:1000], added=added, removed=removed, covered=is_covered(path, call.cwd))
+
+
+def _from_command(call: ToolCall, command: SimpleCommand) -> list[FileEdit]:
+    program = command.program
+    if is_scratch(command.directory, call.cwd):
+        return []
+    if program in ("apply_patch", "applypatch", "patch") or (program == "git" and command.words[1:2] in (("apply",), ("am",))):
+        return _from_patch(call, command)
+    paths = [path for path in dict.fromkeys(_written_paths(command)) if _is_source(path, call.cwd)]
+    added = command.body.count("\n") + 1 if program in ("cat", "tee") and command.body else 0
+    edits = [_make(call, path, added) for path in paths]
+    if program in ("rm", "unlink"):
+        # Mostly scratch files at the end of the work; a check that passed before stays valid.
+        edits = [replace(edit, covered=False) for edit in edits]
+    return edits
+
+
+def _written_paths(command: SimpleCommand) -> list[str]:
+    program = command.program
+    paths = list(command.writes) if program in _WRITERS or not program else []
+    arguments = [word for word in command.words[1:] if not word.startswith("-")][:20]
+    if program in ("sed", "gsed", "perl", "ruby") and (edited := _paths_edited_in_place(command.words)):
+        paths += edited
+    elif program in _SCRIPTING and (script := _inline_script(command)):
+        paths += _path_literal.findall(script)[:3] if _python_write.search(script) else []
+    elif program in ("cp", "ln"):
+        paths += arguments[-1:]
+    elif program in ("tee", "mv", "rm", "unlink"):
+        paths += arguments
+    elif program == "git":
+        paths += _restored_paths(command)
+    return paths
+
+
+_SCRIPTING = word_set("python python3 node ruby perl bun deno")
+
+
+def _inline_script(command: SimpleCommand) -> str:
+    """The program text in `python - <<EOF` or `node -e '…'`."""
+    if command.body:
+        return command.body[:20_000]
+    for place, word in enumerate(command.words[1:4], 1):
+        if word in ("-c", "-e") and place + 1 < len(command.words):
+            return command.words[place + 1][:20_000]
+    return ""
+
+
+def _paths_edited_in_place(words: Sequence[str]) -> list[str]:
+    """The files of `sed -i 's/a/b/' FILE …`, `perl -pi -e '…' FILE …`; none if nothing is edited in place."""
+    if not any(_in_place.match(word) for word in words[1:5]):
+        return []
+    files: list[str] = []
+    has_script = False
+    place = 1
+    while place < len(words):
+        word = words[place]
+        if word.startswith("-") and len(word) > 1:
+            takes_script = word in ("-e", "-f", "--expression", "--file") or (word[1] != "-" and word.endswith("e") and words[0] != "sed")
+            has_script = has_script or takes_script
+            place += takes_script
+        elif word:
+            files.append(word)
+        place += 1
+    return files[:20] if has_script else files[1:21]
+
+
+def _restored_paths(command: SimpleCommand) -> list[str]:
+    sub, arguments, _ = git_subcommand(command.words)
+    if sub == "checkout" and "--" in arguments:
+        return arguments[arguments.index("--") + 1 :]
+    if sub == "restore" and "--staged" not in arguments and "-S" not in arguments:
+        return [word for word in arguments if not word.startswith("-")]
+    if sub in ("mv", "rm") and "--cached" not in arguments:
+        return [word for word in arguments if not word.startswith("-")]
+    return []
+
+
+def _from_patch(call: ToolCall, command: SimpleCommand) -> list[FileEdit]:
+    patch = (command.body or "\n".join(command.words[1:]))[:200_000]
+    if "--check" in command.words or "--dry-run" in command.words or "--stat" in command.words:
+        return []
+    counts: dict[str, list[int]] = {}
+    current: list[int] | None = None
+    for line in patch.splitlines():
+        found = _patch_file.match(line)
+        if found:
+            current = counts.setdefault((found[1] or found[2]).strip(), [0, 0])
+        elif current is not None and line[:1] in "+-" and not line.startswith(("---", "+++")):
+            current[line[:1] == "-"] += bool(line)
+    return [_make(call, path, added, removed) for path, (added, removed) in counts.items()]
+
+
+def _is_source(path: str, cwd: str) -> bool:
+    if not path or len(path) > 500 or "\n" in path or _log_file.search(path) or _variable_folder.search(path):
+        return False
+    if path.startswith(_TEMPORARY) and not (cwd and path.startswith(cwd)):
+        return False
+    return not path.isdigit()

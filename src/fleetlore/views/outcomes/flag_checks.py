@@ -1,0 +1,397 @@
+"""The conditions of risk flags that a pattern cannot express; rules name them as `check`.
+
+A check of a command gets the command, the words behind the program and its sub-command, and the whole shell line. A check
+of a shell line gets the match and the line; a check of an edit gets the match, the old and the new text.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from fleetlore.views.outcomes.facts import ToolCall
+from fleetlore.views.outcomes.shell import SimpleCommand
+
+
+def words_of(text: str) -> frozenset[str]:
+    """A set of words, written as one text."""
+    return frozenset(text.split())
+
+
+QUIET_OPTIONS = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
+
+
+class Script(Struct, frozen=True):
+    """A shell line and its simple commands."""
+
+    text: str
+    commands: tuple[SimpleCommand, ...]
+    call: ToolCall
+
+
+def has_option(words: Sequence[str], options: Iterable[str], takes: str = "") -> bool:
+    """Whether one of the options is given: `-f` also in joined letters, `--force` also with a value."""
+    wanted = frozenset(options)
+    letters = {option[1] for option in wanted if len(option) == 2 and option[0] == "-"}
+    for word in words[:200]:
+        if not word.startswith("-"):
+            continue
+        if word == "--":
+            return False
+        if word in wanted or (word.startswith("--") and word.partition("=")[0] in wanted):
+            return True
+        if letters and not word.startswith("--") and len(word) < 12:
+            for letter in word[1:]:
+                if letter in letters:
+                    return True
+                if letter in takes or not letter.isalpha():
+                    break
+    return False
+
+
+_TEMPORARY = re.compile(
+    r"(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)(?:/|$)"
+    r"|\$\{?(?:TMP|TEMP|TMPDIR|RUNNER_TEMP|SCRATCH\w*|tmp\w*|temp\w*|work_?dir)\b|\$\(mktemp"
+    r"|(?:^|/)\.?(?:tmp|temp|scratch(?:pad)?)(?:[-_.\w]*)(?:/|$)|AppData/Local/Temp|%TEMP%|\$env:TEMP",
+    re.IGNORECASE,
+)
+_BUILD_FOLDERS = words_of(
+    """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
+    .nyc_output .coverage __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .venv venv env virtualenv .gradle
+    .terraform .serverless obj bin Debug Release DerivedData Pods .dart_tool _build deps .elixir_ls .bloop .metals .stack-work
+    dist-newstyle zig-out zig-cache .zig-cache cmake-build-debug cmake-build-release test-results playwright-report .playwright
+    storybook-static site _site public/build .docusaurus .vercel .netlify .wrangler .expo logs .eslintcache generated gen
+    tmp temp artifacts reports .ipynb_checkpoints wheelhouse .pnpm-store .yarn bazel-out bazel-bin lib-cov Caches"""
+)
+_BUILD_FILES = re.compile(
+    r".*\.(?:pyc|pyo|o|obj|class|egg-info|dist-info|log|tmp|bak|orig|rej|swp|tsbuildinfo|map|out|cache|coverage|prof|whl)/?", re.DOTALL
+)
+_BUILD_NAMES = re.compile(
+    r"\.DS_Store|__pycache__|Thumbs\.db|nohup\.out|core\.\d+|(?:cmake-)?build[-_.][\w.-]+|dist[-_.][\w.-]+|[\w.-]*\.egg-info"
+)
+
+
+def is_disposable(path: str, directory: str = "") -> bool:
+    """Whether deleting this path loses nothing: a temporary folder, or something that a build makes again."""
+    whole = path if path.startswith(("/", "~", "$", "%")) or not directory else f"{directory}/{path}"
+    if _TEMPORARY.search(whole[:2000]):
+        return True
+    parts = [part for part in path[:2000].replace("\\", "/").split("/") if part not in ("", ".", "*", "**")]
+    if any(part in _BUILD_FOLDERS or _BUILD_NAMES.fullmatch(part) for part in parts):
+        return True
+    return bool(parts) and _BUILD_FILES.fullmatch(parts[-1]) is not None
+
+
+def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    recursive = command.program in ("rimraf", "trash") or has_option(rest, ("-r", "-R", "--recursive"))
+    if command.program == "Remove-Item":
+        recursive = any(word.lower() in ("-recurse", "-r") for word in rest)
+    if command.program == "rmdir":
+        recursive = any(word.lower() == "/s" for word in rest)
+    if not recursive or "--help" in rest:
+        return False
+    directory = command.directory or script.call.cwd
+    targets = [word for word in rest[:200] if not word.startswith("-") and word.lower() not in ("/s", "/q")]
+    if not targets:  # behind xargs: what is deleted is unknown
+        return False
+    created = _created_in(script)
+    for target in targets:
+        if target.startswith(("$", "`", "{}", "%")) and not target.startswith(("$HOME", "${HOME}")):
+            continue  # what it is depends on a variable
+        if _names_created(target, created) or is_disposable(target, directory):
+            continue
+        return True
+    return False
+
+
+def _created_in(script: Script) -> frozenset[str]:
+    """Names that the same shell line creates, so that deleting them is tidying up."""
+    created: set[str] = set()
+    for command in script.commands[:200]:
+        words = command.words
+        if command.program == "mkdir" or words[:3] == ("git", "worktree", "add") or words[:2] == ("git", "clone"):
+            names = [word.rstrip("/") for word in words[1:20] if not word.startswith("-")]
+            created.update(names)
+            created.update(name.rpartition("/")[2].removesuffix(".git") for name in names if command.program == "git")
+    return frozenset(created)
+
+
+def _names_created(target: str, created: frozenset[str]) -> bool:
+    bare = target.removeprefix("./").rstrip("/")
+    return bare in created or target.rstrip("/") in created or any(name.endswith(f"/{bare}") for name in created)
+
+
+def _find_deletes(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    words = rest[:200]
+    runs_rm = any(words[at + 1 : at + 2] == ["rm"] for at, word in enumerate(words) if word in ("-exec", "-execdir", "-x", "-X", "--exec"))
+    if "-delete" not in words and not runs_rm:
+        return False
+    directory = command.directory or script.call.cwd
+    roots = []
+    for word in words:
+        if word.startswith(("-", "(", "!")):
+            break
+        roots.append(word)
+    if roots and all(is_disposable(root, directory) or root.startswith("$") for root in roots):
+        return False
+    if not roots and is_disposable("", directory):
+        return False
+    names = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path")]
+    return not (names and all(is_disposable(name.strip("*/") or name, "") or is_disposable(name, "") for name in names))
+
+
+_FILE_NAME = re.compile(
+    r"[\w./@()\[\]+-]{1,300}\.(?:go|py|ts|tsx|js|jsx|mjs|cjs|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|php|swift|ex|exs|json|ya?ml|toml|lock|mod|sum|md|sql"
+    r"|html|css|scss|vue|svelte|sh|xml|txt|gradle|tf|proto)"
+)
+
+
+def _discards_changes(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    action = command.words[1] if len(command.words) > 1 else ""
+    if action not in ("checkout", "restore", "switch"):
+        action = next((word for word in command.words[1:12] if word in ("checkout", "restore", "switch")), "")
+    if any(word in ("--ours", "--theirs", "--merge", "--help", "-h", "-p", "--patch") for word in rest):
+        return False
+    if is_disposable("", command.directory or script.call.cwd):
+        return False
+    if action == "restore":
+        staged = has_option(rest, ("--staged", "-S"))
+        return (not staged or has_option(rest, ("--worktree", "-W"))) and any(not word.startswith("-") for word in rest)
+    if action == "switch":
+        return has_option(rest, ("--discard-changes", "-f", "--force"), "cC")
+    if has_option(rest, ("-f", "--force"), "bBt"):
+        return True
+    if "--" in rest:
+        at = rest.index("--")
+        before = [word for word in rest[:at] if not word.startswith("-")]
+        return bool(rest[at + 1 :]) and (not before or before == ["HEAD"])
+    names = [word for word in rest if not word.startswith("-")]
+    if (
+        names
+        and not has_option(rest, ("-b", "-B", "--orphan", "-t", "--track", "--detach"))
+        and all(_FILE_NAME.fullmatch(name) for name in names)
+    ):
+        return True
+    return names[:1] in (["."], ["./"], ["*"]) or names[:2] == ["HEAD", "."]
+
+
+_REVISION = re.compile(r"[0-9a-f]{7,40}|v?\d+(?:\.\d+)+[\w.-]*|[\w-]*v\d[\w.-]*")
+
+
+def _git_without_revision(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    for word in rest[:100]:
+        at = word.find("git+")
+        if at < 0:
+            continue
+        address = word[at:].partition("#")[0]
+        _, found, revision = address.partition("://")[2].rpartition("@")
+        if not found or "/" in revision.rpartition(".git")[0] or not _REVISION.fullmatch(revision):
+            return True
+    return False
+
+
+def _prints_environment(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    if command.writes:
+        return False
+    names = [word for word in rest if not word.startswith("-")]
+    if command.program in ("export", "declare"):
+        return False if names else has_option(rest, ("-p", "-x")) or (command.program == "export" and not rest)
+    if command.program == "set":
+        return False
+    if names:
+        return command.program == "printenv" and any(_is_secret_name(name) for name in names)
+    after = _command_after(command, script)
+    if after is None or after.program in ("sort", "cat", "less", "head", "tail", "column"):
+        return True
+    if after.program in ("grep", "egrep", "rg", "awk"):
+        if any(word in QUIET_OPTIONS for word in after.words[1:]):
+            return False
+        return bool(SECRET_WORD.search(" ".join(after.words[1:6])[:400]))
+    return not _is_piped(command, script)
+
+
+def _command_after(command: SimpleCommand, script: Script) -> SimpleCommand | None:
+    """The command that reads this one's output in a pipe, if any."""
+    if not _is_piped(command, script):
+        return None
+    commands = script.commands
+    at = next((place for place, each in enumerate(commands) if each is command), len(commands))
+    return commands[at + 1] if at + 1 < len(commands) else None
+
+
+def _is_piped(command: SimpleCommand, script: Script) -> bool:
+    """Whether a pipe stands behind the command. The words are searched in the text, because the parser keeps no operators."""
+    last = command.words[-1][-60:]
+    at = script.text.find(last, max(0, script.text.find(command.words[0])))
+    tail = script.text[at + len(last) : at + len(last) + 40].lstrip("\"' )}\t2>&1") if at >= 0 else ""
+    return tail.startswith("|") and not tail.startswith("||")
+
+
+SECRET_WORD = re.compile(r"(?i)token|secret|passw|api.?key|private|credential|auth|_key\b|\bkey\b")
+_SECRET_NAME = re.compile(
+    r"(?i)(?:[A-Z0-9]+_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|PRIVATE_KEY|ACCESS_KEY|SECRET_KEY|CREDENTIALS?|PAT)(?:_(?:ID|PROD|DEV|STAGING|V?\d+))?"
+)
+_HARMLESS_NAME = re.compile(r"(?i)\w*(?:MAX|MIN|NUM|COUNT|LIMIT|TOTAL|CSRF|FILE|PATH|URL|NAME)\w*")
+_variable = re.compile(r"\$(?:\{(\w{1,80})\}|(\w{1,80}))")
+
+
+def _is_secret_name(name: str) -> bool:
+    return len(name) <= 80 and _SECRET_NAME.fullmatch(name) is not None and _HARMLESS_NAME.fullmatch(name) is None
+
+
+_LOCAL = re.compile(r"\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0)\b")
+
+
+def _prints_variable(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    if command.writes or "$" not in script.text:
+        return False
+    for word in rest[:50]:
+        for match in _variable.finditer(word[:4000]):
+            name = match[1] or match[2]
+            if not _is_secret_name(name) or _is_piped(command, script) or _in_single_quotes(match[0], script.text):
+                continue
+            if f"{name}=" in script.text and _LOCAL.search(script.text):
+                continue  # a token of a test server that the same line has just asked for
+            return True
+    return False
+
+
+def _in_single_quotes(text: str, script: str) -> bool:
+    at = script.find(text)
+    line = script[max(0, at - 500) : at].rpartition("\n")[2]
+    return line.count("'") % 2 == 1 and line.count('"') % 2 == 0
+
+
+def _prints_secret(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    """Not if the value goes into a variable, another command or a file."""
+    if command.writes or "--help" in rest or _is_piped(command, script):
+        return False
+    start = " ".join(command.words[:2])
+    at = script.text.find(start)
+    if at < 0 or script.text[max(0, at - 3) : at].rstrip().endswith(("$(", "`", "<(")):
+        return False
+    if command.program == "security":
+        return has_option(rest, ("-w", "-g"))
+    if command.program == "kubectl":
+        return has_option(rest, ("-o", "--output"))
+    return script.call.state != "failed"
+
+
+def _starts_package(match: re.Match[str], script: Script) -> bool:
+    """Whether the package named in the text is really started or installed, not only mentioned."""
+    package = match[0].split()[-1]
+    for command in script.commands[:200]:
+        if command.program in ("npm", "pnpm", "yarn", "bun", "npx", "bunx", "uvx", "uv", "pipx"):
+            if package in command.words:
+                return True
+        elif command.words and command.words[0] == package:
+            return True
+    return False
+
+
+_INTERPRETERS = words_of("bash sh zsh dash fish python python3 node perl ruby")
+
+
+def _pipes_into_interpreter(match: re.Match[str], script: Script) -> bool:
+    """Whether the interpreter reads the program from the pipe: it is given no file, module or expression."""
+    for command in script.commands[:200]:
+        if command.program in _INTERPRETERS and not command.body:
+            first = command.words[1] if len(command.words) > 1 else ""
+            if first in ("", "-", "--") or (first.startswith("-") and "s" in first and not first.startswith("--")):
+                return True
+    return False
+
+
+def _runs_download(match: re.Match[str], script: Script) -> bool:
+    """Whether the file that was made executable is the downloaded one, from an address without a version."""
+    targets: set[str] = set()
+    for command in script.commands[:200]:
+        words = command.words
+        if command.program in ("curl", "wget"):
+            if any(re.search(r"v?\d+\.\d+", word) for word in words if "://" in word):
+                continue
+            for place, word in enumerate(words[:-1]):
+                if word.startswith("-") and word.endswith(("o", "O", "--output", "--output-document")):
+                    targets.add(words[place + 1])
+            targets.update(command.writes)
+        elif command.program == "chmod" and targets.intersection(words):
+            return True
+    return False
+
+
+def _secret_in_command(match: re.Match[str], script: Script) -> bool:
+    """Not in a search pattern, a commit message or other text."""
+    return not any(
+        command.program in ("grep", "rg", "egrep", "git", "echo", "sed", "cat", "printf", "jq", "awk", "ag")
+        and any("[redacted]" in word for word in (*command.words, command.body))
+        for command in script.commands[:200]
+    )
+
+
+_CONDITION = re.compile(r"\}?\s*(?:if|else|elif|case|default|unless|except|rescue|catch|when|switch)\b|.*\b(?:Short|Getenv|LookPath)\(")
+
+
+def _without_condition(match: re.Match[str], old: str, new: str) -> bool:
+    """A skip inside of `if`, `except` and the like depends on the machine; only one that always happens counts."""
+    before = new[max(0, match.start() - 1000) : match.start()].rstrip().rpartition("\n")[2].strip()
+    if not before and match.start() > 0 and not new[: match.start()].strip():
+        return False  # the edit does not show what it stands in
+    return _CONDITION.match(before) is None
+
+
+def _was_active(match: re.Match[str], old: str, new: str) -> bool:
+    """Whether the assertion that is now a comment was code before."""
+    code = match[0].strip().lstrip("/#").strip()
+    return len(code) > 8 and any(line.strip() == code for line in old.split("\n"))
+
+
+_ASSERTION = re.compile(r"\bassert|\bexpect\(|\brequire\.\w+\(|\bt\.(?:Error|Fatal)|\bshould\b")
+
+
+def _replaces_assertion(match: re.Match[str], old: str, new: str) -> bool:
+    """Whether the replaced text had an assertion; a placeholder in a new test weakens nothing."""
+    return _ASSERTION.search(old) is not None
+
+
+_number = re.compile(r"\d+(?:\.\d+)?\Z")
+
+
+def _number_lowered(match: re.Match[str], old: str, new: str) -> bool:
+    after = _number.search(match[0])
+    if not after or not re.search(r"(?i)cov|fail.under|threshold|minimum", new + old):
+        return False
+    key = match[0][: after.start()]
+    before = re.search(re.escape(key) + r"(\d+(?:\.\d+)?)", old)
+    return before is not None and float(after[0]) < float(before[1])
+
+
+def _not_in_deny(match: re.Match[str], old: str, new: str) -> bool:
+    """Whether the last list of permissions that is named before the match is not one of refusals."""
+    before = new[max(0, match.start() - 20_000) : match.start()]
+    places = {name: before.rfind(f'"{name}"') for name in ("allow", "deny", "ask", "matcher", "hooks")}
+    last = max(places, key=lambda name: places[name])
+    return places[last] < 0 or last == "allow" or not match[0].startswith('"')
+
+
+COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = {
+    "deletes_folder": _deletes_folder,
+    "find_deletes": _find_deletes,
+    "discards_changes": _discards_changes,
+    "git_without_revision": _git_without_revision,
+    "prints_environment": _prints_environment,
+    "prints_variable": _prints_variable,
+    "prints_secret": _prints_secret,
+}
+SCRIPT_CHECKS: dict[str, Callable[[re.Match[str], Script], bool]] = {
+    "starts_package": _starts_package,
+    "pipes_into_interpreter": _pipes_into_interpreter,
+    "runs_download": _runs_download,
+    "secret_in_command": _secret_in_command,
+}
+EDIT_CHECKS: dict[str, Callable[[re.Match[str], str, str], bool]] = {
+    "without_condition": _without_condition,
+    "was_active": _was_active,
+    "replaces_assertion": _replaces_assertion,
+    "number_lowered": _number_lowered,
+    "not_in_deny": _not_in_deny,
+}

@@ -1,0 +1,556 @@
+"""Find risks in tool calls: hooks skipped, checks suppressed, tests weakened, force pushes, deletions, secrets and so on.
+
+The rules are data in `flags.toml`, which says how a rule is written; `read_rules` reads more of them from another
+document of the same form. A shell line is split into simple commands first, so that text in quotes, here-documents,
+commit messages and search patterns is not taken for something that was run. A call gets at most one flag per class.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from importlib import resources
+from itertools import islice
+
+import msgspec
+from msgspec import Struct
+
+from fleetlore.views.outcomes.facts import Failure, Flag, Source, TextEdit, ToolCall
+from fleetlore.views.outcomes.flag_checks import (
+    COMMAND_CHECKS,
+    EDIT_CHECKS,
+    QUIET_OPTIONS,
+    SCRIPT_CHECKS,
+    SECRET_WORD,
+    Script,
+    has_option,
+    is_disposable,
+    words_of,
+)
+from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
+
+FLAGS = (
+    "no_verify",
+    "check_disabled",
+    "test_weakened",
+    "force_push",
+    "destructive_command",
+    "unpinned_download",
+    "secret_exposed",
+    "permission_bypass",
+)
+MAX_EDIT_TEXT = 60_000
+MAX_COMMAND_TEXT = 12_000
+MAX_OUTPUT_TEXT = 8_000
+MAX_WHAT = 160
+LOOP_LENGTH = 3
+LOOP_GAP = 15
+MAX_MATCHES = 200
+
+# Global options that take a value and stand between a program and its sub-command.
+_GLOBAL_VALUED = words_of(
+    """-C -c --git-dir --work-tree --namespace -n --context --kubeconfig --cluster -f --file -p --project-name --profile --project
+    --region --config -R --repo --cwd --prefix --dir -H --host --org"""
+)
+_PRINTERS = words_of("cat bat batcat less more head tail grep egrep rg ag sed awk strings xxd od hexdump nl tac Get-Content gc")
+
+
+class CommandRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule for one simple command; `flags.toml` says what the fields mean."""
+
+    flag: str
+    what: str
+    run: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    takes: str = ""
+    word: str = ""
+    text: str = ""
+    unless: str = ""
+    raw_unless: str = ""
+    check: str = ""
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+class ScriptRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule for a whole shell line."""
+
+    flag: str
+    what: str
+    text: str
+    run: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
+    check: str = ""
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+class EditRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule for text that an edit adds to a file."""
+
+    flag: str
+    what: str
+    added: str
+    has: tuple[str, ...] = ()
+    path: str = ""
+    unless_path: str = ""
+    unless: str = ""
+    changed_only: bool = False
+    check: str = ""
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+class FileRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule for files whose content must not be shown."""
+
+    flag: str
+    what: str
+    path: str
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+class ShapeRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a secret looks like. `starts` are the strings that a match begins with."""
+
+    flag: str
+    what: str
+    text: str
+    starts: tuple[str, ...]
+
+
+class _RuleDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    command: tuple[CommandRule, ...] = ()
+    script: tuple[ScriptRule, ...] = ()
+    edit: tuple[EditRule, ...] = ()
+    file: tuple[FileRule, ...] = ()
+    shape: tuple[ShapeRule, ...] = ()
+
+
+class FlagRules(_RuleDocument, frozen=True):
+    """The rules of one or more documents."""
+
+    # The command rules of each program with the sub-commands they are for, so that most commands are compared with none.
+    by_program: dict[str, tuple[tuple[CommandRule, tuple[tuple[str, ...], ...]], ...]] = {}
+
+    def extended_by(self, other: "FlagRules") -> "FlagRules":
+        """These rules and those of another document."""
+        return _index(
+            self.command + other.command,
+            self.script + other.script,
+            self.edit + other.edit,
+            self.file + other.file,
+            self.shape + other.shape,
+        )
+
+
+class _Found(Struct, frozen=True):
+    flag: str
+    what: str
+    detail: str
+
+
+def read_rules(document: str) -> FlagRules:
+    """Rules from a TOML document such as `flags.toml`. Raises ValueError if it has an error."""
+    try:
+        rules = msgspec.toml.decode(document, type=_RuleDocument)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"The flag rules are not valid: {error}") from error
+    named = [(rule.what, rule.check, frozenset(COMMAND_CHECKS)) for rule in rules.command]
+    named += [(rule.what, rule.check, frozenset(SCRIPT_CHECKS)) for rule in rules.script]
+    named += [(rule.what, rule.check, frozenset(EDIT_CHECKS)) for rule in rules.edit]
+    for what, check, known in named:
+        if check and check not in known:
+            raise ValueError(f'The flag rule "{what}" names an unknown check: {check}. Use one of: {", ".join(sorted(known))}.')
+    every: list[CommandRule | ScriptRule | EditRule | FileRule | ShapeRule] = []
+    every += [*rules.command, *rules.script, *rules.edit, *rules.file, *rules.shape]
+    for rule in every:
+        for name in ("word", "text", "unless", "raw_unless", "added", "path", "unless_path"):
+            try:
+                re.compile(getattr(rule, name, ""))
+            except (re.error, OverflowError, RecursionError) as error:
+                raise ValueError(f'The flag rule "{rule.what}" has an invalid pattern in {name}: {error}.') from error
+    return _index(rules.command, rules.script, rules.edit, rules.file, rules.shape)
+
+
+@cache
+def built_in_rules() -> FlagRules:
+    """The rules of `flags.toml`."""
+    return read_rules(resources.files(__package__).joinpath("flags.toml").read_text("utf-8"))
+
+
+def _index(
+    command: tuple[CommandRule, ...],
+    script: tuple[ScriptRule, ...],
+    edit: tuple[EditRule, ...],
+    file: tuple[FileRule, ...],
+    shape: tuple[ShapeRule, ...],
+) -> FlagRules:
+    by_program: dict[str, tuple[tuple[CommandRule, tuple[tuple[str, ...], ...]], ...]] = {}
+    for rule in command:
+        runs = [tuple(run.split()) for run in rule.run if run.strip()]
+        for program in dict.fromkeys(run[0] for run in runs):
+            subcommands = tuple(run[1:] for run in runs if run[0] == program)
+            by_program[program] = (*by_program.get(program, ()), (rule, subcommands))
+    return FlagRules(command, script, edit, file, shape, by_program)
+
+
+@cache
+def _pattern(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)
+
+
+def find_flags(call: ToolCall, rules: FlagRules | None = None) -> tuple[Flag, ...]:
+    """The risks of one call, one per class at most. `executed` is False unless the call succeeded."""
+    rules = rules or built_in_rules()
+    found: list[_Found] = []
+    if call.command:
+        found += _flags_of_script(call, rules)
+    for edit in call.edits[:50]:
+        if edit.old is not None or not _REPLACED.match(call.output[:400]):
+            found += _flags_of_edit(edit, rules)
+    if call.kind == "read" and call.state != "failed":
+        for path in call.paths[:20]:
+            if _shows_secrets(call.output, path):
+                found += (_Found(rule.flag, rule.what, path) for rule in rules.file if _pattern(rule.path).search(path))
+    if call.kind == "command" and call.output:
+        found += _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
+    executed = call.state == "ok"
+    flags: dict[str, Flag] = {}
+    for each in found:
+        if each.flag not in flags:
+            flags[each.flag] = Flag(call.step, call.source, each.flag, _line(each), executed)
+    return tuple(flags.values())
+
+
+# The result of writing a file that existed: what stood in it before is unknown, so nothing can be said to be added.
+_REPLACED = re.compile(r"The file \S{1,400} has been (?:updated|overwritten)")
+_ASSIGNED_SECRET = re.compile(
+    r"(?i)(?:key|token|secret|passw\w*|credential\w*|private\w*|auth|dsn|pwd)\w{0,40}[\"']?[ \t]*[=:][ \t]*[\"']?([^\s\"']{6,200})|://[^\s:@/]{1,80}:([^\s@]{1,200})@"
+)
+
+
+def _shows_secrets(output: str, path: str) -> bool:
+    """Whether what was printed of a file with settings has a value that looks like a secret; unknown counts as yes."""
+    if not output.strip() or re.search(r"\.env|secrets\.|credentials\.json", path) is None:
+        return True
+    values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
+    return any("[redacted]" in value or _PLACEHOLDER.search(value) is None for value in values)
+
+
+def _line(found: _Found) -> str:
+    detail = " ".join(found.detail[:400].split())
+    text = f"{found.what}: {detail}" if detail else found.what
+    return text if len(text) <= MAX_WHAT else f"{text[: MAX_WHAT - 1].rstrip()}…"
+
+
+# --- commands ---
+
+
+def _flags_of_script(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
+    commands = _with_remote_commands(parse_script(call.command))
+    script = Script(call.command[:MAX_COMMAND_TEXT], commands, call)
+    for command in commands[:200]:
+        if command.words:
+            yield from _flags_of_command(command, script, rules)
+    programs = {command.program for command in commands}
+    for rule in rules.script:
+        if (rule.run and programs.isdisjoint(rule.run)) or not _has_one(script.text, rule.has):
+            continue
+        match = _pattern(rule.text).search(script.text)
+        if match and (not rule.check or SCRIPT_CHECKS[rule.check](match, script)):
+            yield _Found(rule.flag, rule.what, match[0])
+    yield from _secrets_in(script.text, rules, "on the command line", "")
+
+
+def _flags_of_command(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_Found]:
+    of_program = rules.by_program.get(command.program, ())
+    if command.program == "git" and is_disposable("", command.directory or script.call.cwd):
+        of_program = ()  # a repository for a trial
+    for rule, subcommands in of_program:
+        if _matches(rule, subcommands, command, script):
+            yield _Found(rule.flag, rule.what, _shown(command))
+    if command.program in _PRINTERS:
+        yield from _files_printed(command, script, rules)
+    for edit in _edits_of_command(command):
+        yield from _flags_of_edit(edit, rules)
+
+
+def _with_remote_commands(commands: tuple[SimpleCommand, ...]) -> tuple[SimpleCommand, ...]:
+    """The commands, and those that `ssh` runs on another machine."""
+    if not any(command.program == "ssh" for command in commands):
+        return commands
+    found: list[SimpleCommand] = []
+    for command in commands:
+        found.append(command)
+        if command.program == "ssh":
+            last = command.words[-1] if len(command.words) > 2 else ""
+            script = last if " " in last and not last.startswith("bash -s") else command.body
+            found += parse_script(script[:MAX_COMMAND_TEXT]) if script else ()
+    return tuple(found)
+
+
+def _shown(command: SimpleCommand) -> str:
+    return " ".join(word if len(word) <= 80 else f"{word[:79]}…" for word in command.words[:12])
+
+
+def _matches(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], command: SimpleCommand, script: Script) -> bool:
+    rest = _arguments_after(subcommands, command.words)
+    if rest is None:
+        return False
+    if rule.options and not has_option(rest, rule.options, rule.takes):
+        return False
+    if rule.word and not any(_pattern(rule.word).fullmatch(word) for word in rest[:100] if not word.startswith("-")):
+        return False
+    if rule.text or rule.unless:
+        text = f"{' '.join(command.words)[:MAX_COMMAND_TEXT]}\n{command.body[:MAX_COMMAND_TEXT]}"
+        if rule.text and not _pattern(rule.text).search(text):
+            return False
+        if rule.unless and _pattern(rule.unless).search(text):
+            return False
+    if rule.raw_unless and _pattern(rule.raw_unless).search(script.text):
+        return False
+    return not rule.check or COMMAND_CHECKS[rule.check](command, rest, script)
+
+
+def _arguments_after(subcommands: Iterable[tuple[str, ...]], words: Sequence[str]) -> list[str] | None:
+    """The words behind the program and one of the sub-commands, with the program's global options; None if it is another one."""
+    for wanted in subcommands:
+        place = 1
+        skipped: list[str] = []
+        for word in wanted:
+            while place < len(words) and words[place].startswith("-") and words[place] != word:
+                count = 2 if words[place] in _GLOBAL_VALUED else 1
+                skipped += words[place : place + count]
+                place += count
+            if place >= len(words) or words[place] != word:
+                break
+            place += 1
+        else:
+            return skipped + list(words[place:])
+    return None
+
+
+_MASKED = re.compile(
+    r"\b(?:cut|awk)\b[^\n|]{0,40}=[^\n|]{0,20}(?:-f ?1\b|\$1)"
+    r"|\bsed\b[^\n|]{0,80}(?:=|:)\S{0,20}[*xX.]{3}|\bwc\b|\bsha\d+sum\b|\bmd5"
+)
+
+
+def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_Found]:
+    if command.writes or command.body or script.call.state == "failed":
+        return
+    words = command.words[1:100]
+    if command.program in ("grep", "egrep", "rg", "ag") and not _searches_secrets(words):
+        return
+    if command.program == "sed" and has_option(words, ("-i",)):
+        return
+    for word in words:
+        if word.startswith("-") or len(word) > 400:
+            continue
+        for rule in rules.file:
+            if _pattern(rule.path).search(word) and not _MASKED.search(script.text) and _shows_secrets(script.call.output, word):
+                yield _Found(rule.flag, rule.what, _shown(command))
+
+
+def _searches_secrets(words: Sequence[str]) -> bool:
+    """Whether a search prints lines with secrets: its pattern names them, or it is about everything."""
+    if any(word in QUIET_OPTIONS for word in words):
+        return False
+    if has_option(words, ("-v", "--invert-match")):
+        return True
+    pattern = next((word for word in words if not word.startswith("-")), "")
+    return len(pattern) < 3 or SECRET_WORD.search(pattern[:400]) is not None
+
+
+# --- edits ---
+
+
+def _edits_of_command(command: SimpleCommand) -> Iterator[TextEdit]:
+    """Files that a shell command writes: a here-document into a file, or the replacement of `sed -i`."""
+    if command.body:
+        if command.program in ("cat", "tee"):
+            paths = command.writes or tuple(word for word in command.words[1:] if not word.startswith("-"))
+            if paths:
+                yield TextEdit(paths[0], None, command.body)
+    elif command.program in ("sed", "gsed") and has_option(command.words[1:], ("-i", "--in-place"), "e"):
+        arguments = [word for word in command.words[1:20] if not word.startswith("-") and word]
+        for expression in arguments[:4]:
+            if expression[0] == "s" and len(expression) > 3 and not expression[1].isalnum():
+                parts = expression[:4000].replace("\\" + expression[1], "\x01").split(expression[1])
+                if len(parts) >= 4 and arguments[-1] is not expression:
+                    yield TextEdit(arguments[-1], parts[1].replace("\x01", expression[1]), parts[2].replace("\x01", expression[1]))
+
+
+def _flags_of_edit(edit: TextEdit, rules: FlagRules) -> Iterator[_Found]:
+    new = edit.new[:MAX_EDIT_TEXT]
+    old = (edit.old or "")[:MAX_EDIT_TEXT]
+    if not new or new == old:
+        return
+    path = edit.path.replace("\\", "/")
+    name = path.rpartition("/")[2]
+    for rule in _rules_of_path(rules.edit, path):
+        if rule.changed_only and edit.old is None:
+            continue
+        for match in _added_matches(rule, old, new):
+            line = new[new.rfind("\n", 0, match.start()) + 1 : match.end()][-400:]
+            if rule.unless and _pattern(rule.unless).search(line):
+                continue
+            if rule.check and not EDIT_CHECKS[rule.check](match, old, new):
+                continue
+            yield _Found(rule.flag, rule.what, f"{match[0].strip()} in {name}")
+            break
+    if not _is_test_path(path):
+        yield from _secrets_in(new, rules, "written into", name, old)
+
+
+@lru_cache(maxsize=256)
+def _rules_of_path(rules: tuple[EditRule, ...], path: str) -> tuple[EditRule, ...]:
+    return tuple(
+        rule
+        for rule in rules
+        if (not rule.path or _pattern(rule.path).search(path)) and not (rule.unless_path and _pattern(rule.unless_path).search(path))
+    )
+
+
+def _added_matches(rule: EditRule, old: str, new: str) -> Iterator[re.Match[str]]:
+    """Matches in the new text that the old text had not, and that do not only narrow or reword one of the old."""
+    matches = _find_in_lines(rule, new)
+    if not matches:
+        return
+    before = Counter(_normal(match[0]) for match in _find_in_lines(rule, old)) if old else Counter[str]()
+    added: list[re.Match[str]] = []
+    for match in matches:
+        text = _normal(match[0])
+        if before[text] > 0:
+            before[text] -= 1
+        else:
+            added.append(match)
+    left = [set(_words.findall(text)) for text, count in before.items() for _ in range(count)]
+    for match in added:
+        words = set(_words.findall(match[0]))
+        narrowed = next((other for other in left if words <= other or (len(other) == 1 and other <= words)), None)
+        if narrowed is None:
+            yield match
+        else:
+            left.remove(narrowed)
+
+
+def _find_in_lines(rule: EditRule, text: str) -> list[re.Match[str]]:
+    """The first matches of a rule; only lines that have one of its words are searched, because that is much faster."""
+    pattern = _pattern(rule.added)
+    if not rule.has:
+        return list(islice(pattern.finditer(text), MAX_MATCHES))
+    lines: dict[int, int] = {}
+    for word in rule.has:
+        at = text.find(word)
+        while at >= 0 and len(lines) < MAX_MATCHES:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            lines[text.rfind("\n", 0, at) + 1] = end
+            at = text.find(word, end)
+    found = (match for start in sorted(lines) for match in islice(pattern.finditer(text, start, lines[start]), 20))
+    return list(islice(found, MAX_MATCHES))
+
+
+def _has_one(text: str, words: tuple[str, ...]) -> bool:
+    return not words or any(word in text for word in words)
+
+
+_words = re.compile(r"[\w@/.-]+")
+
+
+def _normal(text: str) -> str:
+    return "".join(text.split())
+
+
+_TEST_PATH = re.compile(
+    r"(?i)(?:^|[/_.-])(?:tests?|specs?|fixtures?|testdata|mocks?|examples?|samples?|docs?)(?:[/_.-]|$)|\.mdx?$|tests?\.\w+$"
+)
+
+
+def _is_test_path(path: str) -> bool:
+    return _TEST_PATH.search(path[-400:]) is not None
+
+
+# --- secrets ---
+
+_PLACEHOLDER = re.compile(
+    r"(?i)example|sample|dummy|fake|placeholder|your[-_]?|test|mock|redacted|x{5,}|\*{3,}|\.\.\.|0{8,}|1234567|abcdef|changeme|<[^>]{0,40}>"
+)
+
+
+def _secrets_in(text: str, rules: FlagRules, where: str, name: str, old: str = "") -> Iterator[_Found]:
+    for rule in rules.shape:
+        for match in _find_shapes(rule, text):
+            around = text[max(0, match.start() - 30) : match.end()]
+            if match[0] in old or _PLACEHOLDER.search(around) or not _looks_random(match[0]):
+                continue
+            yield _Found(rule.flag, f"{rule.what} {where}", " ".join(name[:60].split()))
+            return
+
+
+def _find_shapes(rule: ShapeRule, text: str) -> Iterator[re.Match[str]]:
+    pattern = _pattern(rule.text)
+    for start in rule.starts:
+        at = text.find(start)
+        for _ in range(MAX_MATCHES):
+            if at < 0:
+                break
+            if match := pattern.match(text, at):
+                yield match
+            at = text.find(start, at + len(start))
+
+
+def _looks_random(text: str) -> bool:
+    return any(letter.isdigit() for letter in text) and sum(letter.isalpha() for letter in text[4:]) >= 4
+
+
+# --- across calls and tasks ---
+
+
+def find_loops(failures: Iterable[Failure]) -> tuple[Flag, ...]:
+    """A `loop` for every call that failed in the same way at least three times in a row."""
+    found: list[Flag] = []
+    run: list[Failure] = []
+    for failure in failures:
+        if failure.expected:
+            continue
+        repeats = bool(run) and (failure.signature, failure.cause) == (run[-1].signature, run[-1].cause)
+        if run and not (repeats and failure.step - run[-1].step <= LOOP_GAP):
+            found += _loop_of(run)
+            run = []
+        run.append(failure)
+    return (*found, *_loop_of(run))
+
+
+def _loop_of(run: list[Failure]) -> list[Flag]:
+    if len(run) < LOOP_LENGTH:
+        return []
+    last = run[-1]
+    what = f"failed {len(run)} times in the same way: {last.what[:100]}"
+    return [Flag(last.step, last.source, "loop", what, True)]
+
+
+class WorkReport(Struct, frozen=True):
+    """An agent says that it has done a task. `step` orders the reports."""
+
+    step: int
+    source: Source
+    task: str
+    agent: str = ""
+
+
+def find_repeated_work(reports: Iterable[WorkReport]) -> tuple[Flag, ...]:
+    """A `repeated_work` for every task that was reported as done more than once."""
+    by_task: dict[str, list[WorkReport]] = {}
+    for report in reports:
+        by_task.setdefault(report.task, []).append(report)
+    found: list[Flag] = []
+    for task, done in by_task.items():
+        if len(done) > 1:
+            agents = ", ".join(dict.fromkeys(report.agent for report in done if report.agent))
+            what = f"{task[:80]} was done {len(done)} times" + (f" by {agents[:60]}" if agents else "")
+            found.append(Flag(done[-1].step, done[-1].source, "repeated_work", what, True))
+    return tuple(found)

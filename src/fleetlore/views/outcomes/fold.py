@@ -1,0 +1,51 @@
+"""Fold a log into the facts of every session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes import session
+from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.session import SessionState
+
+
+class Sessions(Struct, kw_only=True):
+    """All sessions of a log by their run."""
+
+    runs: dict[str, SessionState] = field(default_factory=dict)
+
+
+def fold_events(events: Iterable[Event], costs: Costs) -> Sessions:
+    """The facts of all sessions."""
+    sessions = Sessions()
+    for event in events:
+        apply(sessions, event, costs)
+    return sessions
+
+
+def apply(sessions: Sessions, event: Event, costs: Costs) -> None:
+    """Take in one more event."""
+    run = event.run
+    if run is None or event.kind not in session.KINDS:
+        return
+    state = sessions.runs.get(run)
+    if state is None:
+        state = sessions.runs[run] = session.begin(run)
+    session.apply(state, event, costs)
+
+
+def is_row(state: SessionState) -> bool:
+    """Whether a run is a session of its own: a sub-agent is not, nor is a run in which nobody asked or did anything."""
+    return not state.parent and bool(state.prompts or state.calls or state.answers)
+
+
+def list_outcomes(sessions: Sessions, now: datetime) -> list[Outcome]:
+    """The outcome of every session, the newest first."""
+    found = [make_record(state, now) for state in sessions.runs.values() if is_row(state)]
+    found.sort(key=lambda outcome: ((outcome.ended is not None and outcome.ended.isoformat()) or "", outcome.session), reverse=True)
+    return found

@@ -1,0 +1,499 @@
+"""The outcome record of a session: what was asked, what was delivered, which checks passed, what went wrong, with evidence.
+
+`make_record` is a pure function of the session's facts and the time. Its struct is what `lore sessions --json` prints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from fleetlore.views import cost_sums
+from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
+from fleetlore.views.outcomes.corrections import find_corrections
+from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
+from fleetlore.views.outcomes.flags import find_loops
+from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.outcomes.troubles import find_troubles
+from fleetlore.views.outcomes.words import first_sentence, is_weak, last_question, shorten
+
+Status = Literal["running", "finished", "failed", "interrupted"]
+WaitingFor = Literal["person", "permission", "helpers"]
+CheckOutcome = Literal["pass", "fail", "could_not_run", "not_run", "no_edit"]
+CHECKS: tuple[Literal["tests", "lint", "types", "build"], ...] = ("tests", "lint", "types", "build")
+
+MOST_EVIDENCE = 5
+RECENT = timedelta(hours=1)
+"""A turn without an end counts as running for so long after its last event."""
+PATIENT = timedelta(hours=24)
+"""The same while it waits for a permission or for helpers."""
+LONGEST_SUBJECT = 200
+SHORT_REQUEST = 8
+"""Words of a first prompt that may be small talk."""
+
+Evidence = list[Source]
+
+
+class Commit(Struct, kw_only=True):
+    """A commit that the session made."""
+
+    subject: str
+    sha: str = ""
+    evidence: Evidence = field(default_factory=list)
+
+
+class PullRequest(Struct, kw_only=True):
+    """A pull request that the session opened."""
+
+    title: str = ""
+    url: str = ""
+    number: str = ""
+    evidence: Evidence = field(default_factory=list)
+
+
+class Delivered(Struct, kw_only=True):
+    """What came out of a session."""
+
+    commits: list[Commit] = field(default_factory=list)
+    pushed: bool = False
+    pull_requests: list[PullRequest] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    answer: str = ""
+
+
+class Check(Struct, kw_only=True):
+    """The last run of a check after the last edit, and the last result before it."""
+
+    result: CheckOutcome = "no_edit"
+    counts: str = ""
+    earlier: Literal["pass", "fail", "could_not_run"] | None = None
+    reason: str = ""
+    evidence: Evidence = field(default_factory=list)
+
+
+class Checks(Struct, kw_only=True):
+    """The checks by kind."""
+
+    tests: Check = field(default_factory=Check)
+    lint: Check = field(default_factory=Check)
+    types: Check = field(default_factory=Check)
+    build: Check = field(default_factory=Check)
+
+
+class Trouble(Struct, kw_only=True):
+    """An unexpected failure that cost extra steps."""
+
+    what: str
+    cause: str = ""
+    resolved: bool = False
+    evidence: Evidence = field(default_factory=list)
+
+
+class Correction(Struct, kw_only=True):
+    """A prompt in which the person corrects the agent."""
+
+    prompt: str
+    evidence: Evidence = field(default_factory=list)
+
+
+class RiskFlag(Struct, kw_only=True):
+    """A risky act. `executed` is false if the call was denied or failed."""
+
+    flag: str
+    what: str
+    executed: bool
+    evidence: Evidence = field(default_factory=list)
+
+
+class JudgedClaim(Struct, kw_only=True):
+    """A claim of success and what the records say about it."""
+
+    text: str
+    kind: str
+    where: Literal["answer", "commit", "pull_request", "task"]
+    verdict: Literal["supported", "contradicted", "unproven"]
+    why: str = ""
+    evidence: Evidence = field(default_factory=list)
+
+
+class ChangedFile(Struct, kw_only=True):
+    """A file that the session edited, with the lines of all edits added up."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    evidence: Evidence = field(default_factory=list)
+
+
+class Helper(Struct, kw_only=True):
+    """A sub-agent of the session."""
+
+    agent: str
+    role: str
+    asked: str
+    answer: str
+    status: str
+    started: datetime | None = None
+    ended: datetime | None = None
+    evidence: Evidence = field(default_factory=list)
+
+
+class Outcome(Struct, kw_only=True):
+    """What happened in one session."""
+
+    session: str
+    name: str
+    program: str | None
+    agent: str
+    person: str | None
+    repo: str | None
+    branch: str | None
+    title: str | None
+    asked: str
+    outcome: str
+    headline: str
+    status: Status
+    waiting_for: WaitingFor | None
+    question: str | None
+    started: datetime | None
+    ended: datetime | None
+    active_seconds: int
+    usd: float | None
+    tokens: int
+    delivered: Delivered
+    checks: Checks
+    troubles: list[Trouble]
+    corrections: list[Correction]
+    flags: list[RiskFlag]
+    claims: list[JudgedClaim]
+    files: list[ChangedFile]
+    helpers: list[Helper]
+    evidence: dict[str, Evidence]
+
+
+def make_record(state: SessionState, now: datetime) -> Outcome:
+    """The outcome of a session as it is known now."""
+    evidence: dict[str, Evidence] = {}
+    status, waiting_for, question = decide_status(state, now)
+    delivered = _deliver(state, evidence)
+    checks = judge_checks(state)
+    amount = cost_sums.sum_total(state.spending)
+    asked = find_request(state)
+    if asked is not None:
+        evidence["asked"] = [asked.source]
+    if state.turn_source is not None:
+        evidence["status"] = [state.answers[-1].source if state.turn_state == "ended" and state.answers else state.turn_source]
+    if question:
+        evidence["question"] = evidence.get("status", [])
+    record = Outcome(
+        session=state.run,
+        name="",
+        program=state.program or None,
+        agent=state.agent,
+        person=find_person(state) or None,
+        repo=find_repo(state) or None,
+        branch=state.branch or None,
+        title=shorten(state.name or state.title) or None,
+        asked=first_sentence(asked.text) if asked is not None else "",
+        outcome="",
+        headline="",
+        status=status,
+        waiting_for=waiting_for,
+        question=question or None,
+        started=state.started,
+        ended=state.ended,
+        active_seconds=round(state.active),
+        usd=amount.usd,
+        tokens=amount.tokens,
+        delivered=delivered,
+        checks=checks,
+        troubles=_list_troubles(state),
+        corrections=_list_corrections(state),
+        flags=_list_flags(state),
+        claims=_judge_statements(state),
+        files=_add_up_files(state),
+        helpers=_list_helpers(state),
+        evidence=evidence,
+    )
+    record.name = record.title or record.asked or state.project or state.run
+    record.headline = write_headline(record, state)
+    record.outcome = write_outcome(record, state)
+    return record
+
+
+def decide_status(state: SessionState, now: datetime) -> tuple[Status, WaitingFor | None, str]:
+    """Whether the session is over, and whom it waits for; with the text of an open question."""
+    age = now - state.ended if state.ended is not None else PATIENT
+    has_helpers = any(helper.background and helper.status == "running" for helper in state.helpers.values())
+    match state.turn_state:
+        case "failed":
+            return "failed", None, ""
+        case "interrupted":
+            return "interrupted", None, ""
+        case "ended" if has_helpers:
+            return ("running", "helpers", "") if age < PATIENT else ("interrupted", None, "")
+        case "ended":
+            question = last_question(state.answers[-1].text) if state.answers else ""
+            return "finished", "person" if question else None, question
+        case "none":
+            return ("running", None, "") if age < RECENT else ("finished", None, "")
+    if state.waiting.startswith("permission"):
+        return ("running", "permission", "") if age < PATIENT else ("interrupted", None, "")
+    return ("running", None, "") if age < (PATIENT if state.pending else RECENT) else ("interrupted", None, "")
+
+
+def is_settled(state: SessionState) -> bool:
+    """Whether the record stays the same however late it is made."""
+    if state.turn_state == "ended":
+        return not any(helper.background and helper.status == "running" for helper in state.helpers.values())
+    return state.turn_state in ("failed", "interrupted")
+
+
+def find_request(state: SessionState) -> Prompt | None:
+    """The prompt that says what the session is about: the first, unless it is short and was answered without doing anything."""
+    worked = {call.turn for call in state.calls}
+    asking = [prompt for prompt in state.prompts if prompt.refuses is None and first_sentence(prompt.text)]
+    for prompt in asking[:3]:
+        if prompt.turn in worked or len(prompt.text.split()) > SHORT_REQUEST:
+            return prompt
+    return asking[0] if asking else None
+
+
+def judge_checks(state: SessionState) -> Checks:
+    """The result of each check after the last edit that it covers."""
+    covered = [edit.step for edit in state.edits if edit.covered]
+    last_edit = max(covered, default=None)
+    checks = Checks()
+    for kind in CHECKS:
+        runs = [run for run in state.checks if run.kind == kind and run.result != "unproven"]
+        setattr(checks, kind, _judge_check(runs, last_edit))
+    return checks
+
+
+def _judge_check(runs: Sequence[CheckRun], last_edit: int | None) -> Check:
+    after = [run for run in runs if last_edit is not None and run.step > last_edit]
+    before = runs[: len(runs) - 1] if after else runs
+    earlier = before[-1].result if before else None
+    assert earlier != "unproven"
+    if last_edit is None:
+        return Check(result="no_edit", earlier=earlier, evidence=[run.source for run in runs[-1:]])
+    if not after:
+        return Check(result="not_run", earlier=earlier, evidence=[run.source for run in runs[-1:]])
+    last = after[-1]
+    assert last.result != "unproven"
+    return Check(result=last.result, counts=last.counts, earlier=earlier, reason=shorten(last.reason), evidence=[last.source])
+
+
+def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
+    commits: list[Commit] = []
+    for commit in state.commits:
+        if commit.amends and commits:
+            commits[-1].subject = commit.subject or commits[-1].subject
+            commits[-1].sha = commit.sha
+            commits[-1].evidence = [*commits[-1].evidence, commit.source][-MOST_EVIDENCE:]
+            continue
+        same = next((known for known in commits if known.subject == commit.subject), None)
+        if same is not None:  # rebased or cherry-picked
+            same.sha = commit.sha or same.sha
+            same.evidence = [*same.evidence, commit.source][-MOST_EVIDENCE:]
+            continue
+        commits.append(Commit(subject=commit.subject[:LONGEST_SUBJECT], sha=commit.sha, evidence=[commit.source]))
+    requests = [
+        PullRequest(title=found.title[:LONGEST_SUBJECT], url=found.url, number=found.number, evidence=[found.source])
+        for found in state.pull_requests
+    ]
+    if state.pushes:
+        evidence["delivered.pushed"] = [push.source for push in state.pushes[-MOST_EVIDENCE:]]
+    if state.answers:
+        evidence["delivered.answer"] = [state.answers[-1].source]
+    answer = first_sentence(state.answers[-1].text, is_answer=True) if state.answers else ""
+    return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=[], answer=answer)
+
+
+def _list_troubles(state: SessionState) -> list[Trouble]:
+    found = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+    return [Trouble(what=one.what, cause=one.cause, resolved=one.resolved, evidence=[*one.evidence]) for one in found]
+
+
+def _list_corrections(state: SessionState) -> list[Correction]:
+    found = find_corrections(state.prompts, state.answers, state.edits)
+    return [Correction(prompt=one.prompt, evidence=[*one.evidence]) for one in found]
+
+
+def _list_flags(state: SessionState) -> list[RiskFlag]:
+    flags = sorted((*state.flags, *find_loops(state.failures)), key=lambda flag: flag.step)
+    return [RiskFlag(flag=flag.flag, what=flag.what, executed=flag.executed, evidence=[flag.source]) for flag in flags]
+
+
+def _judge_statements(state: SessionState) -> list[JudgedClaim]:
+    facts = ClaimFacts(
+        checks=state.checks,
+        commits=state.commits,
+        pushes=state.pushes,
+        pull_requests=state.pull_requests,
+        edits=state.edits,
+        attempts=state.attempts,
+    )
+    claims = [
+        claim
+        for said in state.statements
+        for claim in judge_claims(said.claims, said.where, said.source, said.step, replace(facts, turn_start=said.turn_start))
+    ]
+    return [
+        JudgedClaim(text=claim.text, kind=claim.kind, where=claim.where, verdict=claim.verdict, why=claim.why, evidence=[*claim.evidence])
+        for claim in claims
+    ]
+
+
+def _add_up_files(state: SessionState) -> list[ChangedFile]:
+    files: dict[str, ChangedFile] = {}
+    folder = f"{state.cwd.rstrip('/')}/"
+    for edit in state.edits:
+        path = edit.path.removeprefix(folder) if len(folder) > 1 else edit.path
+        file = files.setdefault(path, ChangedFile(path=path))
+        file.added += edit.added
+        file.removed += edit.removed
+        file.evidence = [*file.evidence, edit.source][-MOST_EVIDENCE:]
+    return list(files.values())
+
+
+def _list_helpers(state: SessionState) -> list[Helper]:
+    return [
+        Helper(
+            agent=helper.agent,
+            role=helper.role.rpartition(":")[2],
+            asked=first_sentence(helper.asked),
+            answer=first_sentence(helper.answer, is_answer=True),
+            status=helper.status,
+            started=helper.started,
+            ended=helper.ended,
+            evidence=helper.sources[:MOST_EVIDENCE],
+        )
+        for helper in state.helpers.values()
+    ]
+
+
+# --- who and where
+
+_home = re.compile(r"(?:^|[/\\])(?:Users|home)[/\\]([^/\\]{1,100})[/\\]")
+_SHARED_HOMES = frozenset(
+    ["root", "runner", "ubuntu", "user", "vscode", "node", "app", "shared", "public", "circleci", "codespace", "admin"]
+)
+_worktrees = re.compile(r"(?:(?P<name>[^/]{1,100})[-_.])?\.?worktrees?|(?P<conductor>workspaces)", re.IGNORECASE)
+_HOMES = ("home", "Users")
+_pull_request_url = re.compile(r"https?://[^/\s]{1,100}/([\w.-]{1,100}/[\w.-]{1,100})/(?:pull|-/merge_requests)/\d")
+
+
+def find_person(state: SessionState) -> str:
+    """The person: as the session says, else the owner of the home folder that it works in."""
+    if state.person:
+        return state.person
+    found = _home.search(state.cwd + "/")
+    return found[1] if found and found[1].lower() not in _SHARED_HOMES else ""
+
+
+def find_repo(state: SessionState) -> str:
+    """The repository: owner and name if a pull request shows them, else the folder's name; of a worktree, its main folder's."""
+    for request in reversed(state.pull_requests):
+        if found := _pull_request_url.match(request.url):
+            return found[1]
+    parts = [part for part in state.cwd.replace("\\", "/").split("/") if part]
+    return _repo_of_worktree(parts) or state.project or (parts[-1] if parts else "")
+
+
+def _repo_of_worktree(parts: Sequence[str]) -> str:
+    """The main folder of a worktree: `shop/.claude/worktrees/x`, `shop-worktrees/x`, or `~/.cursor/worktrees/shop/x`."""
+    for place in range(len(parts) - 2, 0, -1):
+        found = _worktrees.fullmatch(parts[place])
+        if found is None or (found["conductor"] and parts[place - 1] != "conductor"):
+            continue
+        if found["name"] and not found["name"].startswith("."):
+            return found["name"]
+        owner = place - 1
+        while owner > 0 and parts[owner].startswith("."):
+            owner -= 1
+        is_home = parts[owner - 1] in _HOMES if owner > 0 else False
+        return parts[place + 1] if is_home or found["conductor"] else parts[owner]
+    return ""
+
+
+# --- one sentence
+
+_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
+
+
+def write_headline(record: Outcome, state: SessionState) -> str:
+    """The title of a pull request or the subject of a commit, else what the agent answered, with the check results."""
+    delivered = record.delivered
+    subjects = [commit.subject for commit in delivered.commits if not commit.subject.startswith("Merge ")]
+    if delivered.pull_requests and delivered.pull_requests[-1].title:
+        text = delivered.pull_requests[-1].title
+    elif subjects:
+        more = len(delivered.commits) - 1
+        text = subjects[0] + (f" (+{more} commit{'s' if more > 1 else ''})" if more else "")
+    else:
+        answer = find_report(state)
+        text = (first_sentence(answer.text, is_answer=True) if answer is not None else "") or record.title or record.asked
+    return "; ".join(part for part in (text.rstrip("."), *_describe_results(record)) if part)
+
+
+def find_report(state: SessionState) -> Answer | None:
+    """The answer that says best what was done: of the last turn with edits if it has content, else of the last turn with content."""
+    edited = {call.turn for call in state.calls if call.kind == "edit" and call.state == "ok"}
+    answers = [answer for answer in reversed(state.answers[-50:]) if not is_weak(first_sentence(answer.text, is_answer=True) or ".")]
+    return next((answer for answer in answers if answer.turn in edited), answers[0] if answers else None)
+
+
+def _describe_results(record: Outcome) -> Iterable[str]:
+    passed = [_NAMES[kind] for kind in CHECKS if getattr(record.checks, kind).result == "pass"]
+    failed = [_NAMES[kind] for kind in CHECKS if getattr(record.checks, kind).result == "fail"]
+    if passed:
+        yield f"{_join(passed)} passed"
+    if failed:
+        yield f"{_join(failed)} failed"
+
+
+def write_outcome(record: Outcome, state: SessionState) -> str:
+    """One sentence: what was delivered, the check results, what is left open."""
+    parts = [*_describe_delivery(record, state), *_describe_results(record)]
+    if any(edit.covered for edit in state.edits) and record.checks.tests.result == "not_run":
+        parts.append("tests not run after the last edit")
+    match record.status:
+        case "interrupted":
+            parts.append("stopped before the end")
+        case "failed":
+            parts.append(f"failed: {state.error}" if state.error else "failed")
+        case "running":
+            parts.append("still running")
+    if record.question:
+        parts.append(f"open question: {record.question}")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text and text[-1] not in ".?!" else text
+
+
+def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
+    delivered = record.delivered
+    count = len(delivered.commits)
+    if count:
+        first = f'"{delivered.commits[0].subject}"'
+        yield f"Committed {first}" if count == 1 else f"Made {count} commits, the first {first}"
+        yield "pushed" if delivered.pushed else "not pushed"
+    else:
+        report = find_report(state)
+        if report is not None:
+            yield first_sentence(report.text, is_answer=True).rstrip(".")
+        if record.files:
+            yield f"{len(record.files)} file{'s' if len(record.files) != 1 else ''} edited, not committed"
+        if delivered.pushed:
+            yield "pushed"
+    for request in delivered.pull_requests:
+        yield f"opened pull request {'#' + request.number if request.number else request.url}".strip()
+
+
+def _join(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,578 @@
+"""Fold the events of one session into facts.
+
+The state holds facts only, never outputs: it is small, and it encodes to JSON for checkpoints. `record` makes the outcome
+record from it. Events of sub-agents belong to the session that launched them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from fleetlore.events.envelope import Event
+from fleetlore.programs.tool_calls import (
+    NOTIFICATIONS,
+    CallInput,
+    find_output_file,
+    normalise_input,
+    normalise_output,
+    read_notification,
+)
+from fleetlore.views.costs import Costs, Spending
+from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts
+from fleetlore.views.outcomes.commands import read_call
+from fleetlore.views.outcomes.facts import (
+    Answer,
+    Attempt,
+    CallFacts,
+    CallState,
+    CallStep,
+    CheckRun,
+    CommitMade,
+    Failure,
+    FileEdit,
+    Flag,
+    Prompt,
+    PullRequestOpened,
+    Push,
+    Source,
+    TextEdit,
+    ToolCall,
+)
+from fleetlore.views.outcomes.flags import find_flags
+
+VERSION = 1
+"""Raised with every change of the state's shape or rules: stored states of another version are folded again."""
+
+MOST_FACTS = 2000
+"""Of each kind of fact, the newest are kept. A session of some thousand steps has fewer."""
+MOST_PENDING = 500
+LONGEST_PROMPT = 4000
+LONGEST_ANSWER = 16_000
+LONGEST_WHAT = 300
+LONGEST_OLD_ANSWER = 1500
+LONGEST_OUTPUT = 24_000
+MOST_EDIT_TEXT = 16_000
+DISORDER = 2_000_000
+"""Microseconds."""
+IDLE_AFTER = timedelta(minutes=10)
+"""A longer pause between two events of a turn is not counted as activity."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+TurnState = Literal["none", "running", "ended", "interrupted", "failed"]
+
+
+class PendingCall(Struct, kw_only=True):
+    """A call without a result."""
+
+    step: int
+    turn: int
+    at: datetime
+    tool: str
+    source: Source
+    call: CallInput
+    dialect: str | None = None
+    cwd: str = ""
+    helper: str = ""
+
+
+class HelperState(Struct, kw_only=True):
+    """A sub-agent."""
+
+    agent: str
+    role: str = ""
+    asked: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    status: Literal["running", "finished", "failed"] = "running"
+    background: bool = False
+    answer: str = ""
+    sources: list[Source] = field(default_factory=list)
+
+
+class Statement(Struct, kw_only=True):
+    """A text with claims: they are judged when the record is made."""
+
+    step: int
+    turn_start: int
+    where: ClaimPlace
+    source: Source
+    claims: tuple[ClaimText, ...]
+
+
+class SessionState(Struct, kw_only=True):
+    """Everything that is known of one session."""
+
+    version: int = VERSION
+    run: str
+    agent: str = ""
+    parent: str = ""
+    program: str = ""
+    model: str = ""
+    cwd: str = ""
+    person: str = ""
+    project: str = ""
+    branch: str = ""
+    title: str = ""
+    name: str = ""
+    tasks: list[str] = field(default_factory=list)
+    started: datetime | None = None
+    ended: datetime | None = None
+    active: float = 0.0
+    steps: dict[str, int] = field(default_factory=dict)
+    """The newest step of the session's agent ("") and of each helper."""
+    turn: int = 0
+    turn_start: int = 0
+    """The step of the prompt that began the turn."""
+    turn_state: TurnState = "none"
+    turn_at: datetime | None = None
+    """When the turn began, or ended."""
+    turn_source: Source | None = None
+    error: str = ""
+    waiting: str = ""
+    waiting_source: Source | None = None
+    interrupted: bool = False
+    """The person stopped the agent, and nothing has happened since."""
+    prompts: list[Prompt] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    """The last text of every turn; only the newest keeps more than its beginning."""
+    text: Answer | None = None
+    """The newest text of the running turn."""
+    pending: dict[str, PendingCall] = field(default_factory=dict)
+    background: dict[str, PendingCall] = field(default_factory=dict)
+    """Commands that run in the background, by the program's id."""
+    calls: list[CallStep] = field(default_factory=list)
+    checks: list[CheckRun] = field(default_factory=list)
+    commits: list[CommitMade] = field(default_factory=list)
+    pushes: list[Push] = field(default_factory=list)
+    pull_requests: list[PullRequestOpened] = field(default_factory=list)
+    edits: list[FileEdit] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    helpers: dict[str, HelperState] = field(default_factory=dict)
+    spending: Spending = field(default_factory=Spending)
+
+
+def begin(run: str) -> SessionState:
+    """A session of which nothing is known yet."""
+    return SessionState(run=run)
+
+
+def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
+    """The session after one more event of its run. Changes the state in place; never raises."""
+    at = event.at or state.ended or EPOCH
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    handle = _HANDLERS.get(event.kind)
+    if handle is None:
+        return state
+    _note_time(state, at)
+    if event.task is not None and event.task not in state.tasks and len(state.tasks) < 20:
+        state.tasks.append(event.task)
+    if event.kind == "model.replied":
+        state.spending = costs.apply(state.spending, event)
+    handle(state, event, at)
+    return state
+
+
+def _note_time(state: SessionState, at: datetime) -> None:
+    if state.started is None or at < state.started:
+        state.started = at
+    if state.ended is None:
+        state.ended = at
+    elif at > state.ended:
+        if state.turn_state == "running":
+            state.active += min(at - state.ended, IDLE_AFTER).total_seconds()
+        state.ended = at
+
+
+def microseconds(at: datetime) -> int:
+    """The time since 1970."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def _source(event: Event, key: object = None) -> Source:
+    return Source(event.id or "", key if isinstance(key, str) and key else event.id or "")
+
+
+def _text(value: object, limit: int) -> str:
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def _keep(facts: list[Any], more: Iterable[Any]) -> None:
+    """Add facts in the order of their steps: those of a background command come late."""
+    is_late = False
+    for fact in more:
+        is_late = is_late or (bool(facts) and facts[-1].step > fact.step)
+        facts.append(fact)
+    if is_late:
+        facts.sort(key=lambda fact: fact.step)
+    if len(facts) > MOST_FACTS:
+        del facts[: len(facts) - MOST_FACTS]
+
+
+def _helper_of(state: SessionState, event: Event) -> str:
+    """The sub-agent that an event is by; nothing for the session's own agent."""
+    agent = event.agent
+    return agent if agent and agent != state.agent and (state.agent or event.parent) else ""
+
+
+def _next_step(state: SessionState, at: datetime, helper: str = "") -> int:
+    """A number that orders steps: the time in microseconds.
+
+    The files of helpers may be read after the session's own, so the order of arrival does not say what came first. Within
+    one file it does: times that are equal or a little out of order are moved behind the step before.
+    """
+    step = microseconds(at)
+    last = state.steps.get(helper, 0)
+    if 0 <= last - step < DISORDER:
+        step = last + 1
+    if helper in state.steps or len(state.steps) < MOST_PENDING:
+        state.steps[helper] = step
+    return step
+
+
+def _turn_at(state: SessionState, at: datetime) -> int:
+    """The turn in which a helper acted."""
+    return next((prompt.turn for prompt in reversed(state.prompts) if prompt.at <= at), state.turn)
+
+
+# --- what the session is
+
+
+def _start(state: SessionState, event: Event, at: datetime) -> None:
+    data = event.data
+    state.agent = event.agent or state.agent
+    state.parent = event.parent or state.parent
+    for name in ("program", "project", "branch", "person", "cwd", "model", "title"):
+        value = _text(data.get(name), 500)
+        if value:
+            setattr(state, name, value)
+
+
+def _name(state: SessionState, event: Event, at: datetime) -> None:
+    if event.agent is not None and state.agent and event.agent != state.agent:
+        return
+    state.name = _text(event.data.get("name"), 200) or state.name
+    state.title = _text(event.data.get("title"), 200) or state.title
+
+
+# --- turns
+
+
+def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
+    if _helper_of(state, event):
+        return
+    state.agent = state.agent or event.agent or ""
+    text = _text(event.data.get("prompt"), LONGEST_PROMPT) or _text(event.text, LONGEST_PROMPT)
+    if text.startswith("!"):  # the person ran a command; the agent is asked nothing
+        return
+    is_mid_turn = state.turn_state == "running"
+    step = _next_step(state, at)
+    if not is_mid_turn:
+        state.turn += 1
+        state.turn_start = step
+        state.text = None
+    source = _source(event, event.data.get("row") or event.data.get("prompt_id"))
+    prompt = Prompt(step, state.turn, at, source, text, state.interrupted, is_mid_turn)
+    _keep(state.prompts, (prompt,))
+    state.turn_state, state.turn_source, state.turn_at = "running", source, at
+    state.interrupted, state.waiting, state.error = False, "", ""
+
+
+def _note_reply(state: SessionState, event: Event, at: datetime) -> None:
+    said = event.data.get("said")
+    if _helper_of(state, event) or _is_late(state, at):
+        return
+    _go_on(state, at)
+    state.model = _text(event.data.get("model"), 100) or state.model
+    if isinstance(said, str) and said.strip():
+        source = _source(event, event.data.get("row") or event.data.get("message_id"))
+        state.text = Answer(_next_step(state, at), state.turn, at, source, said[:LONGEST_ANSWER])
+
+
+def _is_late(state: SessionState, at: datetime) -> bool:
+    """Whether an event happened before the newest prompt or end of a turn: it comes from a file that was read later."""
+    return state.turn_at is not None and at < state.turn_at
+
+
+def _go_on(state: SessionState, at: datetime) -> None:
+    """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
+    if _is_late(state, at):
+        return
+    if state.turn_state != "running":
+        state.turn_state = "running"
+        state.error = ""
+    state.waiting, state.interrupted = "", False
+
+
+def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
+    if _helper_of(state, event):
+        return
+    if _is_late(state, at):
+        return
+    state.turn_at = at
+    reason = event.data.get("reason")
+    state.branch = _text(event.data.get("branch"), 200) or state.branch
+    state.waiting = ""
+    state.turn_source = _source(event)
+    if reason == "interrupted":
+        state.turn_state, state.interrupted = "interrupted", True
+    elif reason:
+        state.turn_state, state.error = "failed", _text(event.text, LONGEST_WHAT)
+    else:
+        state.turn_state = "ended"
+    if state.turn_state != "ended":
+        state.text = None
+        return
+    text = state.text
+    if text is None and event.text:
+        text = Answer(_next_step(state, at), state.turn, at, state.turn_source, event.text)
+    if text is not None:
+        if state.answers:
+            state.answers[-1] = _shorten_answer(state.answers[-1])
+        _keep(state.answers, (text,))
+        state.text = None
+        _note_claims(state, text.text, "answer", text.source, _next_step(state, at))
+
+
+def _note_claims(state: SessionState, text: str, where: ClaimPlace, source: Source, step: int) -> None:
+    claims = extract_claims(text, where)
+    if claims:
+        _keep(state.statements, (Statement(step=step, turn_start=state.turn_start, where=where, source=source, claims=claims),))
+
+
+def _shorten_answer(answer: Answer) -> Answer:
+    if len(answer.text) <= LONGEST_OLD_ANSWER:
+        return answer
+    return Answer(answer.step, answer.turn, answer.at, answer.source, answer.text[:LONGEST_OLD_ANSWER], answer.helper)
+
+
+def _note_error(state: SessionState, event: Event, at: datetime) -> None:
+    if not _helper_of(state, event):
+        state.error = _text(event.data.get("error"), LONGEST_WHAT) or _text(event.text, LONGEST_WHAT)
+
+
+def _wait(state: SessionState, event: Event, at: datetime) -> None:
+    if not _helper_of(state, event):
+        state.waiting = _text(event.data.get("why"), 100)
+        state.waiting_source = _source(event)
+
+
+def _end_session(state: SessionState, event: Event, at: datetime) -> None:
+    state.waiting = ""
+
+
+# --- tool calls
+
+
+def _note_call(state: SessionState, event: Event, at: datetime) -> None:
+    data = event.data
+    helper = _helper_of(state, event)
+    if not helper:
+        _go_on(state, at)
+    call_id = data.get("call_id")
+    dialect = event.origin.dialect if event.origin is not None else None
+    tool = _text(data.get("tool"), 200)
+    pending = PendingCall(
+        step=_next_step(state, at, helper),
+        turn=_turn_at(state, at) if helper else state.turn,
+        at=at,
+        tool=tool,
+        source=_source(event, call_id),
+        call=normalise_input(dialect, tool, data.get("input")),
+        dialect=dialect,
+        cwd=_text(data.get("cwd"), 500) or state.cwd,
+        helper=helper,
+    )
+    state.cwd = state.cwd or pending.cwd
+    if len(state.pending) >= MOST_PENDING:
+        del state.pending[next(iter(state.pending))]
+    state.pending[event.id or pending.source.source] = pending
+
+
+def _note_result(state: SessionState, event: Event, at: datetime) -> None:
+    if not _helper_of(state, event):
+        _go_on(state, at)
+    pending = state.pending.pop(event.cause or "", None)
+    if pending is None:
+        return
+    data = event.data
+    output = _output_of(data)
+    told = normalise_output(pending.dialect, pending.call, output, data)
+    is_running = told.state == "running" or data.get("running") is True
+    code = data.get("exit_code")
+    call_state = _state_of(event)
+    if pending.call.polls and not is_running:
+        _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "")
+    elif (task := find_output_file(pending.call)) and call_state == "ok":
+        _finish_background(state, task, call_state, None, output, is_over=False)
+    if call_state == "denied" and data.get("by") == "user":
+        _note_refusal(state, event, pending, at)
+    if code is None and call_state == "ok" and pending.call.kind == "command" and not is_running and pending.dialect == "claude_code":
+        code = 0  # Claude Code reports every other exit code as an error
+    if is_running and told.task and len(state.background) < MOST_PENDING:
+        state.background[told.task] = pending
+    call = _call_of(pending, call_state, code if isinstance(code, int) else None, output, is_running=is_running)
+    _read_facts(state, call)
+
+
+def _note_refusal(state: SessionState, event: Event, refused: PendingCall, at: datetime) -> None:
+    """What a person says when they refuse a call is a prompt in mid-turn."""
+    reason = _text(event.data.get("reason"), LONGEST_PROMPT)
+    if not reason.strip():
+        return
+    source = _source(event, event.data.get("row") or refused.source.source)
+    prompt = Prompt(_next_step(state, at), state.turn, at, source, reason, mid_turn=True, refuses=refused.call.kind)
+    _keep(state.prompts, (prompt,))
+
+
+def _note_end_of_command(state: SessionState, event: Event, at: datetime) -> None:
+    """A background command has ended; its output may be read later."""
+    told = read_notification(event.data)
+    if told is not None:
+        task, is_failed, code = told
+        _finish_background(state, task, "failed" if is_failed else "ok", code, "", is_over=False)
+
+
+def _finish_background(
+    state: SessionState, task: str, call_state: CallState, code: int | None, output: str, *, is_over: bool = True
+) -> None:
+    """What became known of a background command counts as the result of the command. Its output may have been read before its end."""
+    started = state.background.get(task)
+    if started is None:
+        return
+    if is_over:
+        del state.background[task]
+    if code is not None and code != 0:
+        call_state = "failed"
+    started.call = started.call._replace(background=False)
+    found = read_call(_call_of(started, call_state, code, output))
+    if any(run.result != "unproven" for run in found.checks):
+        state.checks = [run for run in state.checks if run.step != started.step]
+    _keep(state.checks, found.checks)
+    if not any(commit.step == started.step for commit in state.commits):
+        _keep(state.commits, found.commits)
+    if not any(push.step == started.step for push in state.pushes):
+        _keep(state.pushes, found.pushes)
+
+
+def _call_of(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:
+    given = pending.call
+    return ToolCall(
+        step=pending.step,
+        turn=pending.turn,
+        at=pending.at,
+        source=pending.source,
+        kind=given.kind,
+        tool=pending.tool,
+        state=state,
+        command=given.command,
+        description=given.description,
+        cwd=given.cwd or pending.cwd,
+        background=given.background or is_running,
+        exit_code=code,
+        output=output,
+        paths=given.paths,
+        edits=tuple(TextEdit(path, old, new) for path, old, new in given.edits),
+        helper=pending.helper,
+    )
+
+
+def _output_of(data: Mapping[str, Any]) -> str:
+    """The words of a result. Of a long one the log has the beginning and the end."""
+    for key in ("output", "error", "reason"):
+        output = data.get(key)
+        if isinstance(output, str) and output:
+            break
+    else:
+        return ""
+    end = data.get("output_end")
+    return f"{output[:LONGEST_OUTPUT]}\n{end}" if isinstance(end, str) else output[:LONGEST_OUTPUT]
+
+
+def _state_of(event: Event) -> CallState:
+    match event.kind:
+        case "tool.returned":
+            return "ok"
+        case "tool.denied":
+            return "denied"
+        case _:
+            return "interrupted" if event.data.get("interrupted") is True else "failed"
+
+
+def _read_facts(state: SessionState, call: ToolCall) -> None:
+    what = call.command or (call.paths[0] if call.paths else call.tool)
+    step = CallStep(call.step, call.turn, call.at, call.kind, call.tool, call.state, call.source, what[:LONGEST_WHAT], call.helper)
+    _keep(state.calls, (step,))
+    found: CallFacts = read_call(call)
+    _keep(state.checks, found.checks)
+    _keep(state.commits, found.commits)
+    _keep(state.pushes, found.pushes)
+    _keep(state.pull_requests, found.pull_requests)
+    _keep(state.edits, found.edits)
+    if found.failure is not None:
+        _keep(state.failures, (found.failure,))
+    _keep(state.attempts, read_attempts(call))
+    _keep(state.flags, find_flags(call))
+    for commit in found.commits:
+        _note_claims(state, commit.message or commit.subject, "commit", commit.source, call.step)
+    for request in found.pull_requests:
+        _note_claims(state, f"{request.title}\n\n{request.body}", "pull_request", request.source, call.step)
+
+
+# --- helpers
+
+
+def _launch(state: SessionState, event: Event, at: datetime) -> None:
+    child = event.child or ""
+    if not child:
+        return
+    helper = state.helpers.get(child) or HelperState(agent=child)
+    data = event.data
+    helper.role = _text(data.get("role"), 200) or helper.role
+    helper.asked = _text(event.text, LONGEST_WHAT) or helper.asked
+    helper.background = data.get("background") is True or helper.background
+    helper.started = helper.started or at
+    helper.sources = [*helper.sources, _source(event, data.get("call_id"))][:2]
+    if len(state.helpers) < MOST_PENDING:
+        state.helpers[child] = helper
+
+
+def _return(state: SessionState, event: Event, at: datetime) -> None:
+    child = event.child or ""
+    if not child:
+        return
+    helper = state.helpers.setdefault(child, HelperState(agent=child, started=at))
+    data = event.data
+    helper.role = helper.role or _text(data.get("role"), 200)
+    helper.ended = at
+    helper.status = "failed" if data.get("status") in ("failed", "error", "killed") else "finished"
+    helper.answer = _text(data.get("result"), 2000) or _text(event.text, 2000) or helper.answer
+    helper.sources = [*helper.sources, _source(event, data.get("call_id"))][:5]
+
+
+_HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
+    "session.started": _start,
+    "agent.named": _name,
+    "prompt.submitted": _note_prompt,
+    "model.replied": _note_reply,
+    "model.failed": _note_error,
+    "session.turn_ended": _end_turn,
+    "session.waiting": _wait,
+    "session.ended": _end_session,
+    "tool.called": _note_call,
+    "tool.returned": _note_result,
+    "tool.failed": _note_result,
+    "tool.denied": _note_result,
+    "agent.launched": _launch,
+    "agent.returned": _return,
+    **dict.fromkeys(NOTIFICATIONS, _note_end_of_command),
+}
+KINDS = frozenset(_HANDLERS)
+"""The kinds of events that say something about a session."""

@@ -1,0 +1,363 @@
+"""Decide which failures of a session were troubles: unexpected, and not fixed at once.
+
+Failures of one problem are one trouble: runs of the same check up to the run that passes, and attempts at the same
+command up to the one that works. Not a trouble: what the person asked to fix, a test written before its code, a lookup,
+a refusal, an interruption, and a failure that the next step or two repaired.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from msgspec import Struct, field
+
+from fleetlore.views.outcomes.facts import CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.shell import parse_script
+
+MAX_EVIDENCE = 5
+MAX_WHAT = 200
+# A check that failed and passes again after so many calls was repaired at once; if it failed more than once, so many.
+CHEAP_CALLS = 2
+CHEAP_CALLS_OF_REPEATS = 3
+# ... unless the repair was a rewrite of so many lines.
+REWRITE_LINES = 20
+# A command that is not important in itself is a trouble if it fails so often.
+MANY_FAILURES = 3
+
+_CHECK_NAMES: dict[CheckKind, str] = {"tests": "Tests", "lint": "Lint", "types": "Type check", "build": "Build"}
+_FIX = (
+    r"fix(?:ing)?|address|resolve|repair|debug|investigate|solve|clean\s+up|sort\s+out|look\s+(?:at|into)|deal\s+with"
+    r"|why\s+(?:do|does|did|are|is)"
+)
+_BETWEEN = (
+    r"(?:\s+`?(?:the|all|any|these|those|our|my|this|that|its|some|failing|failed|broken|remaining|current|new|red|flaky|unit|integration"
+    r"|e2e|issues?|errors?|failures?|problems?|warnings?|complaints?|in|of|from|by|with|on|for|mise|make|npm|yarn|pnpm|run|go|cargo"
+    r"|github|gh|pr))"
+)
+# What the person asks to fix: "fix the failing tests", "address the issues in `make lint`", "the build is broken".
+_ASKED: dict[str, re.Pattern[str]] = {
+    name: re.compile(
+        rf"\b(?:{_FIX}){_BETWEEN}{{0,6}}\s+`?(?:{words})\b"
+        rf"|\b(?:{words})`?(?:\s+(?:is|are|was|were|run|runs|job|step|suite|still|now|keeps?|currently)){{0,3}}"
+        rf"\s+(?:fail(?:s|ed|ing|ures?)?|broken|red|errors?|issues?|warnings?)\b",
+        re.IGNORECASE,
+    )
+    for name, words in {
+        "tests": r"tests?|specs?|suite|ci|build|pipeline",
+        "lint": r"lint\w*|golangci\S*|eslint|ruff|clippy|rubocop|format\w*|ci|checks?|warnings?",
+        "types": r"types?|typing|typecheck|mypy|pyright|tsc|typescript|ci|errors?",
+        "build": r"build\w*|compil\w*|ci|pipeline",
+        "ci": r"ci|checks?|pipeline|actions?|workflow|build\w*|tests?",
+    }.items()
+}
+_CONFLICT_EXPECTED = re.compile(r"\b(?:conflict\w*|rebas\w*|merg(?:e|es|ing)|cherry-pick\w*|sync\w*|backport\w*)\b", re.IGNORECASE)
+# Words of a request to fix; a report such as "the build fails" about the agent's own work is none.
+_REQUEST = re.compile(rf"\b(?:{_FIX})\b", re.IGNORECASE)
+_TEST_FILE = re.compile(
+    r"(?i)(?:^|/)(?:tests?|specs?|__tests__|e2e|integration_tests?|testdata|fixtures)/|[_.-](?:test|tests|spec|e2e|cy)\.\w+$|(?:^|/)test_\w+\.py$"
+    r"|tests?\.(?:java|kt|cs|swift|php|scala|groovy|exs)$|(?:^|/)conftest\.py$"
+)
+_FORMAT = re.compile(r"(?i)would (?:be )?reformat|not formatted|needs? formatting|gofmt|goimports|prettier|rustfmt|code style issues")
+_NOTHING_TO_RUN = re.compile(
+    r"(?i)no test files|no tests? (?:found|ran|to run|were (?:found|collected))|collected 0 items|no go files"
+    r"|\b0 tests|nothing to (?:do|be done)"
+)
+_CONFLICT = re.compile(r"CONFLICT|[Mm]erge conflict|could not apply|[Aa]utomatic merge failed|needs merge|unmerged")
+# Commands whose failure matters even if it happens once: their work is wanted, not only their output.
+_IMPORTANT = re.compile(
+    r"(?:git (?:clone|commit|push|merge|rebase|cherry-pick|pull|am|apply|worktree|revert|submodule)"
+    r"|(?:gh|glab|tea) (?:pr|mr|release|workflow|repo)"
+    r"|docker (?:build|compose|push|buildx)|docker-compose up|podman (?:build|compose)"
+    r"|(?:npm|pnpm|yarn|bun|pip|pip3|uv|poetry|pdm|bundle|cargo|go|gem|composer|mix|brew|apt|apt-get|conda|mise|asdf) "
+    r"(?:install|i|ci|add|get|sync|update|upgrade|publish|deps\.get|mod|lock|push)"
+    r"|terraform (?:apply|plan|init)|kubectl (?:apply|rollout)|helm (?:install|upgrade)|alembic \w+|prisma (?:migrate|db|generate)"
+    r"|(?:rails|rake) db:\w+|mix ecto\.\w+"
+    r"|(?:fly|flyctl|vercel|netlify|wrangler|heroku|railway|serverless|sls|cdk|pulumi) \w+|make \w+|just \w+|mise run)\b"
+)
+_CHANGING_TOOL = re.compile(
+    r"(?i)(?:^|[_-])(?:create|start|update|delete|deploy|send|merge|publish|apply|run|stop|restart|upload)(?:[_-]|$)"
+)
+_CI = re.compile(r"\b(?:gh pr checks|gh run (?:watch|view)|glab ci|glab pipeline)\b")
+# A call that was not run because another one in the same message failed.
+_CANCELLED = re.compile(r"(?i)sibling tool call errored|cancelled: parallel tool call")
+_CI_FAILED = re.compile(r"\bfail|\berror|\bX\b|✗", re.IGNORECASE)
+# What ends a command that stopped at a conflict.
+_CONTINUED = frozenset(("git commit", "git push", "git merge", "git rebase", "git cherry-pick", "git pull"))
+_IGNORED_HEADS = frozenset(
+    ("cd", "echo", "export", "set", "source", ".", "true", "false", "test", "[", "sleep", "mkdir", "cat", "printf", "pwd", "which")
+)
+_BOOKKEEPING = re.compile(r"(?i)todo|task(?:create|update|list|get)|update_plan|think|notify|report_intent")
+
+
+class _Attempt(Struct, frozen=True):
+    step: int
+    source: Source
+    what: str
+    cause: str
+
+
+class _Problem(Struct):
+    """Failures of the same thing, and the step that ended them."""
+
+    name: str  # a kind of check, "ci", or the head of a command
+    attempts: list[_Attempt] = field(default_factory=list)
+    ended: int | None = None
+    ran: bool = True  # False: the check could not be run at all
+    previous: int = -1  # the step of the run of the same check before
+
+
+class _Session:
+    """The session's facts, with indexes by step."""
+
+    def __init__(self, calls: Sequence[CallStep], edits: Iterable[FileEdit], prompts: Iterable[Prompt]) -> None:
+        self.calls = calls
+        self.edits = list(edits)
+        self.prompts = list(prompts)
+        self.call_steps = [call.step for call in calls]
+        self.edit_steps = [edit.step for edit in self.edits]
+        self.prompt_steps = [prompt.step for prompt in self.prompts]
+
+    def count_calls(self, after: int, before: int) -> int:
+        """Calls between two steps that did any work; a word of the person counts too."""
+        low, high = bisect_right(self.call_steps, after), bisect_left(self.call_steps, before)
+        calls = sum(1 for call in self.calls[low:high] if not (call.kind == "other" and _BOOKKEEPING.search(call.tool)))
+        return calls + max(0, bisect_left(self.prompt_steps, before) - bisect_right(self.prompt_steps, after))
+
+    def edits_between(self, after: int, before: int) -> list[FileEdit]:
+        return self.edits[bisect_right(self.edit_steps, after) : bisect_left(self.edit_steps, before)]
+
+    def edited_before(self, step: int) -> bool:
+        return bool(self.edit_steps) and self.edit_steps[0] < step
+
+    def edit_after(self, step: int) -> FileEdit | None:
+        place = bisect_right(self.edit_steps, step)
+        return self.edits[place] if place < len(self.edits) else None
+
+    def prompt_before(self, step: int) -> Prompt | None:
+        """The newest request before a step; words that refuse a call are none."""
+        for place in range(bisect_left(self.prompt_steps, step) - 1, -1, -1):
+            if self.prompts[place].refuses is None:
+                return self.prompts[place]
+        return None
+
+
+def find_troubles(
+    calls: Sequence[CallStep],
+    failures: Iterable[Failure] = (),
+    checks: Iterable[CheckRun] = (),
+    edits: Iterable[FileEdit] = (),
+    prompts: Iterable[Prompt] = (),
+) -> tuple[Trouble, ...]:
+    """The troubles of a session, in order. All arguments are in the order of their steps."""
+    session = _Session(calls, edits, prompts)
+    runs = list(checks)
+    problems = [problem for problem in _group_checks(runs) if _is_trouble_of_check(problem, session)]
+    problems += _find_command_problems(failures, {run.step for run in runs}, session)
+    problems.sort(key=lambda problem: problem.attempts[0].step)
+    return tuple(_describe(problem) for problem in problems)
+
+
+def _describe(problem: _Problem) -> Trouble:
+    first = problem.attempts[0]
+    times = f" {len(problem.attempts)} times" if len(problem.attempts) > 1 else ""
+    what = f"CI failed{times}" if problem.name == "ci" else f"{first.what}{times}"
+    if first.cause and first.cause not in what:
+        what = f"{what}: {first.cause}"
+    return Trouble(
+        first.step,
+        " ".join(what[: 2 * MAX_WHAT].split())[:MAX_WHAT],
+        first.cause,
+        problem.ended is not None,
+        tuple(attempt.source for attempt in _spread(problem.attempts)),
+    )
+
+
+def _spread(attempts: list[_Attempt]) -> list[_Attempt]:
+    """The first attempts and the last one."""
+    return attempts if len(attempts) <= MAX_EVIDENCE else [*attempts[: MAX_EVIDENCE - 1], attempts[-1]]
+
+
+# --- checks ---
+
+
+def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
+    """Failing runs of each kind up to the run that passes; kinds that begin to fail in the same call are one problem."""
+    done: list[_Problem] = []
+    open_problems: dict[str, _Problem] = {}
+    newest: dict[str, int] = {}
+    for run in runs:
+        previous = newest.get(run.kind, -1)
+        newest[run.kind] = run.step
+        if run.meant_to_fail or run.result == "unproven":
+            continue
+        if run.result == "could_not_run" and (not run.reason or _NOTHING_TO_RUN.search(run.reason)):
+            continue
+        current = open_problems.get(run.kind)
+        if current is not None and (run.result == "pass" or (run.result == "fail" and not current.ran)):
+            # It passes; or it can be run again, and what it finds is another problem.
+            current.ended = run.step
+            open_problems = {kind: problem for kind, problem in open_problems.items() if problem is not current}
+            current = None
+        if run.result == "pass":
+            continue
+        attempt = _Attempt(run.step, run.source, _name_run(run), run.reason)
+        if current is None:
+            same_call = [problem for problem in open_problems.values() if problem.attempts[-1].step == run.step]
+            current = same_call[0] if same_call else _Problem(run.kind, ran=run.result == "fail", previous=previous)
+            if not same_call:
+                done.append(current)
+            open_problems[run.kind] = current
+        if not current.attempts or current.attempts[-1].step != run.step:
+            current.attempts.append(attempt)
+    return done
+
+
+def _name_run(run: CheckRun) -> str:
+    name = f"{_CHECK_NAMES[run.kind]} {'failed' if run.result == 'fail' else 'could not run'}"
+    return f"{name} ({run.counts})" if run.counts else name
+
+
+def _is_trouble_of_check(problem: _Problem, session: _Session) -> bool:
+    first = problem.attempts[0]
+    if problem.name == "tests" and _is_test_first(first, problem.previous, session):
+        del problem.attempts[0]
+        if not problem.attempts:
+            return False
+        first = problem.attempts[0]
+    if _was_asked_for(problem.name, first, session):
+        return False
+    if problem.ran and not session.edited_before(first.step):
+        return False  # the state that the session found, not one that it caused
+    if problem.ended is None:
+        return True
+    repeated = len(problem.attempts) > 1
+    if not repeated and _FORMAT.search(first.cause):
+        return False  # the formatter repairs it
+    lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
+    cheap = CHEAP_CALLS_OF_REPEATS if repeated else CHEAP_CALLS
+    return session.count_calls(first.step, problem.ended) > cheap or lines >= REWRITE_LINES
+
+
+def _is_test_first(first: _Attempt, previous: int, session: _Session) -> bool:
+    """Whether only tests were written before the failing run, and the code follows."""
+    prompt = session.prompt_before(first.step)
+    start = max(previous, prompt.step if prompt else -1)
+    before = session.edits_between(start, first.step)
+    if not before or not all(_TEST_FILE.search(edit.path) for edit in before):
+        return False
+    after = session.edit_after(first.step)
+    return after is not None and _TEST_FILE.search(after.path) is None
+
+
+def _was_asked_for(name: str, first: _Attempt, session: _Session) -> bool:
+    """Whether the failure is what the person asked to fix."""
+    prompt = session.prompt_before(first.step)
+    if prompt is None:
+        return False
+    text = prompt.text[:400]
+    pattern = _ASKED.get(name)
+    if pattern is None or not pattern.search(text):
+        return False
+    own_work = session.edited_before(prompt.step)
+    return not own_work or _REQUEST.search(text) is not None
+
+
+# --- other commands ---
+
+
+def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], session: _Session) -> list[_Problem]:
+    by_step = {call.step: call for call in session.calls}
+    open_problems: dict[str, _Problem] = {}
+    done: list[_Problem] = []
+    for failure in failures:
+        call = by_step.get(failure.step)
+        if failure.step in check_steps or _CANCELLED.search(failure.cause):
+            continue
+        if call is not None and call.state in ("denied", "interrupted"):
+            continue
+        name = _name_problem(failure, call)
+        if failure.expected and not (name == "ci" and _CI_FAILED.search(failure.cause)):
+            continue
+        problem = open_problems.get(name)
+        if problem is not None:
+            success = _find_success(name, problem.attempts[-1].step, failure.step, session)
+            if success is not None:
+                problem.ended = success
+                problem = None
+        if problem is None:
+            problem = open_problems[name] = _Problem(name)
+            done.append(problem)
+        problem.attempts.append(_Attempt(failure.step, failure.source, failure.what, failure.cause))
+    for problem in done:
+        if problem.ended is None:
+            problem.ended = _find_success(problem.name, problem.attempts[-1].step, None, session)
+    return [problem for problem in done if _is_trouble_of_command(problem, session, by_step)]
+
+
+def _name_problem(failure: Failure, call: CallStep | None) -> str:
+    if call is None or call.kind != "command":
+        return call.tool if call is not None and call.kind == "other" else failure.signature
+    if _CI.search(call.what):
+        return "ci"
+    heads = find_heads(call.what)
+    return next((head for head in heads if _IMPORTANT.match(head)), heads[-1] if heads else failure.signature)
+
+
+@lru_cache(maxsize=1024)
+def find_heads(command: str) -> tuple[str, ...]:
+    """Program and first sub-command of every command in a shell line: `git push`, `npm run`."""
+    heads: list[str] = []
+    for simple in parse_script(command[:2000]):
+        program = simple.program
+        if not program or program in _IGNORED_HEADS:
+            continue
+        word = next((word for word in simple.words[1:6] if not word.startswith("-") and "=" not in word), "")
+        heads.append(f"{program} {word}"[:80].strip())
+    return tuple(dict.fromkeys(heads))
+
+
+def _find_success(name: str, after: int, before: int | None, session: _Session) -> int | None:
+    """The step of the next call of the same command that worked."""
+    programs = ("gh", "glab") if name == "ci" else ("git",) if name in _CONTINUED else (name.partition(" ")[0],)
+    for place in range(bisect_right(session.call_steps, after), len(session.calls)):
+        call = session.calls[place]
+        if before is not None and call.step >= before:
+            return None
+        if call.state != "ok" or call.kind not in ("command", "other"):
+            continue
+        if call.kind == "command" and not any(program in call.what for program in programs):
+            continue  # most calls need not be parsed
+        heads = find_heads(call.what) if call.kind == "command" else (call.tool,)
+        if name in heads or (name == "ci" and _CI.search(call.what) and "--log" not in call.what):
+            return call.step
+        if name in _CONTINUED and name != "git push" and not _CONTINUED.isdisjoint(heads):
+            return call.step
+    return None
+
+
+def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[int, CallStep]) -> bool:
+    first, last = problem.attempts[0], problem.attempts[-1]
+    call = by_step.get(first.step)
+    kind = call.kind if call is not None else "other"
+    count = len(problem.attempts)
+    if kind != "command":
+        # An edit or a lookup is only tried again; a tool that changes something is wanted.
+        wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
+        return kind == "other" and (wanted or count >= MANY_FAILURES)
+    if problem.name == "ci":
+        return session.edited_before(first.step) and not _was_asked_for("ci", first, session)
+    if _CONFLICT.search(first.cause):
+        prompt = session.prompt_before(first.step)
+        if problem.name in ("git merge", "git rebase") or (prompt is not None and _CONFLICT_EXPECTED.search(prompt.text[:400])):
+            return False  # resolving conflicts is what these commands are for
+    if _IMPORTANT.match(problem.name):
+        return count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1
+    if count >= MANY_FAILURES:
+        return True
+    if problem.ended is None:
+        return False  # perhaps only a try
+    calls = session.count_calls(first.step, problem.ended)
+    if count > 1:
+        return calls > CHEAP_CALLS_OF_REPEATS
+    return calls > CHEAP_CALLS and bool(session.edits_between(first.step, problem.ended))

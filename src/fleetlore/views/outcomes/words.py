@@ -1,0 +1,198 @@
+"""Short texts of an outcome record: what was asked, what was answered, the headline and the outcome in one sentence.
+
+A prompt or an answer is quoted by its first sentence with content. Lead-ins ("Implement the following plan:", "Here's a
+summary:", "Perfect!"), code fences, rules and tables are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LONGEST_LOOK = 6000
+"""Characters of a text that are looked at."""
+LONGEST_SENTENCE = 240
+
+_markers = re.compile(r"^(?:[#>*+\-•✓✅☑🎉]+[ \t]+|\d{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
+_emphasis = re.compile(r"\*\*|__|`")
+_link = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
+_space = re.compile(r"\s+")
+_sentence_end = re.compile(r"(?<=[.!?…])[\"')\]]?\s+(?=[^\sa-z])")
+_abbreviation = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Dr|Mr|Ms|St)\.$")
+_rule = re.compile(r"^[\s\-=_*~|:+]+$")
+_tag = re.compile(r"^</?[a-zA-Z][\w-]{0,40}[^>\n]{0,200}>")
+_command = re.compile(r"^/[\w:-]{1,80}$")
+
+_EXCLAMATION = re.compile(
+    r"(?:perfect|great|excellent|good|done|all done|ok|okay|sure|yes|yep|no|right|alright|got it|understood|thanks|thank you|hi|hello|hey"
+    r"|success|fixed|good catch|good question|great question|good point|good news|makes sense|you'?re (?:absolutely )?right|of course"
+    r"|certainly|absolutely|awesome|nice|wonderful|fantastic|there we go|that'?s it|everything is done|task complete[d]?|please|all set)"
+    r"\s*[.!,:;]*",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(
+    r"(?:"
+    r"(?:okay|ok|great|perfect|good|now|so|alright|right|sure|yes|hi|hello)?[,!. ]*"
+    r"(?:"
+    r"(?:here(?:'s| is| are)|below (?:is|are)|this is|these are|the following)\b"
+    r"|(?:now )?(?:let me|i'?ll|i will|i'?m going to|let's)\b"
+    r"|(?:now )?i (?:now )?have (?:a |all |enough|the |everything|what)"
+    r"|i'?ve (?:now )?(?:read|reviewed|looked|gathered|got|finished (?:reading|reviewing|looking))\b"
+    r"|(?:please )?(?:implement|execute|follow|carry out|address|apply|do|fix|read|review|consider|see|use|check)"
+    r" (?:on )?(?:the |this |these |my )?(?:following|below|attached)\b"
+    r"|(?:the )?(?:summary|plan|overview|context|background|changes|what (?:changed|i did|was done)|details|results?|tl;?dr|done|task|goal"
+    r"|objective|problem|issue|request|introduction|description|findings|analysis|review|code review|status|answer|conclusion)\b\W*$"
+    r"))",
+    re.IGNORECASE,
+)
+
+
+_CHECK_WORDS = (
+    r"(?:unit |integration |all |the |of the |new |existing )*"
+    r"(?:tests?|lint(?:er|ing)?|checks?|build|suite|types?|formatting|ci|everything|it)"
+)
+_EMPTY_CLAIM = re.compile(
+    r"(?:(?:great|perfect|done|good|excellent)[,!. ]*)?(?:"
+    rf"{_CHECK_WORDS}(?:(?:,| and|, and| with) {_CHECK_WORDS})* (?:(?:is|are|now|all|still|has|have) ){{0,3}}"
+    r"(?:pass(?:es|ed|ing)?|clean|green|ok|fixed|done|good|complete|works?|succeed(?:s|ed)?)"
+    rf"(?:(?:,| and|, and)? {_CHECK_WORDS} (?:(?:is|are|now|also) ){{0,2}}(?:pass(?:es|ed|ing)?|clean|green|ok|good))?"
+    r"(?: (?:now|cleanly|successfully|as expected|too|again|locally))*"
+    r"|all (?:clean|green|good|fixed|set)|pushed|committed|(?:the )?(?:implementation|changes?|task|work|fix|plan) (?:is|are|works|looks) ?"
+    r"(?:now )?(?:complete|completed|done|ready|as expected|good)?|implementation complete"
+    r"|i found (?:the|an?) (?:issue|problem|bug|cause|root cause)"
+    r"|i'?ve (?:now )?(?:reviewed|read|looked at|analy[sz]ed|checked|explored) [^.!?]{0,60}"
+    r")[.!]*",
+    re.IGNORECASE,
+)
+"""A sentence that says only that checks pass or that something is done, not what."""
+LEAST_WORDS = 6
+"""A sentence that ends with a colon counts as content if it has so many words."""
+
+
+def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_SENTENCE) -> str:
+    """The first sentence with content, on one line without markup; the best of the others if there is none. May be empty.
+
+    In an answer, headings and sentences such as "All tests pass." are passed over: they do not say what was done.
+    """
+    fallback, weak = "", ""
+    for line in _lines(text[:LONGEST_LOOK], headings=not is_answer):
+        for sentence in _sentences(line):
+            if is_lead_in(sentence):
+                fallback = fallback or sentence
+            elif is_answer and is_weak(sentence):
+                weak = weak or sentence
+            else:
+                return shorten(_close(sentence), limit)
+    return shorten(_close(weak or fallback), limit)
+
+
+def _close(sentence: str) -> str:
+    """The sentence without a colon, and without a tail such as ", you'll see:" that leads over to a list."""
+    if not sentence.endswith(":"):
+        return sentence
+    start, comma, tail = sentence.rpartition(",")
+    bare = start if comma and len(tail.split()) <= 3 else sentence
+    return bare.rstrip(" :")
+
+
+def is_weak(sentence: str) -> bool:
+    """Whether a sentence says only that something is done, or is a bare name such as a path."""
+    return " " not in sentence.strip() or _EMPTY_CLAIM.fullmatch(sentence[:200]) is not None
+
+
+def is_lead_in(sentence: str) -> bool:
+    """Whether a sentence only announces or exclaims."""
+    if _EXCLAMATION.fullmatch(sentence):
+        return True
+    if not any(character.isalnum() for character in sentence):
+        return True
+    if _LEAD_IN.match(sentence) is not None and len(sentence) < 160:
+        return True
+    return sentence.endswith(":") and len(sentence.split()) < LEAST_WORDS
+
+
+def shorten(text: str, limit: int = LONGEST_SENTENCE) -> str:
+    """The text on one line, cut at a word."""
+    line = _space.sub(" ", text).strip()
+    if len(line) <= limit:
+        return line
+    start = line[: limit - 1]
+    return (start.rpartition(" ")[0] if " " in start[limit // 2 :] else start).rstrip(",;:. ") + "…"
+
+
+def last_question(text: str) -> str:
+    """The question that an answer ends with; empty if it does not ask anything at its end."""
+    lines = list(_lines(text[-3000:]))
+    if not lines:
+        return ""
+    for line in reversed(lines[-12:]):
+        sentences = list(_sentences(line))
+        for sentence in reversed(sentences):
+            if sentence.endswith("?") and _is_for_person(sentence):
+                return shorten(sentence, 400)
+        if not _is_option(line):
+            return ""
+    return ""
+
+
+_asks_person = re.compile(
+    r"\b(?:you|your|i|we|me|should|shall|ready|which|what|how|any|or|proceed|ok(?:ay)?|want|prefer|does|is|are)\b", re.IGNORECASE
+)
+_option = re.compile(r"(?:[A-Z0-9][.)]|Option\b)")
+
+
+def _is_for_person(sentence: str) -> bool:
+    return _asks_person.search(sentence[:1000]) is not None
+
+
+def _is_option(line: str) -> bool:
+    """Whether a line may follow a question: an option of a list."""
+    return (len(line) < 300 and line[:1].isupper() is False) or bool(re.match(r"(?:[A-Z0-9][.)]|Option\b)", line))
+
+
+def _lines(text: str, *, headings: bool = True) -> Iterator[str]:
+    """Lines of prose without markup; the inside of code fences (and headings, if not wanted) only if the text has nothing else."""
+    fenced: list[str] = []
+    is_code, found = False, False
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith(("```", "~~~")):
+            is_code = not is_code
+            continue
+        if not line or _rule.match(line) or line.startswith("|") or _command.match(line):
+            continue
+        plain = _plain(line)
+        if not plain:
+            continue
+        if is_code or (not headings and _is_heading(line)):
+            fenced.append(plain)
+            continue
+        found = True
+        yield plain
+    if not found:
+        yield from fenced[:20]
+
+
+def _is_heading(line: str) -> bool:
+    """Whether a line is a heading: marked as one, or all of it bold."""
+    return line.startswith("#") or (line.startswith("**") and line.rstrip(":").endswith("**") and line.count("**") == 2)
+
+
+def _plain(line: str) -> str:
+    line = _tag.sub("", line)
+    line = _markers.sub("", line)
+    line = _link.sub(r"\1", line)
+    return _space.sub(" ", _emphasis.sub("", line)).strip()
+
+
+def _sentences(line: str) -> Iterator[str]:
+    start = 0
+    for found in _sentence_end.finditer(line):
+        part = line[start : found.start()]
+        if _abbreviation.search(part):
+            continue
+        yield line[start : found.end()].strip()
+        start = found.end()
+    rest = line[start:].strip()
+    if rest:
+        yield rest

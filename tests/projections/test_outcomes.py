@@ -1,0 +1,108 @@
+"""Rows of sessions in the store: the same as a fold of the whole log, whatever happened in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlore.events.envelope import Event
+from fleetlore.log.connect import connect
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.projections import outcomes
+from fleetlore.projections.outcomes import Wanted, list_outcomes
+from fleetlore.projections.store import ProjectionStore
+from fleetlore.views.costs import Costs
+from fleetlore.views.prices import Prices
+
+START = datetime(2026, 11, 17, 9, 0, tzinfo=UTC)
+NOW = START + timedelta(days=2)
+COSTS = Costs()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
+    with connect(f"sqlite:{tmp_path / 'log.db'}?sync=off").blocking() as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ProjectionStore]:
+    with ProjectionStore(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+def a_turn(number: int, minute: int, text: str, *, ends: bool = True) -> list[Event]:
+    who: dict[str, Any] = {"agent": f"claude-code/{number:08}", "run": f"{number:08}-run"}
+    at = START + timedelta(minutes=minute)
+    events = [
+        Event(kind="prompt.submitted", at=at, text=text, data={"prompt": text}, **who),
+        Event(kind="model.replied", at=at + timedelta(seconds=5), data={"said": f"{text} is done.", "model": "m", "output": 3}, **who),
+    ]
+    return [*events, Event(kind="session.turn_ended", at=at + timedelta(seconds=6), text="x", **who)] if ends else events
+
+
+def listed(log: BlockingRecorder, store: ProjectionStore | None, wanted: Wanted = outcomes.ALL, costs: Costs = COSTS) -> list[bytes]:
+    return list(list_outcomes(log, now=NOW, costs=costs, wanted=wanted, store=store))
+
+
+def test_rows_are_the_same_as_a_fold(log: BlockingRecorder, store: ProjectionStore) -> None:
+    for number in range(5):
+        log.append(a_turn(number, number, f"Task {number}"))
+        log.append(a_turn(0, 10 + number, f"More {number}", ends=number < 4))
+        assert listed(log, store) == listed(log, None)
+    assert len(listed(log, store)) == 5
+
+
+def test_small_chunks_change_nothing(log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "CHUNK", 2)
+    for number in range(4):
+        log.append(a_turn(number % 2, number, f"Task {number}"))
+    assert listed(log, store) == listed(log, None)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(since=START + timedelta(minutes=2)), 2),
+        (Wanted(until=START + timedelta(minutes=2)), 2),
+        (Wanted(runs=frozenset(("00000001-run", "nobody"))), 1),
+        (Wanted(since=START + timedelta(minutes=2), runs=frozenset(("00000001-run",))), 0),
+    ],
+)
+def test_a_part_of_them(log: BlockingRecorder, store: ProjectionStore, wanted: Wanted, expected: int) -> None:
+    for number in range(4):
+        log.append(a_turn(number, number, f"Task {number}"))
+    assert listed(log, store, wanted) == listed(log, None, wanted)
+    assert len(listed(log, store, wanted)) == expected
+
+
+def test_erased_words_are_in_no_row(log: BlockingRecorder, store: ProjectionStore) -> None:
+    log.append(a_turn(1, 0, "The secret plan"))
+    log.append(a_turn(2, 1, "Another task"))
+    assert any(b"secret plan" in row for row in listed(log, store))
+    log.erase([event.id or "" for event in log.read("run:00000001-run")], "it was private")
+    rows = listed(log, store)
+    assert not any(b"secret plan" in row for row in rows)
+    assert rows == listed(log, None)
+    assert b"secret plan" not in Path(store.path).read_bytes()
+
+
+def test_other_prices_make_other_rows(log: BlockingRecorder, store: ProjectionStore) -> None:
+    log.append(a_turn(1, 0, "A task"))
+    listed(log, store)
+    dear = Costs(Prices({"m": {"input": 1.0, "output": 1_000_000.0}}))
+    assert listed(log, store, costs=dear) == listed(log, None, costs=dear)
+    assert b'"usd":3.0' in listed(log, store, costs=dear)[0]
+
+
+def test_a_damaged_row_is_made_again(log: BlockingRecorder, store: ProjectionStore) -> None:
+    log.append(a_turn(1, 0, "A task"))
+    listed(log, store)
+    store.run_write(lambda connection: connection.execute("UPDATE sessions SET state = x'00'"), None)
+    log.append(a_turn(1, 5, "More"))
+    assert listed(log, store) == listed(log, None)
+    assert listed(log, store) == listed(log, None)

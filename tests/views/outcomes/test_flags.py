@@ -1,0 +1,237 @@
+"""Risk flags: every rule's own examples, what is flagged in edits, and what is never flagged."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleetlore.views.outcomes.facts import Failure, Source, TextEdit, ToolCall
+from fleetlore.views.outcomes.flag_checks import words_of
+from fleetlore.views.outcomes.flags import FLAGS, WorkReport, built_in_rules, find_flags, find_loops, find_repeated_work, read_rules
+
+RULES: Any = built_in_rules()
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def make_call(command: str = "", **fields: Any) -> ToolCall:
+    given: dict[str, Any] = {"kind": "command", "tool": "Bash", "state": "ok", **fields}
+    return ToolCall(1, 1, AT, Source("e1", "c1"), command=command, **given)
+
+
+def classes(call: ToolCall) -> set[str]:
+    return {flag.flag for flag in find_flags(call)}
+
+
+def edit(path: str, old: str | None, new: str) -> set[str]:
+    return classes(make_call(kind="edit", tool="Edit", edits=(TextEdit(path, old, new),)))
+
+
+COMMANDS = [
+    (rule.flag, example, expected)
+    for rule in (*RULES.command, *RULES.script, *RULES.file)
+    for expected, examples in ((True, rule.yes), (False, rule.no))
+    for example in examples
+]
+EDITS = [
+    (rule.flag, example, expected)
+    for rule in RULES.edit
+    for expected, examples in ((True, rule.yes), (False, rule.no))
+    for example in examples
+]
+
+
+@pytest.mark.parametrize(("flag", "command", "expected"), COMMANDS)
+def test_every_command_rule_holds_for_its_examples(flag: str, command: str, expected: bool) -> None:
+    assert (flag in classes(make_call(command))) is expected
+
+
+@pytest.mark.parametrize(("flag", "example", "expected"), EDITS)
+def test_every_edit_rule_holds_for_its_examples(flag: str, example: str, expected: bool) -> None:
+    path, _, text = example.partition(": ")
+    old, changed, new = text.partition(" ==> ")
+    assert (flag in edit(path, old if changed else None, new if changed else text)) is expected
+
+
+def test_every_class_has_rules() -> None:
+    rules = (*RULES.command, *RULES.script, *RULES.edit, *RULES.file, *RULES.shape)
+    assert {rule.flag for rule in rules} == set(FLAGS)
+
+
+def test_a_flag_cites_its_call_and_says_whether_it_was_executed() -> None:
+    (flag,) = find_flags(make_call("git push --force origin main"))
+    assert (flag.step, flag.source, flag.executed) == (1, Source("e1", "c1"), True)
+    assert flag.what == "git push --force: git push --force origin main"
+    for state in ("denied", "failed", "interrupted", "unknown"):
+        (flag,) = find_flags(make_call("git push --force", state=state))
+        assert not flag.executed
+
+
+def test_one_flag_per_class_and_call() -> None:
+    found = find_flags(make_call("rm -rf src && git reset --hard && git push -f"))
+    assert sorted(flag.flag for flag in found) == ["destructive_command", "force_push"]
+
+
+def test_a_long_command_is_shown_on_one_short_line() -> None:
+    (flag,) = find_flags(make_call("git commit --no-verify -m '" + "long text\n" * 500 + "'"))
+    assert "\n" not in flag.what
+    assert len(flag.what) <= 160
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat > notes.md <<'EOF'\ngit push --force\nrm -rf /\nEOF",
+        "git commit -m \"$(cat <<'EOF'\nStop using --no-verify\n\nrm -rf src\nEOF\n)\"",
+        "gh pr create --title x --body 'run git reset --hard'",
+        "rg 'curl .* \\| bash' docs",
+        "echo 'DROP TABLE users' > note.txt",
+        "python - <<'EOF'\nprint('git clean -fdx')\nEOF",
+        "# git push --force\ngit status",
+    ],
+)
+def test_text_is_not_taken_for_a_command(command: str) -> None:
+    assert classes(make_call(command)) == set()
+
+
+def test_commands_inside_of_shells_and_lists_are_found() -> None:
+    assert classes(make_call("cd app && (bash -c 'git push -f')")) == {"force_push"}
+    assert classes(make_call("if true; then git reset --hard; fi")) == {"destructive_command"}
+
+
+def test_a_suppression_counts_when_it_is_added_or_widened() -> None:
+    plain, narrow = "_ = f()", "_ = f() //nolint:errcheck // why"
+    assert edit("a.go", plain, narrow) == {"check_disabled"}
+    assert edit("a.go", narrow, "_ = f() //nolint:errcheck,gosec // why") == {"check_disabled"}
+    assert edit("a.go", "", narrow) == {"check_disabled"}
+
+
+def test_a_suppression_that_stays_moves_or_shrinks_does_not_count() -> None:
+    line = "_ = f() //nolint:errcheck // why"
+    assert edit("a.go", line, "_ = f() //nolint:errcheck // a better reason") == set()
+    assert edit("a.go", f"{line}\ng()", f"g()\n{line}") == set()
+    assert edit("a.go", "_ = f() //nolint", line) == set()
+    assert edit("a.go", "_ = f() //nolint:errcheck,gosec", line) == set()
+    assert edit("a.go", line, "f()") == set()
+
+
+def test_files_written_by_a_command_are_edits() -> None:
+    assert classes(make_call("cat > a.py <<'EOF'\nimport x  # noqa: F401\nEOF")) == {"check_disabled"}
+    assert classes(make_call("sed -i 's/import x/import x  # noqa/' a.py")) == {"check_disabled"}
+    assert classes(make_call("sed -i 's/  # noqa//' a.py")) == set()
+
+
+def test_the_permissions_of_an_agent() -> None:
+    path = ".claude/settings.json"
+    assert edit(path, '{"allow": []}', '{"allow": ["Bash(rm:*)"]}') == {"permission_bypass"}
+    assert edit(path, '{"deny": []}', '{"deny": ["Bash(rm:*)"]}') == set()
+    assert edit("src/agent.py", "", '["--permission-mode", "bypassPermissions"]') == set()
+
+
+def test_reading_a_file_with_secrets() -> None:
+    read = make_call(kind="read", tool="Read", paths=("/app/.env",))
+    assert classes(read) == {"secret_exposed"}
+    assert classes(make_call(kind="read", tool="Read", paths=("/app/.env.example",))) == set()
+    assert classes(make_call(kind="read", tool="Read", state="failed", paths=("/app/.env",))) == set()
+    assert classes(make_call("cat .env", output="PORT=3000\nAPI_KEY=your-key-here")) == set()
+    assert classes(make_call("cat .env", output="PORT=3000\nAPI_KEY=[redacted]")) == {"secret_exposed"}
+    assert classes(make_call("cat .env", output="DATABASE_URL=postgres://app:9f8s7d6f@db/app")) == {"secret_exposed"}
+
+
+def test_a_file_that_is_replaced_whole_may_have_had_its_suppressions_before() -> None:
+    text = TextEdit("a.go", None, "_ = f() //nolint:errcheck")
+    assert classes(make_call(kind="edit", tool="Write", edits=(text,), output="File created successfully at: a.go")) == {"check_disabled"}
+    assert classes(make_call(kind="edit", tool="Write", edits=(text,), output="The file a.go has been updated.")) == set()
+
+
+def test_a_secret_in_a_command_an_edit_or_an_output() -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    assert classes(make_call(f"curl -H 'x: {token}' https://git.example")) == {"secret_exposed"}
+    assert classes(make_call("run", output=f"token={token}")) == {"secret_exposed"}
+    assert edit("src/a.py", "", f"T = '{token}'") == {"secret_exposed"}
+    assert edit("tests/test_a.py", "", f"T = '{token}'") == set()
+    assert token not in "".join(flag.what for flag in find_flags(make_call(f"echo {token}")))
+    assert edit("src/a.py", "", "T = 'ghp_" + "x" * 36 + "'") == set()
+
+
+def test_a_temporary_folder_as_working_directory() -> None:
+    assert classes(make_call("rm -rf repo", cwd="/tmp/work")) == set()
+    assert classes(make_call("rm -rf repo", cwd="/home/me")) == {"destructive_command"}
+    assert classes(make_call("git checkout -- .", cwd="/tmp/work")) == set()
+
+
+def test_own_rules_extend_the_built_in_ones() -> None:
+    more = read_rules('[[command]]\nflag = "destructive_command"\nwhat = "cache dropped"\nrun = ["our-cache drop"]\n')
+    call = make_call("our-cache --region x drop all && git push -f")
+    assert {flag.flag for flag in find_flags(call, RULES.extended_by(more))} == {"destructive_command", "force_push"}
+    assert classes(call) == {"force_push"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "[[command]]\nflag = 1",
+        '[[command]]\nflag = "x"\nwhat = "y"\nrun = ["a"]\nword = "("\n',
+        '[[command]]\nflag = "x"\nwhat = "y"\nrun = ["a"]\ncheck = "nothing"\n',
+        '[[command]]\nflag = "x"\nwhat = "y"\nrun = ["a"]\nunknown = 1\n',
+        "not toml",
+    ],
+)
+def test_a_wrong_rule_is_an_error(document: str) -> None:
+    with pytest.raises(ValueError, match="flag rule"):
+        read_rules(document)
+
+
+def make_failure(step: int, signature: str, cause: str = "x", *, expected: bool = False) -> Failure:
+    return Failure(step, Source(f"e{step}", f"c{step}"), signature, cause, signature, expected)
+
+
+def test_the_same_failure_again_and_again_is_a_loop() -> None:
+    (flag,) = find_loops([make_failure(step, "git push") for step in range(4)])
+    assert (flag.flag, flag.step, flag.what) == ("loop", 3, "failed 4 times in the same way: git push")
+    assert find_loops([make_failure(1, "git push"), make_failure(2, "git push")]) == ()
+    assert find_loops([make_failure(step, "tests", f"cause {step}") for step in range(4)]) == ()
+    assert find_loops([make_failure(100 * step, "git push") for step in range(4)]) == ()
+    assert find_loops([make_failure(step, "grep", expected=True) for step in range(4)]) == ()
+
+
+def test_a_task_that_is_done_twice_is_repeated_work() -> None:
+    reports = [WorkReport(1, Source("a", "a"), "t1", "ann"), WorkReport(2, Source("b", "b"), "t2", "ann")]
+    assert find_repeated_work(reports) == ()
+    (flag,) = find_repeated_work([*reports, WorkReport(3, Source("c", "c"), "t1", "bob")])
+    assert (flag.flag, flag.what, flag.source) == ("repeated_work", "t1 was done 2 times by ann, bob", Source("c", "c"))
+
+
+PIECES = st.sampled_from(
+    sorted(
+        words_of(
+            """git push -f rm -rf / ; && | || ( ) $( ` " ' \\ << EOF curl sh npx a@latest .env echo $TOKEN # noqa //nolint t.Skip(
+            [redacted] find -exec -delete sed -i s/a/b/ cat > tests/test_a.py chmod 777 checkout -- . env printenv ssh pip install git+https://x@"""
+        )
+    )
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=25), st.sampled_from(["ok", "failed", "denied"]))
+def test_any_call_is_read(words: list[str], state: str) -> None:
+    text = " ".join(words)
+    call = make_call(
+        text, state=state, output=text, paths=(text,), edits=(TextEdit(text[:20], None, text), TextEdit("a.py", text, text[::-1]))
+    )
+    for flag in find_flags(call):
+        assert flag.flag in FLAGS
+        assert flag.what
+
+
+HOSTILE = ["//nolint ", "# noqa: A1,", "curl x | ", "npx a ", "$TOKEN ", "-f ", "git push + ", "assert ", "t.Skip(", "("]
+HOSTILE += ["'", '"', "\\", "<<EOF\n", "=========", "a/", "rm -rf a;", "-----BEGIN A PRIVATE KEY-----", "sk-", "ssh a 'b c' ", "``"]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_long_text_is_read_in_bounded_time(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    find_flags(
+        make_call(f"git push {text}", output=text, edits=(TextEdit("tests/test_a.py", text[:50_000], text), TextEdit("a.go", None, text)))
+    )

@@ -1,0 +1,269 @@
+"""The fold of a session's events into facts, and its outcome record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleetlore.events.envelope import Event, Origin
+from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes import fold, session
+from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.session import SessionState
+
+START = datetime(2026, 11, 17, 9, 0, tzinfo=UTC)
+RUN, AGENT = "0b5e1111-aaaa", "claude-code/0b5e1111"
+LATER = START + timedelta(days=3)
+
+
+class Script:
+    """Writes the events of a session, a second apart."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.seconds = 0
+        self.add("session.started", data={"program": "claude-code", "cwd": "/Users/mira/src/shop", "project": "shop", "branch": "main"})
+
+    def add(self, kind: str, *, agent: str = AGENT, seconds: int = 1, **fields: Any) -> Event:
+        self.seconds += seconds
+        origin = Origin(dialect="claude_code")
+        at = fields.pop("at", START + timedelta(seconds=self.seconds))
+        event = Event(id=f"e{len(self.events)}", kind=kind, agent=agent, run=RUN, at=at, origin=origin, **fields)
+        self.events.append(event)
+        return event
+
+    def ask(self, text: str) -> Event:
+        return self.add("prompt.submitted", text=text, data={"prompt": text, "row": f"row-{len(self.events)}"})
+
+    def say(self, text: str, *, end: bool = True) -> None:
+        usage = {"model": "claude-opus-4-8", "input": 100, "output": 20, "said": text, "row": f"row-{len(self.events)}"}
+        self.add("model.replied", text=text, data=usage)
+        if end:
+            self.add("session.turn_ended", text=text)
+
+    def call(self, tool: str, given: dict[str, Any], output: str = "", *, kind: str = "tool.returned", **data: Any) -> Event:
+        number = len(self.events)
+        where = data.pop("where", {})
+        called = self.add("tool.called", data={"tool": tool, "call_id": f"call-{number}", "input": given}, **where)
+        key = "output" if kind == "tool.returned" else "reason" if kind == "tool.denied" else "error"
+        self.add(kind, cause=called.id, data={"tool": tool, "call_id": f"call-{number}", key: output} | data, **where)
+        return called
+
+    def run(self, command: str, output: str = "", **data: Any) -> Event:
+        return self.call("Bash", {"command": command}, output, **data)
+
+    def edit(self, path: str = "/Users/mira/src/shop/cart.py", **where: Any) -> Event:
+        return self.call("Edit", {"file_path": path, "old_string": "a", "new_string": "b\nc"}, "ok", where=where)
+
+    @property
+    def state(self) -> SessionState:
+        return fold.fold_events(self.events, Costs()).runs[RUN]
+
+    def outcome(self, now: datetime = LATER) -> Outcome:
+        return make_record(self.state, now)
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+def test_a_session_that_delivers(script: Script) -> None:
+    asked = script.ask("Round the total of the cart to cents.")
+    script.edit()
+    tested = script.run("pytest -q", "12 passed in 0.5s")
+    script.run("git commit -qam 'Round the total' && git log -1 --oneline", "1234567 Round the total")
+    script.run("git push", "To github.com:acme/shop.git\n   1234567..89abcde  main -> main")
+    script.say("Done. The total is rounded to cents now.")
+    outcome = script.outcome()
+    assert (outcome.session, outcome.person, outcome.repo, outcome.branch) == (RUN, "mira", "shop", "main")
+    assert (outcome.status, outcome.waiting_for, outcome.question) == ("finished", None, None)
+    assert outcome.asked == "Round the total of the cart to cents."
+    assert outcome.evidence["asked"][0].source == asked.data["row"]
+    assert outcome.delivered.pushed
+    assert outcome.delivered.answer == "The total is rounded to cents now."
+    assert (outcome.checks.tests.result, outcome.checks.lint.result) == ("pass", "not_run")
+    assert outcome.checks.tests.evidence[0].source == tested.data["call_id"]
+    assert [(file.path, file.added, file.removed) for file in outcome.files] == [("cart.py", 2, 1)]
+    assert outcome.tokens == 120
+
+
+def test_the_last_run_after_the_last_edit_counts(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.edit()
+    script.say("Done.")
+    tests = script.outcome().checks.tests
+    assert (tests.result, tests.earlier) == ("not_run", "pass")
+
+
+def test_nothing_edited(script: Script) -> None:
+    script.ask("Why is it slow?")
+    script.say("The cache is cold after each deployment.")
+    outcome = script.outcome()
+    assert outcome.checks.tests.result == "no_edit"
+    assert outcome.headline == "The cache is cold after each deployment"
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"), [(timedelta(minutes=5), ("running", None)), (timedelta(days=2), ("interrupted", None))], ids=["recent", "old"]
+)
+def test_a_turn_without_an_end(script: Script, age: timedelta, expected: tuple[str, str | None]) -> None:
+    script.ask("Fix it")
+    script.edit()
+    outcome = script.outcome(START + timedelta(seconds=script.seconds) + age)
+    assert (outcome.status, outcome.waiting_for) == expected
+
+
+def test_an_interrupted_and_a_failed_turn(script: Script) -> None:
+    script.ask("Fix it")
+    script.add("session.turn_ended", data={"reason": "interrupted"})
+    assert script.outcome().status == "interrupted"
+    script.ask("Go on")
+    script.add("session.turn_ended", text="API Error: 529 overloaded", data={"reason": "failed"})
+    outcome = script.outcome()
+    assert outcome.status == "failed"
+    assert "529" in outcome.outcome
+
+
+def test_a_permission_and_a_question(script: Script) -> None:
+    script.ask("Remove the old tables")
+    script.add("session.waiting", data={"why": "permission"})
+    outcome = script.outcome(START + timedelta(minutes=2))
+    assert (outcome.status, outcome.waiting_for) == ("running", "permission")
+    script.say("The tables are in use. Should I remove them anyway?")
+    outcome = script.outcome()
+    assert (outcome.status, outcome.waiting_for, outcome.question) == ("finished", "person", "Should I remove them anyway?")
+
+
+def test_helpers_in_the_background(script: Script) -> None:
+    script.ask("Review it")
+    script.add("agent.launched", child="a17", text="Review security", data={"role": "acme:review:security", "background": True})
+    script.say("The review is running.")
+    outcome = script.outcome(START + timedelta(minutes=2))
+    assert (outcome.status, outcome.waiting_for) == ("running", "helpers")
+    script.add("agent.returned", child="a17", text="No issues", data={"result": "No issues found in the login."})
+    outcome = script.outcome()
+    assert outcome.status == "finished"
+    assert [(helper.role, helper.answer, helper.status) for helper in outcome.helpers] == [
+        ("security", "No issues found in the login.", "finished")
+    ]
+
+
+def test_work_of_a_helper_counts_at_its_time_although_its_file_is_read_later(script: Script) -> None:
+    script.ask("Fix it")
+    early = START + timedelta(seconds=script.seconds, milliseconds=100)
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.say("Done.")
+    script.edit(agent="a17", parent=AGENT, at=early)
+    script.add("model.replied", at=early, data={"said": "an older text"})
+    outcome = script.outcome()
+    assert outcome.status == "finished"
+    assert outcome.checks.tests.result == "pass"
+    assert outcome.delivered.answer == "Done."
+
+
+def test_a_background_command_counts_when_its_output_is_read(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.call("Bash", {"command": "pytest", "run_in_background": True}, "Command running in background with ID: b1. Output is in a file.")
+    assert script.outcome().checks.tests.result == "not_run"
+    script.call("BashOutput", {"bash_id": "b1"}, "<status>completed</status><exit_code>1</exit_code><stdout>== 1 failed in 1s ==</stdout>")
+    assert script.outcome().checks.tests.result == "fail"
+
+
+def test_a_notice_ends_a_background_command_and_its_file_has_the_details(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.call("Bash", {"command": "pytest", "run_in_background": True}, "Command running in background with ID: b1. Output is in a file.")
+    script.say("The tests are running.")
+    script.add(
+        "claude_code.task_notification", data={"task_id": "b1", "status": "completed", "summary": "Run tests completed (exit code 0)"}
+    )
+    assert script.outcome().checks.tests.result == "pass"
+    script.call("Read", {"file_path": "/tmp/app/tasks/b1.output"}, "== 4 passed in 1s ==")
+    script.say("Done.")
+    tests = script.outcome().checks.tests
+    assert (tests.result, tests.counts, tests.earlier) == ("pass", "4 passed", None)
+
+
+def test_a_denied_edit_changes_nothing_and_its_reason_is_a_prompt(script: Script) -> None:
+    script.ask("Fix it")
+    script.call(
+        "Edit", {"file_path": "/x/a.py", "old_string": "a", "new_string": "b"}, "no, use the other file", kind="tool.denied", by="user"
+    )
+    script.say("All right.")
+    assert script.outcome().files == []
+    assert [(prompt.text, prompt.refuses) for prompt in script.state.prompts] == [("Fix it", None), ("no, use the other file", "edit")]
+
+
+def test_a_claim_is_judged_by_the_run_before_it(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest", "== 1 failed, 2 passed in 1s ==", kind="tool.failed", exit_code=1)
+    script.say("All tests pass now.")
+    claims = {claim.kind: claim for claim in script.outcome().claims}
+    assert claims["tests_pass"].verdict == "contradicted"
+
+
+def test_commands_that_a_person_types_are_no_turns(script: Script) -> None:
+    script.ask("!ls")
+    assert not script.state.prompts
+
+
+def test_the_branch_and_the_title_may_change(script: Script) -> None:
+    script.ask("Make a branch")
+    script.add("agent.named", data={"title": "Branch for the cart"})
+    script.add("session.turn_ended", text="Done", data={"branch": "cart"})
+    outcome = script.outcome()
+    assert (outcome.branch, outcome.title, outcome.name) == ("cart", "Branch for the cart", "Branch for the cart")
+
+
+@pytest.mark.parametrize(
+    ("cwd", "repo"),
+    [
+        ("/home/ada/shop/.claude/worktrees/fix-cart", "shop"),
+        ("/home/ada/shop-worktrees/fix-cart", "shop"),
+        ("/home/ada/.worktrees/shop", "shop"),
+        ("/home/ada/.cursor/worktrees/shop/x1", "shop"),
+        ("/Users/ada/conductor/workspaces/shop/lisbon", "shop"),
+        ("/Users/ada/src/worktrees-demo", "worktrees-demo"),
+        ("/srv/shop", "shop"),
+    ],
+)
+def test_the_repository_of_a_worktree(script: Script, cwd: str, repo: str) -> None:
+    script.add("session.started", data={"cwd": cwd, "project": cwd.rpartition("/")[2]})
+    script.ask("Fix it")
+    assert script.outcome().repo == repo
+
+
+def test_the_state_survives_a_checkpoint_at_every_event(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.say("Done. All tests pass.")
+    decoder = msgspec.msgpack.Decoder(SessionState)
+    state = session.begin(RUN)
+    for event in script.events:
+        state = decoder.decode(msgspec.msgpack.encode(session.apply(state, event, Costs())))
+    assert make_record(state, LATER) == script.outcome()
+
+
+@pytest.mark.parametrize("kind", sorted(session.KINDS))
+@pytest.mark.parametrize(
+    "data", [{}, {"tool": 1, "input": [], "output": {}, "call_id": 2, "said": 3, "prompt": [], "reason": {}, "why": 0}]
+)
+def test_odd_events_never_raise(kind: str, data: dict[str, Any]) -> None:
+    events = [Event(id="a", kind=kind, run=RUN, data=data), Event(kind=kind, run=RUN, data=data, child="x", agent="y", cause="a")]
+    state = fold.fold_events(events, Costs()).runs[RUN]
+    make_record(state, LATER)
+
+
+def test_a_sub_agent_with_a_session_of_its_own_is_no_row(script: Script) -> None:
+    script.add("session.started", parent="codex/11111111")
+    script.ask("Look for it")
+    assert not fold.is_row(script.state)

@@ -1,0 +1,277 @@
+"""Troubles: which failures were unexpected and cost steps, and which were not."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleetlore.views.outcomes.facts import CallStep, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.troubles import find_heads, find_troubles
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Recording:
+    """A session that is written step by step."""
+
+    def __init__(self, prompt: str = "add a flag") -> None:
+        self.step = 0
+        self.calls: list[CallStep] = []
+        self.failures: list[Failure] = []
+        self.checks: list[CheckRun] = []
+        self.edits: list[FileEdit] = []
+        self.prompts: list[Prompt] = []
+        self.ask(prompt)
+
+    def ask(self, text: str) -> "Recording":
+        self.step += 1
+        self.prompts.append(Prompt(self.step, 1, AT, self._source(), text))
+        return self
+
+    def edit(self, path: str = "src/a.py", lines: int = 2) -> "Recording":
+        self._call("edit", "Edit", "ok", path)
+        self.edits.append(FileEdit(self.step, self._source(), path, lines, lines))
+        return self
+
+    def read(self, count: int = 1) -> "Recording":
+        for _ in range(count):
+            self._call("read", "Read", "ok", "src/a.py")
+        return self
+
+    def check(self, result: str, kind: Any = "tests", reason: str = "assert 1 == 2", **fields: Any) -> "Recording":
+        self._call("command", "Bash", "ok" if result == "pass" else "failed", f"make {kind}")
+        why = "" if result == "pass" else reason
+        self.checks.append(CheckRun(self.step, self._source(), kind, result, f"make {kind}", reason=why, **fields))  # type: ignore[arg-type]
+        if result != "pass":
+            self.failures.append(Failure(self.step, self._source(), f"{kind} failed", why, kind))
+        return self
+
+    def run(self, command: str, cause: str = "", state: Any = None, *, kind: Any = "command", expected: bool = False) -> "Recording":
+        self._call(kind, command if kind == "other" else "Bash", state or ("failed" if cause else "ok"), command)
+        if cause:
+            self.failures.append(Failure(self.step, self._source(), f"{command} failed", cause, command, expected))
+        return self
+
+    def find(self) -> tuple[Trouble, ...]:
+        return find_troubles(self.calls, self.failures, self.checks, self.edits, self.prompts)
+
+    def _call(self, kind: Any, tool: str, state: Any, what: str) -> None:
+        self.step += 1
+        self.calls.append(CallStep(self.step, 1, AT, kind, tool, state, self._source(), what))
+
+    def _source(self) -> Source:
+        return Source(f"e{self.step}", f"c{self.step}")
+
+
+def test_a_failing_check_that_took_several_calls_is_a_trouble() -> None:
+    (trouble,) = Recording().edit().check("fail", counts="1 failed").read(2).edit().check("pass").find()
+    assert trouble.what == "Tests failed (1 failed): assert 1 == 2"
+    assert trouble.cause == "assert 1 == 2"
+    assert trouble.resolved
+    assert [source.source for source in trouble.evidence] == ["c3"]
+
+
+def test_a_failing_check_that_is_repaired_at_once_is_none() -> None:
+    assert Recording().edit().check("fail", "lint").edit().edit().check("pass", "lint").find() == ()
+
+
+def test_a_rewrite_is_no_repair_at_once() -> None:
+    assert len(Recording().edit().check("fail", "lint").edit(lines=40).check("pass", "lint").find()) == 1
+
+
+def test_a_check_that_still_fails_at_the_end_is_unresolved() -> None:
+    (trouble,) = Recording().edit().check("fail", "lint").find()
+    assert not trouble.resolved
+
+
+def test_repeats_of_one_check_are_one_trouble() -> None:
+    recording = Recording().edit()
+    for _ in range(8):
+        recording.check("fail").edit()
+    (trouble,) = recording.check("pass").find()
+    assert "8 times" in trouble.what
+    assert len(trouble.evidence) == 5
+
+
+def test_a_check_that_could_not_run_and_what_it_finds_later_are_two_troubles() -> None:
+    recording = Recording().edit().check("could_not_run", reason="no module named pytest").read(3)
+    found = recording.check("fail").read(2).edit().check("pass").find()
+    assert [trouble.what.partition(":")[0] for trouble in found] == ["Tests could not run", "Tests failed"]
+
+
+def test_nothing_to_run_is_no_trouble() -> None:
+    for reason in ("", "? example.com/a [no test files]", "collected 0 items"):
+        assert Recording().edit().check("could_not_run", reason=reason).read(5).check("pass").find() == ()
+
+
+def test_kinds_that_fail_in_the_same_call_are_one_trouble() -> None:
+    recording = Recording().edit().check("fail", "lint")
+    last = recording.checks[-1]
+    recording.checks.append(CheckRun(last.step, last.source, "tests", "fail", "make check", reason="x"))
+    assert len(recording.read(4).find()) == 1
+
+
+def test_red_on_purpose_is_no_trouble() -> None:
+    assert Recording().edit("tests/test_a.py").check("fail", meant_to_fail=True).edit().read(3).check("pass").find() == ()
+
+
+def test_a_test_before_its_code_is_no_trouble() -> None:
+    assert Recording().edit("tests/test_a.py").check("fail").read(2).edit("src/a.py").check("pass").find() == ()
+
+
+def test_a_broken_test_is_a_trouble() -> None:
+    recording = Recording().edit("a_test.go").check("fail").read().edit("a_test.go").check("fail").read().edit("a_test.go")
+    assert len(recording.check("pass").find()) == 1
+
+
+def test_what_the_person_asked_to_fix_is_no_trouble() -> None:
+    assert Recording("fix the failing tests").check("fail").read(3).edit().check("fail").edit().check("pass").find() == ()
+    assert Recording().edit().ask("address the issues in make lint").check("fail", "lint").read(3).edit().check("pass", "lint").find() == ()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["fix the login bug and add tests", "implement the plan, then check tests and lint", "add tests for error handling", "add a flag"],
+)
+def test_other_requests_do_not_excuse_a_failing_check(prompt: str) -> None:
+    assert len(Recording(prompt).edit().check("fail").read(3).edit().check("pass").find()) == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "fix tests",
+        "the tests are failing",
+        "please fix all failing unit tests",
+        "why do the tests fail?",
+        "CI is red",
+        "resolve the build errors",
+    ],
+)
+def test_requests_to_fix_a_check_excuse_it(prompt: str) -> None:
+    assert Recording(prompt).edit().check("fail").read(3).edit().check("pass").find() == ()
+
+
+def test_the_state_that_the_session_found_is_no_trouble() -> None:
+    assert Recording().check("fail").read(3).find() == ()
+
+
+def test_a_formatter_repairs_its_findings() -> None:
+    reason = "Would reformat: src/a.py"
+    assert Recording().edit().check("fail", "lint", reason).run("ruff format .").read(3).check("pass", "lint").find() == ()
+
+
+def test_a_push_that_needed_another_command_is_a_trouble() -> None:
+    recording = Recording().run("git push", "[rejected] non-fast-forward").run("git pull --rebase").run("git push")
+    (trouble,) = recording.find()
+    assert trouble.what == "git push failed: [rejected] non-fast-forward"
+    assert trouble.resolved
+
+
+def test_a_push_that_works_at_the_second_try_is_none() -> None:
+    assert Recording().run("git push", "no upstream branch").run("git push -u origin x").find() == ()
+
+
+def test_lookups_refusals_and_retried_edits_are_none() -> None:
+    assert Recording().run("grep x a", "exit 1", expected=True).read(3).find() == ()
+    assert Recording().run("git push", "no", "denied").read(3).find() == ()
+    assert Recording().run("git push", "stopped", "interrupted").read(3).find() == ()
+    assert Recording().run("a.py", "string not found", kind="edit").run("a.py", "string not found", kind="edit").read(3).find() == ()
+
+
+def test_an_ordinary_command_counts_if_it_fails_again_and_again() -> None:
+    recording = Recording().run("python gen.py", "ValueError: x").read()
+    assert recording.find() == ()
+    recording.run("python gen.py", "ValueError: y").read().run("python gen.py", "ValueError: z").run("python gen.py")
+    (trouble,) = recording.find()
+    assert trouble.resolved
+
+
+def test_a_script_that_needed_two_repairs_counts() -> None:
+    recording = Recording().run("python gen.py", "ValueError: x").read(2).edit().run("python gen.py", "ValueError: y").edit()
+    assert len(recording.run("python gen.py").find()) == 1
+
+
+def test_a_script_that_runs_after_an_edit_counts() -> None:
+    assert len(Recording().run("python gen.py", "ValueError: x").read(2).edit().run("python gen.py").find()) == 1
+    assert Recording().run("python gen.py", "ValueError: x").edit().run("python gen.py").find() == ()
+    assert Recording().run("python gen.py", "ValueError: x").read(5).find() == ()
+
+
+def test_a_failure_that_needed_the_person_is_a_trouble() -> None:
+    recording = Recording("clone it").run("git clone git@x", "Permission denied").ask("try https instead")
+    assert len(recording.run("git clone https://x").find()) == 1
+
+
+def test_a_tool_that_changes_something_and_never_works() -> None:
+    assert len(Recording().run("mcp__cloud__start-pod", "no free host", kind="other").find()) == 1
+    assert Recording().run("mcp__cloud__get-pod", "not found", kind="other").find() == ()
+    recording = Recording().run("mcp__cloud__create-pod", "400", kind="other").run("mcp__cloud__create-pod", kind="other")
+    assert recording.find() == ()
+
+
+def test_a_tool_that_fails_again_and_again() -> None:
+    recording = Recording()
+    for _ in range(3):
+        recording.run("mcp__issues__find", "connection refused", kind="other")
+    assert len(recording.find()) == 1
+
+
+def test_an_announced_conflict_is_none() -> None:
+    conflict = "CONFLICT (content): Merge conflict in a.py"
+    assert (
+        Recording("we have conflicts with main").run("git rebase main", conflict).read(3).edit().run("git rebase --continue").find() == ()
+    )
+    assert Recording("go on").run("git merge main", conflict).read(3).edit().run("git commit").find() == ()
+    (trouble,) = Recording("push it").run("git pull", conflict).read(3).edit().run("git commit -m x").find()
+    assert trouble.resolved
+
+
+def test_ci_that_fails_on_the_sessions_own_work_is_a_trouble() -> None:
+    recording = Recording().edit().run("git push").ask("we fail the build").run("gh pr checks 7", "test fail 7m", expected=True)
+    (trouble,) = recording.read(2).edit().find()
+    assert trouble.what == "CI failed: test fail 7m"
+    assert Recording("why does CI fail?").run("gh pr checks 7", "test fail 7m", expected=True).read(2).find() == ()
+
+
+def test_troubles_are_in_order() -> None:
+    recording = Recording().edit().run("git push", "rejected").read(2).check("fail").read(3).run("git push").check("pass")
+    assert [trouble.step for trouble in recording.find()] == sorted(trouble.step for trouble in recording.find())
+    assert len(recording.find()) == 2
+
+
+def test_heads_of_a_shell_line() -> None:
+    assert find_heads("cd app && git add -A && git commit -m 'x' | tail -3") == ("git add", "git commit", "tail")
+    assert find_heads("") == ()
+
+
+KINDS = st.sampled_from(["edit", "read", "fail", "pass", "lint", "none", "push", "ask", "odd"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(KINDS, st.text(max_size=40)), max_size=25))
+def test_any_session_is_read(steps: list[tuple[str, str]]) -> None:
+    recording = Recording()
+    for kind, text in steps:
+        match kind:
+            case "edit":
+                recording.edit(text)
+            case "read":
+                recording.read()
+            case "fail" | "pass":
+                recording.check(kind, reason=text)
+            case "lint":
+                recording.check("fail", "lint", text)
+            case "none":
+                recording.check("could_not_run", reason=text)
+            case "push":
+                recording.run("git push", text)
+            case "ask":
+                recording.ask(text)
+            case _:
+                recording.run(text, text)
+    found = recording.find()
+    assert all(trouble.what and 1 <= len(trouble.evidence) <= 5 for trouble in found)
+    assert len({source for trouble in found for source in trouble.evidence}) <= len(recording.failures)

@@ -1,0 +1,67 @@
+"""Short texts: the first sentence with content, and open questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetlore.views.outcomes.words import first_sentence, last_question
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Fix the parser. It fails on tabs.", "Fix the parser."),
+        ("Implement the following plan:\n\n# Move the cache to disk\n\n## Context\nIt is slow.", "Move the cache to disk"),
+        ("```\nTypeError: x\n```\nWhy does this fail?", "Why does this fail?"),
+        ("```\nTypeError: x\n```", "TypeError: x"),
+        ("Please address the following:\n- the timeout of the client is ignored", "the timeout of the client is ignored"),
+        ("use **bold** and [a link](https://example.com/x) in `code`", "use bold and a link in code"),
+        ("", ""),
+        ("---\n\n", ""),
+    ],
+)
+def test_a_request_is_quoted_by_its_first_content(text: str, expected: str) -> None:
+    assert first_sentence(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Done. The client now retries twice.", "The client now retries twice."),
+        ("Perfect! All tests pass. The login page shows an error now.", "The login page shows an error now."),
+        (
+            "All tests pass and lint is clean. Here's a summary:\n\n## Changes\n\n- Added a timeout to the client",
+            "Added a timeout to the client",
+        ),
+        ("Here's what I did:\n\n1. **Cache** - entries expire after an hour", "Cache - entries expire after an hour"),
+        ("Both requests now have a timeout of two minutes:\n```go\nx\n```", "Both requests now have a timeout of two minutes"),
+        ("Done.", "Done."),
+        ("All tests pass.", "All tests pass."),
+    ],
+)
+def test_an_answer_is_quoted_by_what_was_done(text: str, expected: str) -> None:
+    assert first_sentence(text, is_answer=True) == expected
+
+
+def test_a_long_sentence_is_cut_at_a_word() -> None:
+    assert first_sentence("word " * 100, limit=20) == "word word word…"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Changed two files. Ready to commit?", "Ready to commit?"),
+        ("Which one do you want?\n1. the first\n2. the second", "Which one do you want?"),
+        ("Why did it fail? The cache was empty.", ""),
+        ("Done.", ""),
+        ("", ""),
+    ],
+)
+def test_an_open_question_stands_at_the_end(text: str, expected: str) -> None:
+    assert last_question(text) == expected
+
+
+def test_hostile_text_takes_little_time() -> None:
+    for text in ("(" * 50_000, "a: " * 50_000, "all the " * 20_000, "**" * 50_000, "? " * 50_000, "[x](" * 20_000, "1. " * 50_000):
+        first_sentence(text, is_answer=True)
+        last_question(text)
