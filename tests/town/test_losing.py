@@ -49,7 +49,7 @@ async def test_a_worker_that_lost_its_lease_breaks_everything_off_and_begins_ane
 
 async def test_the_work_of_a_worker_that_died_is_done_by_another(hall: Hall) -> None:
     gate = Gate()
-    hall.dispatcher(silence=0.1)
+    hall.dispatcher(max_silence_seconds=0.1)
     worker = hall.worker(Script(t1=[gate]), "ada", lease_seconds=0.5)
     await hall.add("t1")
     await gate.begun.wait()

@@ -51,7 +51,7 @@ async def test_a_task_that_cannot_be_written_down_is_said_once_and_nothing_spins
     """Somebody erased what the town knows of the task that holds the name."""
     hall = small_hall
     said: list[str] = []
-    dispatcher, _ = hall.dispatcher(say=said.append)
+    dispatcher, _ = hall.dispatcher(report_status=said.append)
     await hall.until(lambda _: dispatcher.is_leading)
     await hall.add("m1/i1")
     await hall.until(lambda _: "m1/i1" in dispatcher.town.tasks)

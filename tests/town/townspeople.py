@@ -163,11 +163,11 @@ class Hall:
 
     def dispatcher(self, **options: Any) -> tuple[Dispatcher, Running]:
         pen = Pen(self.log)
-        dispatcher = Dispatcher(pen, self.shared, **{"tick": SOON, "lease_seconds": 2.0, **options})
+        dispatcher = Dispatcher(pen, self.shared, **{"tick_seconds": SOON, "lease_seconds": 2.0, **options})
         return dispatcher, self._run(pen, dispatcher.run)
 
     def worker(self, work: JobHandler | None = None, *names: str, **options: Any) -> Running:
-        given = {"look_seconds": SOON, "lease_seconds": 2.0, **options}
+        given = {"scan_seconds": SOON, "lease_seconds": 2.0, **options}
         pen = Pen(self.log)
         return self._run(pen, Worker(pen, self.shared, work or Script(), names=names, **given).run)
 
