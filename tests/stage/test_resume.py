@@ -31,15 +31,15 @@ PLAYER = """
 import asyncio, sys
 from fleetlore import connect
 from fleetlore.stage import files
-from fleetlore.stage.actors import Troupe
+from fleetlore.stage.actors import StageModels
 from fleetlore.stage.conductor import Conductor
-from fleetlore.stage.run_state import begin
+from fleetlore.stage.run_state import create_run_state
 
 async def told(event):
     print(event.kind, flush=True)
 
 with connect(sys.argv[1]).blocking() as log:
-    asyncio.run(Conductor(log, begin(files.load("night-train"), "r", "fog"), Troupe({}), watch=told).perform())
+    asyncio.run(Conductor(log, create_run_state(files.load_scenario("night-train"), "r", "fog"), StageModels({}), on_event=told).run_to_end())
 """
 
 
