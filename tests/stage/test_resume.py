@@ -39,7 +39,8 @@ async def told(event):
     print(event.kind, flush=True)
 
 with connect(sys.argv[1]).blocking() as log:
-    asyncio.run(Conductor(log, create_run_state(files.load_scenario("night-train"), "r", "fog"), StageModels({}), on_event=told).run_to_end())
+    state = create_run_state(files.load_scenario("night-train"), "r", "fog")
+    asyncio.run(Conductor(log, state, StageModels({}), on_event=told).run_to_end())
 """
 
 
