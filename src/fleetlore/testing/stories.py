@@ -17,10 +17,10 @@ from fleetlore.events.envelope import Event
 _HOSTILE_TEXT = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
 
 
-def check_vocabulary(candidate: Vocabulary) -> None:
+def check_vocabulary(words: Vocabulary) -> None:
     """Check a vocabulary with hostile values in every template. `AssertionError` says what failed."""
     try:
-        checked = vocabulary.check_vocabulary(candidate)
+        checked = vocabulary.check_vocabulary(words)
     except Exception as error:
         raise AssertionError(f"the vocabulary cannot be used: {error}") from error
     for kind, groups in checked.phrases.items():
