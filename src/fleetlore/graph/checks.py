@@ -104,12 +104,12 @@ def _check_paths(graph: Graph) -> Iterator[str]:
             yield f"data goes in a circle: {' → '.join(cycle)}; take an edge away, or mark one `after`, or make it a context or state edge"
         elif not after:
             yield from _check_reachability(edges)
-    seen: set[tuple[str, str, str, str]] = set()
+    seen_keys: set[tuple[str, str, str, str]] = set()
     for edge in graph.edges:
         key = (edge.source, edge.target, edge.type, edge.carries)
-        if key in seen:
+        if key in seen_keys:
             yield f"the {edge.type} edge {edge.source} → {edge.target} that carries {edge.carries} is there twice; take one away"
-        seen.add(key)
+        seen_keys.add(key)
 
 
 def _check_reachability(edges: list[Edge]) -> Iterator[str]:

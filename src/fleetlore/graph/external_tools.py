@@ -71,8 +71,10 @@ async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, st
 def _describe_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None, max_rows: int) -> str:
     count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}" + (f", cut {cut}" if cut else "")
     lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:max_rows])]
-    more = [f"… and {len(rows) - max_rows} more"] if len(rows) > max_rows else []
-    return "\n".join([f"{count}, shown as a table of {text_safety.sanitize_line(', '.join(columns), MAX_COLUMNS_LENGTH)}.", *lines, *more])
+    omitted = [f"… and {len(rows) - max_rows} more"] if len(rows) > max_rows else []
+    return "\n".join(
+        [f"{count}, shown as a table of {text_safety.sanitize_line(', '.join(columns), MAX_COLUMNS_LENGTH)}.", *lines, *omitted]
+    )
 
 
 async def run_python_program(step: Step, call: ModelToolCall) -> str:

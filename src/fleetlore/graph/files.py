@@ -44,7 +44,7 @@ def find(name: str, *, folder: str | None = None) -> Graph | None:
     if name in shipped():
         return from_text((_SHIPPED_GRAPHS / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
     path = next((path for path in _list_own_files(folder) if path.stem == name), None)
-    return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # sessions on the log refer to it by this name
+    return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # sessions store this name
 
 
 def names(folder: str | None = None) -> tuple[str, ...]:

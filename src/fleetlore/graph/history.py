@@ -17,7 +17,7 @@ MAX_ENTRY_LENGTH = 8000
 
 
 def select_recent_entries(history: Sequence[Entry], tokens: int) -> list[Entry]:
-    """The newest entries that fit into so many tokens; they start with a user message, or there are none."""
+    """The newest entries that fit into `tokens`; they start with a user message, or there are none."""
     remaining, first = tokens, len(history)
     for index in range(len(history) - 1, -1, -1):
         remaining -= estimate(history[index].text[:MAX_ENTRY_LENGTH])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleetlore.graph.node import Node
     from fleetlore.graph.step import Step
 
-NODES: ExtensionPoint[Any] = ExtensionPoint("fleetlore.nodes", lambda name, thing: thing)
+NODES: ExtensionPoint[Any] = ExtensionPoint("fleetlore.nodes", lambda name, loaded: loaded)
 """Loading an entry point registers its nodes; one that fails to load does not affect the others."""
 BUILTIN_ROLES = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
 """Built-in implementations, each in its module of `nodes/`, loaded on demand."""

@@ -40,7 +40,7 @@ from fleetlore.views.conversation_state import Screen
 
 
 class ScenarioObservation(Struct, kw_only=True):
-    """What the last command of a scenario led to."""
+    """The effects of the last command of a scenario."""
 
     response: str = ""
     error: str | None = None
@@ -66,7 +66,7 @@ _ACTION_CONTAINS = re.compile(r"(?P<which>any|no) action contains\s+(?P<words>\"
 _TRACE_HAS = re.compile(r"has (?P<no>not )?(?P<kind>[a-z_.]+)(?:\s+(?P<node>\S+))?")
 
 
-def parse_expectation(subject: str, rest: str) -> Expectation:
+def parse_expectation(subject: str, text: str) -> Expectation:
     """Parse an expectation; `ValueError` says how to write one."""
     return {
         "response": _expect_response,
@@ -74,24 +74,24 @@ def parse_expectation(subject: str, rest: str) -> Expectation:
         "actions": _expect_actions,
         "state": _expect_state,
         "trace": _expect_trace,
-    }[subject](rest)
+    }[subject](text)
 
 
-def _expect_response(rest: str) -> Expectation:
-    return _expect_text_or_length(rest, lambda observed: observed.response, "the response")
+def _expect_response(text: str) -> Expectation:
+    return _expect_text_or_length(text, lambda observed: observed.response, "the response")
 
 
-def _expect_error(rest: str) -> Expectation:
-    if rest == "none":
+def _expect_error(text: str) -> Expectation:
+    if text == "none":
         return lambda observed: None if observed.error is None else f"there was one: {observed.error}"
-    return _expect_text_or_length(rest, lambda observed: observed.error or "", "the error")
+    return _expect_text_or_length(text, lambda observed: observed.error or "", "the error")
 
 
-def _expect_text_or_length(rest: str, text_of: Callable[[ScenarioObservation], str], name: str) -> Expectation:
-    if (match := _CONTAINS.fullmatch(rest)) is not None:
+def _expect_text_or_length(text: str, text_of: Callable[[ScenarioObservation], str], name: str) -> Expectation:
+    if (match := _CONTAINS.fullmatch(text)) is not None:
         return _expect_contains(_parse_quoted_words(match["words"]), match["verb"] == "contains", text_of, name)
     return _expect_length(
-        rest, lambda observed: len(text_of(observed)), f'{name} takes `contains "a" or "b"`, `contains not "a"` or `length > 5`'
+        text, lambda observed: len(text_of(observed)), f'{name} takes `contains "a" or "b"`, `contains not "a"` or `length > 5`'
     )
 
 
@@ -103,18 +103,18 @@ def _expect_contains(words: list[str], is_expected: bool, text_of: Callable[[Sce
     return check
 
 
-def _expect_length(rest: str, length_of: Callable[[ScenarioObservation], int], usage: str) -> Expectation:
-    match = _COMPARISON.fullmatch(rest)
+def _expect_length(text: str, length_of: Callable[[ScenarioObservation], int], usage: str) -> Expectation:
+    match = _COMPARISON.fullmatch(text)
     if match is None or match["what"] != "length" or not match["value"].isdecimal():
-        raise ValueError(f"{rest!r} says nothing; {usage}")
+        raise ValueError(f"{text!r} says nothing; {usage}")
     compare, expected = _OPERATORS[match["sign"]], int(match["value"])
     return lambda observed: None if compare(length_of(observed), expected) else f"it has {length_of(observed)}"
 
 
-def _expect_actions(rest: str) -> Expectation:
-    if (match := _ACTION_CONTAINS.fullmatch(rest)) is None:
+def _expect_actions(text: str) -> Expectation:
+    if (match := _ACTION_CONTAINS.fullmatch(text)) is None:
         usage = 'the actions take `length >= 2`, `any action contains "x"` or `no action contains "x"`'
-        return _expect_length(rest, lambda observed: len(_button_names(observed)), usage)
+        return _expect_length(text, lambda observed: len(_button_names(observed)), usage)
     words, is_expected = _parse_quoted_words(match["words"]), match["which"] == "any"
 
     def check(observed: ScenarioObservation) -> str | None:
@@ -130,10 +130,10 @@ def _button_names(observed: ScenarioObservation) -> list[str]:
     return [f"{each.get('action')} ({each.get('label')})" for each in controls if each.get("type") == "button"]
 
 
-def _expect_state(rest: str) -> Expectation:
-    match = _COMPARISON.fullmatch(rest)
+def _expect_state(text: str) -> Expectation:
+    match = _COMPARISON.fullmatch(text)
     if match is None:
-        raise ValueError(f'{rest!r} says nothing; the state takes `count == 1`, `machine light == "green"` or `tables >= 1`')
+        raise ValueError(f'{text!r} says nothing; the state takes `count == 1`, `machine light == "green"` or `tables >= 1`')
     expected, compare, path = _parse_value(match["value"]), _OPERATORS[match["sign"]], match["what"]
 
     def check(observed: ScenarioObservation) -> str | None:
@@ -168,12 +168,12 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _expect_trace(rest: str) -> Expectation:
+def _expect_trace(text: str) -> Expectation:
     """Event kinds; `machine_created` means `machine.created`, and a second word is a node, tool or machine."""
-    match = _TRACE_HAS.fullmatch(rest)
+    match = _TRACE_HAS.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"{rest!r} says nothing; the trace takes `has machine.created`, `has not model.called` or `has node.finished thinker`"
+            f"{text!r} says nothing; the trace takes `has machine.created`, `has not model.called` or `has node.finished thinker`"
         )
     kind, node, is_expected = match["kind"].replace(".", "_"), match["node"], match["no"] is None
 
@@ -206,9 +206,9 @@ class ScenarioLine(NamedTuple):
     """A command or an expectation."""
 
     number: int
-    word: str
-    rest: str
-    expects: Expectation | None = None
+    command: str
+    argument: str
+    expectation: Expectation | None = None
 
 
 class ScenarioStep(NamedTuple):
@@ -224,7 +224,7 @@ class GraphScenario(NamedTuple):
     source: str
     title: str
     graph: str | None
-    parts: list[ScenarioStep]
+    steps: list[ScenarioStep]
 
 
 class ExpectationResult(NamedTuple):
@@ -240,43 +240,43 @@ class ExpectationResult(NamedTuple):
 
 def parse_scenario(text: str, source: str) -> GraphScenario:
     """Parse a scenario; `Invalid` lists all problems with their lines."""
-    title, graph, parts, problems = source, None, list[ScenarioStep](), list[str]()
+    title, graph, steps, problems = source, None, list[ScenarioStep](), list[str]()
     in_steps = False
-    for number, row in enumerate(text.splitlines(), 1):
-        if (heading := _HEADING.match(row)) is not None:
+    for number, line in enumerate(text.splitlines(), 1):
+        if (heading := _HEADING.match(line)) is not None:
             level, heading_text = len(heading["level"]), heading["text"].strip()
             title = heading_text if level == 1 else title
             in_steps = heading_text.casefold() == "steps" if level == 2 else in_steps
             if level == 3 and in_steps:
-                parts.append(ScenarioStep(heading_text, []))
-        elif (item := _LIST_ITEM.match(row)) is not None:
-            word, rest = item["word"], (item["rest"] or "").strip()
+                steps.append(ScenarioStep(heading_text, []))
+        elif (item := _LIST_ITEM.match(line)) is not None:
+            command, argument = item["word"], (item["rest"] or "").strip()
             if not in_steps:
-                graph = rest if word == "graph" else graph
+                graph = argument if command == "graph" else graph
             else:
-                _add_line(parts, number, word, rest, problems)
-    if not parts:
+                _add_line(steps, number, command, argument, problems)
+    if not steps:
         problems.append("1: no steps; write them under `## Steps`, each under a heading of its own (`### 1. …`)")
     if problems:
         raise Invalid("\n".join(f"{source}:{problem}" for problem in problems))
-    return GraphScenario(source, title, graph, parts)
+    return GraphScenario(source, title, graph, steps)
 
 
-def _add_line(parts: list[ScenarioStep], number: int, word: str, rest: str, problems: list[str]) -> None:
-    if word not in (*STEP_COMMANDS, *EXPECTATIONS):
-        problems.append(f"{number}: no such word: {word}; known are {', '.join((*STEP_COMMANDS, *EXPECTATIONS))}")
+def _add_line(steps: list[ScenarioStep], number: int, command: str, argument: str, problems: list[str]) -> None:
+    if command not in (*STEP_COMMANDS, *EXPECTATIONS):
+        problems.append(f"{number}: no such word: {command}; known are {', '.join((*STEP_COMMANDS, *EXPECTATIONS))}")
         return
-    if not parts:
+    if not steps:
         problems.append(f"{number}: a step needs a heading before its lines, as in `### 1. Ask`")
         return
-    expects = None
-    if word in EXPECTATIONS:
+    expectation = None
+    if command in EXPECTATIONS:
         try:
-            expects = parse_expectation(word.removeprefix("expect_"), rest)
+            expectation = parse_expectation(command.removeprefix("expect_"), argument)
         except ValueError as error:
             problems.append(f"{number}: {error}")
             return
-    parts[-1].lines.append(ScenarioLine(number, word, rest, expects))
+    steps[-1].lines.append(ScenarioLine(number, command, argument, expectation))
 
 
 async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> list[ExpectationResult]:
@@ -286,11 +286,13 @@ async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> lis
     session.attach_sink(sink)
     if scenario.graph is not None:
         await session.switch_graph(scenario.graph)
-    for step in scenario.parts:
+    for step in scenario.steps:
         for line in step.lines:
-            if line.expects is not None:
+            if line.expectation is not None:
                 results.append(
-                    ExpectationResult(scenario.source, line.number, step.name, f"{line.word}: {line.rest}", line.expects(observed))
+                    ExpectationResult(
+                        scenario.source, line.number, step.name, f"{line.command}: {line.argument}", line.expectation(observed)
+                    )
                 )
                 continue
             sink.messages.clear()
@@ -304,16 +306,16 @@ async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> lis
 
 
 async def _run_line(session: Session, line: ScenarioLine) -> None:
-    match line.word:
+    match line.command:
         case "send":
-            await session.handle_text(line.rest)
+            await session.handle_text(line.argument)
         case "action":
-            action, _, data = line.rest.partition(" ")
+            action, _, data = line.argument.partition(" ")
             await session.handle_action(action, _parse_json(data, line) if data.strip() else None)
         case "report":
-            await session.report_dashboard(_parse_json(line.rest or "[]", line))
+            await session.report_dashboard(_parse_json(line.argument or "[]", line))
         case "switch":
-            await session.switch_graph(line.rest)
+            await session.switch_graph(line.argument)
         case "clear":
             await session.clear_conversation()
 
@@ -322,7 +324,7 @@ def _parse_json(text: str, line: ScenarioLine) -> Any:
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(f"line {line.number}: {line.word}: not JSON: {error}") from error
+        raise Invalid(f"line {line.number}: {line.command}: not JSON: {error}") from error
 
 
 def select_failures(results: Sequence[ExpectationResult]) -> list[ExpectationResult]:

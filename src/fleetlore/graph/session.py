@@ -128,12 +128,12 @@ class Session:
 
     async def handle_text(self, text: str, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
         """Take a turn for a message; `dashboard` is what the browser shows. Errors of nodes are in the result, not raised."""
-        words = text.encode(errors="replace").decode().strip()
-        if not words:
+        stripped = text.encode(errors="replace").decode().strip()
+        if not stripped:
             raise Invalid("nothing was said; send some words")
-        if (size := len(words.encode())) > MAX_TEXT_BYTES:
+        if (size := len(stripped.encode())) > MAX_TEXT_BYTES:
             raise Invalid(f"a message has at most {MAX_TEXT_BYTES:,} bytes, not {size:,}; say it in parts")
-        return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, text=words, dashboard=dashboard)))
+        return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, text=stripped, dashboard=dashboard)))
 
     async def handle_action(self, action: str, data: Any = None, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
         """Take a turn for a pressed control."""

@@ -141,8 +141,8 @@ class ToolRunner:
         """The thinker's result: the response with everything the tools collected."""
         display = self._display
         if self._tables:
-            kept = display if display is not None else [each for each in self._displayed_controls() if each.get("type") == "label"]
-            display = (*kept, *self._tables)
+            labels = display if display is not None else [each for each in self._displayed_controls() if each.get("type") == "label"]
+            display = (*labels, *self._tables)
         return ThinkerResult(
             response=response,
             tools=tuple(self.called_tools),

@@ -15,8 +15,8 @@ from fleetlore.stage import events, verdicts
 from fleetlore.stage.run_state import RunState, StageModelCall
 from fleetlore.stage.scenario import JUDGE, AgentManifest, StageScenario
 from fleetlore.stage.scripted_agents import ScriptContext
-from fleetlore.stage.seeded_random import deal_hidden_role
-from fleetlore.stage.tools import STAGE_TOOLS, draw_number, use_tool
+from fleetlore.stage.seeded_random import deal_hidden_role, draw_number
+from fleetlore.stage.tools import STAGE_TOOLS, use_tool
 from fleetlore.stage.verdicts import accusable_agents
 from fleetlore.views.stage import is_reflection_due
 
@@ -167,7 +167,7 @@ def build_model_request(state: RunState, stage_turn: StageTurn, prompt: BuiltPro
 
 
 def build_script_context(state: RunState, call: StageModelCall) -> ScriptContext:
-    """What a scripted agent chooses its line by."""
+    """Everything a scripted agent's choice of a line depends on."""
     agent_state = state.agents[call.agent]
     return ScriptContext(
         scenario=state.scenario,
@@ -198,8 +198,10 @@ def build_answer_events(state: RunState, call: StageModelCall, data: Mapping[str
         return [events.answer_rejected(state, call, f"may not emit {str(kind)[:100]}; it may emit {', '.join(manifest.may_emit)}", data)]
     if kind == "judge.verdict":
         return _build_verdict_events(state, call, data)
-    more = {"mood": _clean_text(data.get("mood"))} | ({"thought": _clean_text(data.get("thought"))} if kind in _KINDS_WITH_THOUGHT else {})
-    return [*_build_tool_events(state, call, manifest, data.get("use")), *_build_speech_events(state, call, kind, data, more)]
+    details = {"mood": _clean_text(data.get("mood"))} | (
+        {"thought": _clean_text(data.get("thought"))} if kind in _KINDS_WITH_THOUGHT else {}
+    )
+    return [*_build_tool_events(state, call, manifest, data.get("use")), *_build_speech_events(state, call, kind, data, details)]
 
 
 def _build_verdict_events(state: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
@@ -209,11 +211,13 @@ def _build_verdict_events(state: RunState, call: StageModelCall, data: Mapping[s
     return _build_speech_events(state, call, "judge.verdict", data, verdict | {"mood": _clean_text(data.get("mood"))})
 
 
-def _build_speech_events(state: RunState, call: StageModelCall, kind: str, data: Mapping[str, Any], more: Mapping[str, Any]) -> list[Event]:
+def _build_speech_events(
+    state: RunState, call: StageModelCall, kind: str, data: Mapping[str, Any], details: Mapping[str, Any]
+) -> list[Event]:
     text = _clean_text(data.get("text"))
     if text is None:
         return [events.answer_rejected(state, call, "said nothing: `text` is missing or no text", data)]
-    return [events.agent_spoke(state, call, kind, text, more)]
+    return [events.agent_spoke(state, call, kind, text, details)]
 
 
 def _build_tool_events(state: RunState, call: StageModelCall, manifest: AgentManifest, tool: Any) -> list[Event]:

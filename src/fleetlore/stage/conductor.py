@@ -83,7 +83,7 @@ class Conductor:
         self._use_stored_scenario()
 
     def _use_stored_scenario(self) -> None:
-        """Use the scenario from the log, with secrets redacted, so that whoever resumes the run plays the same one."""
+        """Use the scenario from the log, with secrets redacted, so that a process that resumes the run plays the same one."""
         [started] = self._log.get([self.state.started_id or ""])
         with suppress(Invalid):  # the log keeps no texts: use the scenario from the file
             self.state.scenario = read_stored_scenario(started)
@@ -105,7 +105,7 @@ class Conductor:
         await self._append_events([stage_events.user_injected(self.state, self._new_id(), text.strip(), label)])
 
     async def catch_up(self) -> None:
-        """Apply new events from the log, whoever wrote them."""
+        """Apply new events from the log, including those of other processes."""
         async with self._read_lock:  # `inject_message` may run concurrently, and no event may be applied twice
             for event in await asyncio.to_thread(self._read_new_events):
                 run_state.apply_event(self.state, event)
@@ -146,7 +146,7 @@ class Conductor:
         prompts = await asyncio.gather(*(asyncio.to_thread(self._build_prompt, stage_turn) for stage_turn in stage_turns))
         events: list[Event] = []
         for stage_turn, prompt in zip(stage_turns, prompts, strict=True):
-            events += self._build_call_events(stage_turn, prompt, attempt=1, more={"forced": step.forced} if step.forced else {})
+            events += self._build_call_events(stage_turn, prompt, attempt=1, extra={"forced": step.forced} if step.forced else {})
         if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):
             pairs = zip(stage_turns, prompts, strict=True)
             await self._collect_answers([(stage_turn, prompt) for stage_turn, prompt in pairs if isinstance(prompt, BuiltPrompt)])
@@ -175,7 +175,7 @@ class Conductor:
             return error
 
     def _build_call_events(
-        self, stage_turn: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, more: dict[str, Any]
+        self, stage_turn: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, extra: dict[str, Any]
     ) -> list[Event]:
         """The events stored before a model is called, or the failure if no prompt could be built."""
         name, agent = self._models.model_name(stage_turn.manifest.name), stage_turn.manifest.name
@@ -189,7 +189,7 @@ class Conductor:
             cause=stage_turn.cause,
             elapsed_ms=self._elapsed_ms,
             tokens=prompt.tokens,
-            more=more,
+            extra=extra,
         )
         if not isinstance(prompt, BuiltPrompt):
             return stage_events.build_model_failed_events(self.state, _build_unsent_call(call, stage_turn), name, prompt, self._elapsed_ms)
@@ -268,7 +268,7 @@ class Conductor:
     async def _request_correction(self, pending: PendingStageCall, events: list[Event], correction: str) -> None:
         stage_turn = pending.turn._replace(corrects=correction)
         prompt = await asyncio.to_thread(self._build_prompt, stage_turn)
-        call_events = self._build_call_events(stage_turn, prompt, attempt=pending.call.attempt + 1, more={"corrects": correction})
+        call_events = self._build_call_events(stage_turn, prompt, attempt=pending.call.attempt + 1, extra={"corrects": correction})
         self._own_event_ids.update(event.id or "" for event in call_events)
         await self._append_events([*events, *call_events])
         if isinstance(prompt, BuiltPrompt):
@@ -292,8 +292,8 @@ class Conductor:
                 self.state.scenario.find_agent(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects
             )
             prompt = await asyncio.to_thread(self._build_prompt, stage_turn)
-            more = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
-            events += self._build_call_events(stage_turn, prompt, attempt=call.attempt + 1, more=more)
+            extra = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
+            events += self._build_call_events(stage_turn, prompt, attempt=call.attempt + 1, extra=extra)
             if isinstance(prompt, BuiltPrompt):
                 questions.append((stage_turn, prompt))
         if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):

@@ -115,13 +115,13 @@ def model_called(
     cause: str | None,
     elapsed_ms: int,
     tokens: int | None,
-    more: Mapping[str, Any],
+    extra: Mapping[str, Any],
 ) -> Event:
     """A model is about to be called; stored before the request is sent."""
     provider, _, model = model_name.partition(":")
     id = derive_event_id(state.run, turn, agent, "call", attempt)
     data: dict[str, Any] = {"model": model or provider, "provider": provider, "purpose": purpose, "call_id": id, "attempt": attempt}
-    data |= {"prompt_tokens": tokens, "turn": turn, "elapsed_ms": elapsed_ms, **more}
+    data |= {"prompt_tokens": tokens, "turn": turn, "elapsed_ms": elapsed_ms, **extra}
     return Event(id=id, kind="model.called", agent=agent, run=state.run, cause=cause, visibility="system", data=_drop_none_values(data))
 
 
@@ -249,8 +249,8 @@ def run_finished(state: RunState, reason: str, outcome: Mapping[str, Any]) -> Ev
 def _describe_result(state: RunState, reason: str, winner: Any) -> str:
     if winner:
         return f"{winner} won"
-    found = next((verdict.data.get("accused") for verdict in state.verdicts if verdict.data.get("correct") is True), None)
-    return f"{found} was found out" if found else _RESULT_TEXTS.get(reason, reason)
+    accused = next((verdict.data.get("accused") for verdict in state.verdicts if verdict.data.get("correct") is True), None)
+    return f"{accused} was found out" if accused else _RESULT_TEXTS.get(reason, reason)
 
 
 _RESULT_TEXTS = {

@@ -12,8 +12,7 @@ import msgspec
 from fleetlore.models.base import ModelReply, ModelRequest, estimate_usage
 from fleetlore.stage.run_state import SpokenLine
 from fleetlore.stage.scenario import AgentManifest, AgentScript, ScriptLine, ScriptLines, StageScenario
-from fleetlore.stage.seeded_random import pick_option, shuffle_options
-from fleetlore.stage.tools import draw_number
+from fleetlore.stage.seeded_random import draw_number, pick_option, shuffle_options
 
 SCRIPTED_MODEL_NAME = "scripted:stage"
 MIN_QUOTE_LENGTH, MAX_QUOTE_LENGTH = 18, 80
@@ -92,9 +91,9 @@ def _is_applicable(line: ScriptLine | str, context: ScriptContext) -> bool:
     if isinstance(line, str):
         return True
     if line.answers is not None:
-        scene = next((said.text for said in reversed(context.spoken_lines) if not said.speaker), "")
+        scene = next((spoken.text for spoken in reversed(context.spoken_lines) if not spoken.speaker), "")
         return any(_contains_words(text, line.answers) for text in (context.last.text if context.last else "", scene))
-    return line.after is None or any(_contains_words(said.text, line.after) for said in context.spoken_lines)
+    return line.after is None or any(_contains_words(spoken.text, line.after) for spoken in context.spoken_lines)
 
 
 def _contains_words(text: str, words: str) -> bool:
@@ -130,8 +129,8 @@ def _line_text(line: ScriptLine | str) -> str:
     return line if isinstance(line, str) else line.text
 
 
-def _render_line(line: ScriptLine | str, context: ScriptContext, **more: str) -> dict[str, Any]:
-    slots = _slot_values(context) | more
+def _render_line(line: ScriptLine | str, context: ScriptContext, **extra: str) -> dict[str, Any]:
+    slots = _slot_values(context) | extra
     if isinstance(line, str):
         return {"text": line.format(**slots)}
     data = {
@@ -192,7 +191,7 @@ def _build_accusation(context: ScriptContext) -> dict[str, Any]:
 def _build_verdict(context: ScriptContext, name: str) -> dict[str, Any]:
     lines = context.manifest.script.verdicts.get(name) or context.manifest.script.lines or ("I find for {winner}.",)
     members = context.scenario.competition.teams.get(name, (name,))
-    texts = [said.text for said in context.spoken_lines if said.speaker in members] or ["nothing at all"]
+    texts = [spoken.text for spoken in context.spoken_lines if spoken.speaker in members] or ["nothing at all"]
     wording = shorten_quote(pick_option(texts, "wording", context.seed, name))
     return _render_line(pick_option(lines, "verdict", context.seed, context.manifest.name), context, winner=name, wording=wording)
 

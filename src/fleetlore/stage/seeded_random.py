@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import TypeVar
 
 from fleetlore.stage.scenario import StageScenario, StageScene
-from fleetlore.stage.tools import draw_number
 
 T = TypeVar("T")
+
+
+def draw_number(*parts: object) -> int:
+    """A 64-bit number derived from the parts only."""
+    return int.from_bytes(sha256("\0".join(map(str, parts)).encode()).digest()[:8])
 
 
 def pick_option(options: Sequence[T], *parts: object) -> T:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import NamedTuple
+
+from fleetlore.stage.seeded_random import draw_number
 
 _SUITS = ("hearts", "spades", "diamonds", "clubs")
 _RANKS = ("ace", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "knave", "queen", "king")
@@ -27,8 +28,3 @@ STAGE_TOOLS: Mapping[str, StageTool] = {
 def use_tool(name: str, turn_id: str) -> str:
     """The result of a tool; always the same for the same turn."""
     return STAGE_TOOLS[name].compute_result(draw_number(turn_id, name))
-
-
-def draw_number(*parts: object) -> int:
-    """A 64-bit number derived from the parts only."""
-    return int.from_bytes(sha256("\0".join(map(str, parts)).encode()).digest()[:8])

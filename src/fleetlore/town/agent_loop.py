@@ -51,7 +51,7 @@ class AgentLoop:
         lease: str,
         lease_seconds: float,
         find_known_task: Callable[[str], Task | None] = lambda id: None,
-        report_status: AgentStatusCallback = lambda who, what: None,
+        report_status: AgentStatusCallback = lambda name, status: None,
     ) -> None:
         self.name, self._journal, self._handle_job, self._lease, self._lease_seconds = name, journal, handle_job, lease, lease_seconds
         self._find_known_task, self._report_status = find_known_task, report_status
@@ -189,24 +189,24 @@ class AgentLoop:
 
     async def _claim_task(self, id: str) -> None:
         epoch = self._town.tasks[id].epoch
-        known = await self._read_task(id)
+        current = await self._read_task(id)
 
         def claim(task: Task | None) -> Sequence[Event]:
-            nonlocal known
-            known = task
+            nonlocal current
+            current = task
             if task is None or find_task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
                 return []
             return [town_events.task_started(self.agent, task)]
 
-        positions = await self._journal.decide(id, claim, known=(known, known.position if known else None))
-        if not positions or known is None:
+        positions = await self._journal.decide(id, claim, known=(current, current.position if current else None))
+        if not positions or current is None:
             self._lost_tasks.add((id, epoch))
             return
         await self._append_each_event(
-            town_events.lease_taken(self.agent, known, seconds=self._lease_seconds), self._build_state_event("working")
+            town_events.lease_taken(self.agent, current, seconds=self._lease_seconds), self._build_state_event("working")
         )
-        self._claimed_task = replace(known, state="running", attempt=known.attempt + 1)
-        self._start_job(await self._build_job(known))
+        self._claimed_task = replace(current, state="running", attempt=current.attempt + 1)
+        self._start_job(await self._build_job(current))
 
     async def _read_task(self, id: str) -> Task | None:
         return self._find_known_task(id) or await self._journal.read_task(id)

@@ -59,8 +59,8 @@ def spawn_agent(
         raise Invalid(f"not a name for an agent: {name!r}; 1 to 200 bytes without control characters are needed")
     if name.lower() in RESERVED_AGENT_NAMES or name.startswith("@"):
         raise Invalid(f"{name} cannot be an agent's name; it means somebody else in a town")
-    if (known := town.agents.get(name)) is not None and known.state not in ("stopped", "error"):
-        raise Invalid(f"there is an agent {name} already, and it is {known.state}; choose another name")
+    if (existing := town.agents.get(name)) is not None and existing.state not in ("stopped", "error"):
+        raise Invalid(f"there is an agent {name} already, and it is {existing.state}; choose another name")
     if mode not in SPAWN_MODES:
         raise Invalid(f"no such way to begin: {mode!r}; known are {', '.join(SPAWN_MODES)}")
     if parent is not None:
@@ -140,8 +140,8 @@ def add_task(
     _require_text("title", title, town_events.MAX_LINE_LENGTH)
     if len(description.encode()) > MAX_TEXT_BYTES:
         raise Invalid("description: it is longer than 16 KiB; put it into a file of the workspace, and name that")
-    for what, names in (("role", roles), ("tag", tags), ("check", checks), ("task", depends_on)):
-        _require_names(what, names)
+    for label, names in (("role", roles), ("tag", tags), ("check", checks), ("task", depends_on)):
+        _require_names(label, names)
     _require_priority(priority)
     if tries is not None and not 1 <= tries <= 100:
         raise Invalid("tries: a number between 1 and 100 is needed")

@@ -36,8 +36,8 @@ def agent_spawned(
 ) -> Event:
     """An agent joins; no worker runs it yet."""
     data = _drop_empty_values(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
-    words = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
-    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=words, data=data)
+    text = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
+    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=text, data=data)
 
 
 def agent_state_changed(agent: str, old: str, new: str, *, lease: str = "", reason: str = "", by: str | None = None) -> Event:
@@ -98,8 +98,8 @@ def agent_stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
 
 def agent_completed(agent: Agent) -> Event:
     """A drained agent has finished its work."""
-    words = f"done: {agent.completed} completed" + (f", {agent.failed} failed" if agent.failed else "")
-    return Event(kind="town.agent_completed", actor=agent.name, agent=agent.name, parent=agent.parent, text=words)
+    text = f"done: {agent.completed} completed" + (f", {agent.failed} failed" if agent.failed else "")
+    return Event(kind="town.agent_completed", actor=agent.name, agent=agent.name, parent=agent.parent, text=text)
 
 
 def agent_failed(agent: Agent, *, error: str, new_state: str, by: str | None = None) -> Event:
@@ -134,7 +134,7 @@ def task_created(
     agent: str | None = None,
     tries: int | None = None,
     mission: str | None = None,
-    **more: Any,
+    **extra: Any,
 ) -> Event:
     """A task is created."""
     data = _drop_empty_values(
@@ -149,7 +149,7 @@ def task_created(
         parent_task=parent_task,
         agent=agent,
         tries=tries,
-        **more,
+        **extra,
     )
     return Event(kind="work.task_created", actor=by, task=id, mission=mission, child=agent, text=truncate_line(title), data=data)
 
@@ -320,27 +320,27 @@ def mission_state_changed(
 ) -> Event:
     """A mission starts, pauses or ends."""
     id = mission if isinstance(mission, str) else mission.id
-    words = text or reason or f"{old or 'new'} → {new}"
+    summary = text or reason or f"{old or 'new'} → {new}"
     return Event(
         kind="town.mission_state_changed",
         actor=by,
         mission=id,
         old_state=old,
         new_state=new,
-        text=truncate_line(words),
+        text=truncate_line(summary),
         data=_drop_empty_values(reason=reason, outcome=new if new in ("completed", "failed") else None, **policy),
     )
 
 
-def mission_item_event(name: str, mission: Mission, item: MissionItem, text: str, *, by: str = DISPATCHER, **more: Any) -> Event:
+def mission_item_event(name: str, mission: Mission, item: MissionItem, text: str, *, by: str = DISPATCHER, **extra: Any) -> Event:
     """A change of a mission item; `name` is `promoted`, `assigned`, `completed` or `blocked`."""
-    data = _drop_empty_values(item=item.id, **{key: value for key, value in more.items() if key not in ("agent", "task")})
+    data = _drop_empty_values(item=item.id, **{key: value for key, value in extra.items() if key not in ("agent", "task")})
     return Event(
         kind=f"town.mission_work_{name}",
         actor=by,
         mission=mission.id,
-        agent=more.get("agent"),
-        task=more.get("task"),
+        agent=extra.get("agent"),
+        task=extra.get("task"),
         text=truncate_line(text),
         data=data,
     )
@@ -348,7 +348,7 @@ def mission_item_event(name: str, mission: Mission, item: MissionItem, text: str
 
 def reviewer_handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
     """Finished work goes to a reviewer; written to the reviewed task."""
-    words = f"{review.item or review.of} is ready for review"
+    text = f"{review.item or review.of} is ready for review"
     return Event(
         kind="town.reviewer_handoff",
         actor=DISPATCHER,
@@ -356,7 +356,7 @@ def reviewer_handoff(review: Task, reviewer: str, *, author: str | None) -> Even
         child=reviewer,
         task=review.of,
         mission=review.mission,
-        text=truncate_line(words),
+        text=truncate_line(text),
         data=_drop_empty_values(item=review.item, review=review.id, round=review.round or None),
     )
 
@@ -411,6 +411,6 @@ def control_requested(
     reason: str = "",
 ) -> Event:
     """Somebody asks for an action on an agent, a task or a mission."""
-    words = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
+    text = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
     data = _drop_empty_values(action=action, value=value, reason=reason)
-    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=truncate_line(words), data=data)
+    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=truncate_line(text), data=data)

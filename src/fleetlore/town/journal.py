@@ -70,10 +70,10 @@ class TownJournal:
     async def decide(
         self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
     ) -> list[Position]:
-        """Append the events that `decision` derives from the task, on the condition that the task did not change; returns their positions.
+        """Append the events that `decision` derives from the task, if the task did not change meanwhile; returns their positions.
 
-        On a conflict the task is read again and `decision` repeated; `Busy` after `MAX_DECISION_RETRIES`. `known` is the task at a position
-        and saves the first read; if `decision` yields nothing from it, the task is read after all.
+        On a conflict the task is read again and `decision` repeated; raises `Busy` after `MAX_DECISION_RETRIES`. `known` is the task as
+        of a position and saves the first read; if `decision` yields nothing from it, the task is read after all.
         """
         for _ in range(MAX_DECISION_RETRIES):
             is_fresh = known is None

@@ -53,7 +53,7 @@ def check_workers(
 ) -> Iterator[LivenessEvidence]:
     """Yield the evidence for every worker that runs agents. Blocks."""
     for lease, agents in list(town.holdings.items()):
-        last_event = max((seen for name in agents if (seen := town.agents[name].seen_at) is not None), default=None)
+        last_event = max((seen_at for name in agents if (seen_at := town.agents[name].seen_at) is not None), default=None)
         yield check_worker(coordination, lease, last_event, now, max_silence=max_silence)
 
 

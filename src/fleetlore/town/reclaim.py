@@ -14,10 +14,10 @@ from fleetlore.views.town_state import Agent, Task, TownState
 
 async def release_agent(journal: TownJournal, town: TownState, agent: Agent, reason: str, *, by: str) -> None:
     """Return an agent's tasks and mark it cold, so that another worker can run it. Repeating it is harmless."""
-    gone = events.agent_failed(agent, error=reason, new_state="cold", by=by)
+    released = events.agent_failed(agent, error=reason, new_state="cold", by=by)
     for task in find_held_tasks(town, agent):
         await reclaim_task(journal, task, f"whoever ran {agent.name} is gone: {reason}", by=by, state=None)
-    await journal.append([gone])
+    await journal.append([released])
 
 
 def find_held_tasks(town: TownState, agent: Agent) -> list[Task]:

@@ -38,8 +38,8 @@ def notify_conductor(sender: str, task: Task, error: str) -> list[Event]:
     """A message to the conductor about a failed task; none for a mission's task, because missions ask for help themselves."""
     if task.mission is not None:
         return []
-    words = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
-    return [events.message_sent(sender, CONDUCTOR, words, priority="high", task=task.id)]
+    text = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
+    return [events.message_sent(sender, CONDUCTOR, text, priority="high", task=task.id)]
 
 
 def _escalate_to_conductor(agent: Agent, task: Task, reason: str) -> list[Event]:
@@ -72,11 +72,11 @@ def acknowledge_messages(agent: str, messages: Iterable[InboxMessage]) -> Iterat
 def answer_question(agent: str, question: QuestionJob, outcome: JobOutcome) -> list[Event]:
     """The answer to a message, and its acknowledgement; says so if the agent could not answer."""
     message = question.message
-    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_failure_reason(outcome)}"
+    text = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_failure_reason(outcome)}"
     reply = events.message_sent(
-        agent, message.sender, words or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
+        agent, message.sender, text or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
     )
-    return [reply, events.message_acknowledged(agent, message.id, answer=words)]
+    return [reply, events.message_acknowledged(agent, message.id, answer=text)]
 
 
 def _failure_reason(outcome: JobOutcome) -> str:

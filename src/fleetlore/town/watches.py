@@ -80,6 +80,6 @@ def _build_triggered_event(mission: Mission, watch: MissionWatch, action: str, e
     )
 
 
-def _build_watch_event(kind: str, mission: Mission, watch: MissionWatch, text: str, cause: str | None = None, **more: Any) -> Event:
-    data = {"watch": watch.id, **{name: value for name, value in more.items() if value is not None}}
+def _build_watch_event(kind: str, mission: Mission, watch: MissionWatch, text: str, cause: str | None = None, **extra: Any) -> Event:
+    data = {"watch": watch.id, **{name: value for name, value in extra.items() if value is not None}}
     return Event(kind=kind, actor=town_events.DISPATCHER, mission=mission.id, cause=cause, text=town_events.truncate_line(text), data=data)

@@ -52,7 +52,7 @@ class Worker:
         store: ProjectionStore | None = None,
         lease_seconds: float = LEASE_SECONDS,
         scan_seconds: float = AGENT_SCAN_SECONDS,
-        report_status: AgentStatusCallback = lambda who, what: None,
+        report_status: AgentStatusCallback = lambda name, status: None,
     ) -> None:
         for name in (*names, *roles):
             if not is_name(name):

@@ -84,9 +84,9 @@ def _on_session_started(session: Conversation, event: Event) -> None:
 
 
 def _clear_session(session: Conversation) -> None:
-    fresh = Conversation(id=session.id)
+    empty = Conversation(id=session.id)
     for name in ("history", "controls", "state", "machines", "kept", "characters", "flags", "reported", "audited"):
-        setattr(session, name, getattr(fresh, name))
+        setattr(session, name, getattr(empty, name))
 
 
 def _on_prompt(session: Conversation, event: Event) -> None:

@@ -286,7 +286,10 @@ def _update_item_work(item: MissionItem, task: Task) -> None:
 
 def find_pull_requests(text: str) -> list[str]:
     """Pull requests named in a text, as `owner/repository#12`."""
-    return [f"{a or c}#{b or d}" for a, b, c, d in _PULL_REQUEST.findall(text[:20_000])][:MAX_ARTIFACTS]
+    return [
+        f"{url_repository or repository}#{url_number or number}"
+        for url_repository, url_number, repository, number in _PULL_REQUEST.findall(text[:20_000])
+    ][:MAX_ARTIFACTS]
 
 
 def find_task_item(town: TownState, task: Task) -> MissionItem | None:

@@ -45,10 +45,10 @@ class CompletedTasks(Struct, kw_only=True):
 
     def _digest_oldest(self) -> None:
         oldest = list(self.named)[:-MAX_NAMED_TASKS]
-        known = array("Q", self.digests)
-        known.extend(map(_digest_id, oldest))
-        self.digests = array("Q", sorted(known)).tobytes()
-        if len(known) >= MAX_DIGESTS:
+        digests = array("Q", self.digests)
+        digests.extend(map(_digest_id, oldest))
+        self.digests = array("Q", sorted(digests)).tobytes()
+        if len(digests) >= MAX_DIGESTS:
             self.before, self.digests = self.digests, b""
         self.named = dict.fromkeys(list(self.named)[-MAX_NAMED_TASKS:])
 
@@ -56,9 +56,9 @@ class CompletedTasks(Struct, kw_only=True):
 def _contains_digest(digests: bytes, id: str) -> bool:
     if not digests:
         return False
-    known, digest = memoryview(digests).cast("Q"), _digest_id(id)
-    index = bisect_left(known, digest)
-    return index < len(known) and known[index] == digest
+    sorted_digests, digest = memoryview(digests).cast("Q"), _digest_id(id)
+    index = bisect_left(sorted_digests, digest)
+    return index < len(sorted_digests) and sorted_digests[index] == digest
 
 
 def _digest_id(id: str) -> int:

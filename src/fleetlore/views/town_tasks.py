@@ -287,5 +287,5 @@ def _dequeue_task(town: TownState, task: Task) -> None:
 
 
 def _parse_priority(value: object) -> str:
-    word = _PRIORITY_BY_NUMBER.get(str(value), value)
-    return word if isinstance(word, str) and word in PRIORITIES else "normal"
+    name = _PRIORITY_BY_NUMBER.get(str(value), value)
+    return name if isinstance(name, str) and name in PRIORITIES else "normal"

@@ -49,11 +49,11 @@ class DirectorNode(Node):
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1500, "plan_profile": "strong"}
 
     async def run(self, step: Step) -> dict[str, Any]:
-        """A plan if a command leads here, else the mode. Each is merged with what was kept of the other."""
-        kept = {name: value for name, value in _read_kept_output(step.session, self.role).items() if name != "plan"}
+        """A plan if a command leads here, else the mode. A plan is added to the previous mode."""
+        previous = {name: value for name, value in _read_kept_output(step.session, self.role).items() if name != "plan"}
         if isinstance(command := step.inputs.get("command"), UserCommand):
             plan = await self._request_plan(step, command)
-            return {**kept, **({"plan": plan} if plan else {})}
+            return {**previous, **({"plan": plan} if plan else {})}
         recent = select_recent_entries(step.session.history, int(step.options["history_tokens"]))
         request = ModelRequest(
             prompt=f"## What was said\n{quote_history(recent)}",
@@ -97,9 +97,9 @@ class DirectorNode(Node):
 
     def context(self, session: Conversation) -> str:
         """The mode, and the plan of this turn."""
-        kept = _read_kept_output(session, self.role)
-        lines = [f"mode: {kept['mode']}; style: {kept.get('style')}"] if kept.get("mode") else []
-        plan = kept.get("plan")
+        output = _read_kept_output(session, self.role)
+        lines = [f"mode: {output['mode']}; style: {output.get('style')}"] if output.get("mode") else []
+        plan = output.get("plan")
         if isinstance(plan, dict) and session.open is not None and plan.get("turn") == session.turn:
             lines += [
                 f"goal: {plan.get('goal')}",
@@ -110,8 +110,8 @@ class DirectorNode(Node):
 
 
 def _read_kept_output(session: Conversation, role: str) -> Mapping[str, Any]:
-    kept = session.kept.get(role)
-    return kept if isinstance(kept, dict) else {}
+    output = session.kept.get(role)
+    return output if isinstance(output, dict) else {}
 
 
 NODE = as_node(DirectorNode)

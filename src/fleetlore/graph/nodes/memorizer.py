@@ -81,8 +81,8 @@ def quote_history(history: list[Entry]) -> str:
 
 
 def _read_memory(session: Conversation, role: str) -> Mapping[str, Any]:
-    kept = session.kept.get(role)
-    return kept if isinstance(kept, dict) else {}
+    output = session.kept.get(role)
+    return output if isinstance(output, dict) else {}
 
 
 NODE = as_node(MemorizerNode)

@@ -110,9 +110,9 @@ def _parse_server_address(name: str, kind: DatabaseKind, parts: SplitResult, env
     )
 
 
-def _resolve_password(name: str, given: str, variable: str | None, environ: Mapping[str, str]) -> str:
+def _resolve_password(name: str, password: str, variable: str | None, environ: Mapping[str, str]) -> str:
     if variable is None:
-        return given
+        return password
     if not environ.get(variable):
         raise ConfigError(f"database {name}: there is no password in ${variable}; export {variable}=…")
     return environ[variable]

@@ -34,7 +34,7 @@ MAX_CODE_LENGTH = 100_000
 _CHILD_SCRIPT = Path(__file__).with_name("confined.py")
 _MISSING_WALLS_CODE = 125
 _ALARM_GRACE_SECONDS = 5
-"""It kills itself so many seconds after its timeout, in case our process is gone."""
+"""Seconds after its timeout at which it kills itself, in case our process is gone."""
 
 
 class PythonLimits(Struct, frozen=True, kw_only=True):

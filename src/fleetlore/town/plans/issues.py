@@ -76,10 +76,10 @@ _NEXT_BULLET = re.compile(rf"[^\n]*\n[ \t]*{_BULLET}(?:{_CHECKBOX})?")
 
 def find_dependencies(body: str) -> list[IssueReference]:
     """The issues that a text says it depends on, each once, in order."""
-    text = _IGNORED_TEXT.sub(lambda found: " " * len(found[0]), body)
-    found = sorted((*_find_phrase_references(text), *_find_checkbox_references(text)), key=lambda reference: reference[0])
+    text = _IGNORED_TEXT.sub(lambda references: " " * len(references[0]), body)
+    references = sorted((*_find_phrase_references(text), *_find_checkbox_references(text)), key=lambda reference: reference[0])
     unique: dict[tuple[int, str, str], IssueReference] = {}
-    for _, reference in found:
+    for _, reference in references:
         unique.setdefault((reference.number, reference.repository.lower(), reference.host.lower()), reference)
     return list(unique.values())
 
@@ -91,23 +91,23 @@ def _find_phrase_references(text: str) -> Iterator[tuple[int, IssueReference]]:
             continue
         lead = _FIRST_REFERENCE_LEAD.match(text, phrase.end())
         next_lead = _NEXT_BULLET if lead and lead["bullet"] else _NEXT_REFERENCE_LEAD
-        while lead and (found := _REFERENCE.match(text, lead.end())):
-            yield found.start(), _build_reference(found, lead["tick"])
-            lead = next_lead.match(text, found.end())
+        while lead and (match := _REFERENCE.match(text, lead.end())):
+            yield match.start(), _build_reference(match, lead["tick"])
+            lead = next_lead.match(text, match.end())
 
 
 def _find_checkbox_references(text: str) -> Iterator[tuple[int, IssueReference]]:
     """References in task lists: the issue depends on them."""
     for box in _TASK_LIST_ITEM.finditer(text):
-        if found := _REFERENCE.match(text, box.end()):
-            yield found.start(), _build_reference(found, box["tick"])
+        if match := _REFERENCE.match(text, box.end()):
+            yield match.start(), _build_reference(match, box["tick"])
 
 
-def _build_reference(found: re.Match[str], tick: str | None) -> IssueReference:
+def _build_reference(match: re.Match[str], tick: str | None) -> IssueReference:
     return IssueReference(
-        number=int(found["linked"] or found["number"]),
-        repository=found["path"] or found["repository"] or "",
-        host=found["host"] or "",
+        number=int(match["linked"] or match["number"]),
+        repository=match["path"] or match["repository"] or "",
+        host=match["host"] or "",
         is_done=tick in ("x", "X"),
     )
 
@@ -142,10 +142,10 @@ _EXPLICIT_LABEL = re.compile(r"\s*(type|kind|role)\s*[:/=]\s*(.+?)\s*", re.IGNOR
 def infer_type(labels: Iterable[str], title: str) -> str:
     """The type of work from labels or title; `implement` if neither says."""
     for label in labels:
-        if stated := _EXPLICIT_LABEL.fullmatch(label):
-            label = stated[2] if stated[1].lower() != "role" else ""
-        if found := _find_first_known(_TYPE_BY_WORD, _split_words(label)):
-            return found
+        if explicit := _EXPLICIT_LABEL.fullmatch(label):
+            label = explicit[2] if explicit[1].lower() != "role" else ""
+        if type := _find_first_known(_TYPE_BY_WORD, _split_words(label)):
+            return type
     words = _split_words(title)
     # "Add a page of reviews" is no review: that word counts only at the start of a title.
     return (
@@ -164,7 +164,7 @@ def infer_roles(labels: Iterable[str], title: str) -> tuple[str, ...]:
 def _split_words(text: str) -> list[str]:
     """The lower-case words; known pairs (`follow up`, `merge gate`, `front-end`) become one word."""
     words = re.findall(r"[^\W_]+", text.lower())
-    pairs = [f"{one}-{two}" for one, two in pairwise((*words, ""))]
+    pairs = [f"{first}-{second}" for first, second in pairwise((*words, ""))]
     return [pair if pair in _TYPE_BY_WORD or pair in _ROLE_BY_WORD else word for word, pair in zip(words, pairs, strict=True)]
 
 
@@ -315,8 +315,8 @@ def _find_repository(issue: Mapping[str, Any], delivery: Mapping[str, Any], addr
     fields = next((each for each in (issue.get("repository"), delivery.get("repository")) if isinstance(each, dict)), {})
     name = _text(fields.get("full_name")) or _text(fields.get("nameWithOwner"))
     for url in (address, _text(fields.get("html_url")), _text(issue.get("repository_url"))):
-        if found := _ISSUE_URL.fullmatch(url):
-            return found[1].removeprefix("api.").lower(), _truncate_line(name or found[2])
+        if match := _ISSUE_URL.fullmatch(url):
+            return match[1].removeprefix("api.").lower(), _truncate_line(name or match[2])
     return "", _truncate_line(name)
 
 
@@ -352,13 +352,13 @@ def _keep_newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
 
 
 def _keep_open_issues(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
-    kept = []
+    open_issues = []
     for issue in issues:
         if issue.is_closed or issue.is_pull:
             left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {format_excerpt(issue.title)}")
         else:
-            kept.append(issue)
-    return kept
+            open_issues.append(issue)
+    return open_issues
 
 
 class _DependencyResolver:

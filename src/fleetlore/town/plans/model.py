@@ -79,18 +79,18 @@ class PlanErrors:
             raise InvalidPlan([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
 
 
-def format_excerpt(word: str) -> str:
+def format_excerpt(text: str) -> str:
     """Text from a file, made safe for a message: printable, one line, at most 80 characters."""
-    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in word[:80])
-    return clean + "…" if len(word) > 80 else clean
+    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:80])
+    return clean + "…" if len(text) > 80 else clean
 
 
 def slugify_title(text: str) -> str:
     """A readable id, from a title: `Ship the importer!` → `ship-the-importer`."""
-    words = "-".join(re.findall(r"[^\W_]+", text.lower()))
-    while len(words.encode(errors="replace")) > _MAX_ID_BYTES:
-        words = words[:-1]
-    return words.strip("-") or "mission"
+    slug = "-".join(re.findall(r"[^\W_]+", text.lower()))
+    while len(slug.encode(errors="replace")) > _MAX_ID_BYTES:
+        slug = slug[:-1]
+    return slug.strip("-") or "mission"
 
 
 def check_name(errors: PlanErrors, path: KeyPath, name: str, label: str) -> None:
@@ -129,8 +129,8 @@ def check_dependencies(errors: PlanErrors, items: Sequence[tuple[KeyPath, Planne
 
 
 def _suggest_item(name: str, known: Iterable[str]) -> str:
-    folded = {each.casefold(): each for each in known}
-    match = folded.get(name.casefold())
+    names_by_casefold = {each.casefold(): each for each in known}
+    match = names_by_casefold.get(name.casefold())
     return f"; did you mean {format_excerpt(match)!r}?" if match else "; add it, or take the dependency away"
 
 
