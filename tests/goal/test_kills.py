@@ -12,7 +12,7 @@ import pytest
 from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction
-from fleetlore.goal.next_step import MOST_CRASHES
+from fleetlore.goal.next_step import MAX_CRASHES
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey, is_trusted_event, make_seal
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
@@ -252,7 +252,7 @@ async def test_a_crashed_turn_whose_work_meets_the_criteria_is_not_repeated(log:
 async def test_crashes_are_not_errors_and_a_turn_whose_work_does_not_do_is_repeated(log: BlockingRecorder) -> None:
     drivers = Crashing(log)
     await drivers.start(budget={"max_consecutive_errors": 2})
-    for _ in range(MOST_CRASHES - 1):
+    for _ in range(MAX_CRASHES - 1):
         await drivers.crash("turn")
         assert drivers.state().spent.errors == 0
     assert drivers.state().outcome is None
@@ -289,7 +289,7 @@ async def test_a_goal_that_was_cancelled_meanwhile_is_not_checked(log: BlockingR
 async def test_a_goal_that_crashes_without_end_needs_a_person_who_may_try_again(log: BlockingRecorder, dies_in: str) -> None:
     drivers = Crashing(log)
     await drivers.start()
-    for _ in range(MOST_CRASHES + (dies_in == "check")):
+    for _ in range(MAX_CRASHES + (dies_in == "check")):
         await drivers.crash(dies_in)
     attempts = drivers.attempts
     state = await drivers.finish(met=False)
@@ -303,9 +303,9 @@ async def test_a_goal_that_crashes_without_end_needs_a_person_who_may_try_again(
 async def test_work_that_is_done_is_accepted_however_often_its_driver_crashed(log: BlockingRecorder) -> None:
     drivers = Crashing(log)
     await drivers.start()
-    for _ in range(MOST_CRASHES):
+    for _ in range(MAX_CRASHES):
         await drivers.crash("turn")
-    assert ((await drivers.finish()).outcome, drivers.attempts) == ("done", MOST_CRASHES)
+    assert ((await drivers.finish()).outcome, drivers.attempts) == ("done", MAX_CRASHES)
 
 
 async def test_on_a_sealed_log_what_was_checked_after_a_crash_is_signed(log: BlockingRecorder) -> None:

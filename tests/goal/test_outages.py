@@ -65,7 +65,7 @@ class Away:
 async def test_a_log_that_comes_back_in_time_has_missed_nothing(
     log: BlockingRecorder, error: LogError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.01)
     away = Away(log)
 
     async def back() -> None:
@@ -94,7 +94,7 @@ async def test_a_log_that_comes_back_in_time_has_missed_nothing(
 async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_later(
     log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(journal, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
     monkeypatch.setattr(lease, "AGAIN_SECONDS", 0.01)
     away = Away(log)

@@ -459,7 +459,7 @@ async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_t
             await asyncio.sleep(0)
             self.kinds.append(event.kind)
 
-    monkeypatch.setattr("fleetlore.goal.sinks.PATIENCE", 0.05)
+    monkeypatch.setattr("fleetlore.goal.sinks.CLOSE_TIMEOUT_SECONDS", 0.05)
     keeps = Keeps()
     led = lead(log, [done()], sinks=[Hangs(), Breaks(), keeps])
     async with asyncio.timeout(PATIENCE):

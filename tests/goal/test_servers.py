@@ -108,7 +108,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
 
 @pytest.mark.parametrize("name", ["valkey", "nats_server"])
 async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path) -> None:
-    monkeypatch.setattr(journal, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.05)
     with Valkey(tmp_path / "data") if name == "valkey" else Nats(tmp_path / "data", sync="always") as server:
 
         async def work(order: Order, watch: Watch) -> Ended:

@@ -109,9 +109,7 @@ async def talking(
     now = clock or FrozenClock()
     async with (
         connect(url, now=now) as log,
-        SessionManager(
-            log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep
-        ) as sessions,
+        SessionManager(log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep) as sessions,
     ):
         session = await sessions.open_session(id, identity=ANN, channel="test")
         heard = CollectingSink()

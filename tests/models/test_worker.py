@@ -138,7 +138,7 @@ async def test_dollars_are_a_cap_as_well(house: House) -> None:
         return replace(reply, usd=0.4)
 
     order = house.order(rest=RemainingBudget(usd=1.0))
-    ended, mind = await house.turn([WRITE] * 9, order=order, priced=priced, cost=lambda input, output: 0.5)
+    ended, mind = await house.turn([WRITE] * 9, order=order, add_price=priced, estimate_cost=lambda input, output: 0.5)
     assert ended.how == "over_budget"
     assert (len(mind.asked), ended.usd, ended.extras) == (2, 0.8, {"axis": "usd"})
 
@@ -338,7 +338,7 @@ async def test_a_turn_has_an_end(house: House) -> None:
 
 
 async def test_so_many_steps_and_no_more(house: House) -> None:
-    ended, mind = await house.turn(lambda ask: dict(WRITE), most_steps=3)
+    ended, mind = await house.turn(lambda ask: dict(WRITE), max_steps=3)
     assert len(mind.asked) == 3
     assert diagnose_turn(ended, NOW).complaint == "max_turns"
 
@@ -353,7 +353,7 @@ async def test_a_session_that_cannot_be_kept_is_an_end_and_no_crash(house: House
 async def test_a_mind_that_answers_anything_never_breaks_the_turn(house: House) -> None:
     """Without a script, the mind makes up whatever fits the schema."""
     for seed in range(5):
-        ended, _ = await house.turn(None, order=house.order(f"Anything {seed}."), most_steps=4)
+        ended, _ = await house.turn(None, order=house.order(f"Anything {seed}."), max_steps=4)
         assert ended.how in ("finished", "failed", "asleep")
 
 

@@ -83,7 +83,7 @@ def find_extraction_skip_reason(
     if is_running:
         return "in_progress"
     if next_step.is_breaker_open(
-        failures=failures, most=memory.max_failures, turn=turn, opened=breaker_opened_turn, rest=BREAKER_REST_TURNS
+        failures=failures, max_failures=memory.max_failures, turn=turn, opened_turn=breaker_opened_turn, cooldown_turns=BREAKER_REST_TURNS
     ):
         return "circuit_breaker_open"
     return "main_agent_wrote" if agent_wrote else None
