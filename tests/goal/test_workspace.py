@@ -215,7 +215,7 @@ def test_the_diff_tells_of_committed_uncommitted_and_untracked_work(repo: Path, 
     assert all(words in diff.text for words in ("+print('committed')", "+Uncommitted.", "+Untracked."))
     assert "4 files changed" in diff.stat
     assert "run.log" not in diff.text
-    assert len(workspace.diff(start.sha, most=50).text) == 50
+    assert len(workspace.diff(start.sha, max_bytes=50).text) == 50
     assert workspace.diff(workspace.checkpoint(2).sha).text == ""
 
 
