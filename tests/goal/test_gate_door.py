@@ -224,7 +224,7 @@ def test_there_is_time_for_a_person_where_nothing_else_is_said(tmp_path: Path) -
 )
 def test_a_question_that_cannot_be_put_is_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, why: str) -> None:
     with talking(tmp_path) as talk:
-        monkeypatch.setattr(gate_door, "LONGEST_LINE", 400)
+        monkeypatch.setattr(gate_door, "MAX_LINE_BYTES", 400)
         talk.ask("tools/call", {"name": TOOL, "arguments": arguments})
         assert why in talk.verdict()["message"]
 
@@ -255,7 +255,7 @@ def test_another_process_in_the_drivers_place_is_not_asked(tmp_path: Path) -> No
 
 
 def test_of_a_line_that_is_too_long_only_a_remark_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_door, "LONGEST_LINE", 10)
+    monkeypatch.setattr(gate_door, "MAX_LINE_BYTES", 10)
     lines = GateLineBuffer()
     assert lines.feed(b"sho") == []
     assert lines.feed(b"rt\n" + b"x" * 20) == [b"short"]

@@ -127,7 +127,7 @@ class MemoryTasks:
             return "skipped_disabled"
         model = RecordedModel(journal, resources.thinker, purpose="dream")
         return await dream_if_due(
-            self._memory, model, resources.memory, leases, session=journal.state.id, now=journal.now, complain=on_error
+            self._memory, model, resources.memory, leases, session=journal.state.id, now=journal.now, on_error=on_error
         )
 
 

@@ -39,9 +39,9 @@ class PersonDecider:
     """Asks with a `goal.permission_asked` event. The owner calls `answer_question` when the answer is in the log."""
 
     def __init__(
-        self, record_event: RecordEvent, *, patience: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
+        self, record_event: RecordEvent, *, timeout: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
     ) -> None:
-        self._record_event, self._timeout, self._now, self._new_id = record_event, patience, now, new_id
+        self._record_event, self._timeout, self._now, self._new_id = record_event, timeout, now, new_id
         self._open_questions: dict[bytes, _PendingQuestion] = {}
         self._closed_reason: str | None = None
 

@@ -57,7 +57,7 @@ class GoalPermissions:
         assert plan is not None
         permissions = plan.permissions
         self._person_decider = PersonDecider(
-            self._record_event, patience=permissions.patience, now=self._journal.now, new_id=self._journal.new_id
+            self._record_event, timeout=permissions.patience, now=self._journal.now, new_id=self._journal.new_id
         )
         self._recording_decider = RecordingDecider(
             self._build_chain(permissions, workspace), self._record_event, now=self._journal.now, new_id=self._journal.new_id
@@ -68,7 +68,7 @@ class GoalPermissions:
             if plan.harness not in GATE_HARNESSES:
                 yield
                 return
-            async with GateServer(self._recording_decider, patience=permissions.patience) as self._server:
+            async with GateServer(self._recording_decider, timeout=permissions.patience) as self._server:
                 yield
         finally:
             self._in_process_gate.permissions, self._server = None, None

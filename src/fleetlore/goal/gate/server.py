@@ -54,8 +54,8 @@ class GateRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class GateServer:
     """Listens while it is open. A token is valid for one turn of one goal."""
 
-    def __init__(self, decider: Decider, *, path: str | None = None, patience: float = 600.0) -> None:
-        self._decider, self._timeout = decider, patience
+    def __init__(self, decider: Decider, *, path: str | None = None, timeout: float = 600.0) -> None:
+        self._decider, self._timeout = decider, timeout
         self._folder: str | None = None
         self.path = path or ""
         self._turns_by_token: dict[str, tuple[str, int]] = {}
