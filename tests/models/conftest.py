@@ -34,7 +34,7 @@ class Protocol(NamedTuple):
 
         place = ModelEndpoint(model="small", base_url=f"{scheme}://127.0.0.1:{stub.port}", key=KEY)
         chance = random.Random(7).random
-        return self.mind(place, timeouts=ModelTimeouts(**patience), attempts=RetryPolicy(most=most), sleep=sleep, chance=chance)
+        return self.mind(place, timeouts=ModelTimeouts(**patience), attempts=RetryPolicy(max_attempts=most), sleep=sleep, jitter=chance)
 
     def cut(self, *tokens: str) -> Sequence[str]:
         """The beginning of an answer."""
