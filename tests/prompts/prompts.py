@@ -22,7 +22,7 @@ VERDICT = 'Answer with one JSON object:\n{"text": "your reasons, in two sentence
 
 
 def _asked(log: BlockingRecorder, agent: str, role: Any = None, budget: int = 4000, **wanted: Any) -> str:
-    turn = Recall(log, tell=told).turn(agent, **({"output_format": ANSWER} | wanted))
+    turn = Recall(log, summarize=told).turn(agent, **({"output_format": ANSWER} | wanted))
     return build_prompt(turn, role, budget=budget).text
 
 
