@@ -18,7 +18,7 @@ from fleetlore.errors import FleetloreError, Invalid, MindBusy
 from fleetlore.events.driver_types import BudgetGuards, Criterion, Custom, FileMatches, Goal, LlmJudge, ShellCommand
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport, checks_process_mark
-from fleetlore.goal.acceptance.findings import Unmet
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.plugins import Extension, ExtensionPoint

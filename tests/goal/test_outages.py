@@ -112,7 +112,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     def renew(*_: Any) -> Any:
         raise Unreachable("the server does not answer")
 
-    monkeypatch.setattr(led.driver._shared, "renew", renew)
+    monkeypatch.setattr(led.driver._coordination, "renew", renew)
     now = lease.ticks()
     monkeypatch.setattr(lease, "ticks", lambda: now + 60)
     with pytest.raises(LogError, match=r"the (server|log) does not answer"):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 
 from fleetlore.errors import MindError
 from fleetlore.events.driver_types import DreamOutcome, SkipReason
@@ -70,7 +69,8 @@ class MemoryTasks:
         )
         if reason is not None or folder is None:
             return reason
-        has_writes = await asyncio.to_thread(folder.has_writes_since, _turn_started_at(self._journal))
+        turn_started_at = state.turns[-1].at or self._journal.now()
+        has_writes = await asyncio.to_thread(folder.has_writes_since, turn_started_at)
         return "main_agent_wrote" if has_writes else None
 
     def _start_extraction(self) -> _Extraction:
@@ -129,8 +129,3 @@ class MemoryTasks:
         return await dream_if_due(
             self._memory, model, resources.memory, leases, session=journal.state.id, now=journal.now, on_error=on_error
         )
-
-
-def _turn_started_at(journal: GoalJournal) -> datetime:
-    last_turn = journal.state.turns[-1]
-    return last_turn.at or journal.now()

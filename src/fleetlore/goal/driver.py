@@ -88,7 +88,7 @@ class Driver:
         holder: str | None = None,
     ) -> None:
         self.journal = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
-        self._resources, self._shared, self._new_id, self._holder = resources, shared, new_id, holder
+        self._resources, self._coordination, self._new_id, self._holder = resources, shared, new_id, holder
         self._permissions = GoalPermissions(self.journal, resources.tool_gate)
         self._memory_tasks = MemoryTasks(self.journal, resources, shared)
         self._turn: TurnRunner | None = None
@@ -152,7 +152,7 @@ class Driver:
         if isinstance(self._next_step(), GoalOver):
             yield
             return
-        lease_holder = LeaseHolder(self._shared, f"goal:{self.state.id}", holder=self._holder)
+        lease_holder = LeaseHolder(self._coordination, f"goal:{self.state.id}", holder=self._holder)
         async with _acquire_lease(lease_holder, self.state.id) as lease, self._permissions.open_gate(self._resources.workspace.path):
             self.journal.lease_holder, self.journal.should_retry, self._failure = lease_holder, True, None
             tasks: list[asyncio.Task[None]] = []
@@ -336,7 +336,7 @@ class Driver:
                     )
                 ]
             )
-        rest = remaining_budget([state, *self.journal.parents], self.journal.current_time())
+        budget = remaining_budget([state, *self.journal.parents], self.journal.current_time())
         return Order(
             goal=state.id,
             agent=plan.agent,
@@ -347,11 +347,11 @@ class Driver:
             new_session=new_session,
             mark=attempt.id,
             model=plan.model,
-            rest=rest,
+            rest=budget,
             allow=plan.permissions.allow,
             deny=plan.permissions.deny,
             is_summary=attempt.is_summary,
-            timeout=min(plan.turn_timeout, rest.seconds or plan.turn_timeout),
+            timeout=min(plan.turn_timeout, budget.seconds or plan.turn_timeout),
             idle=_idle_timeout(plan),
         )
 

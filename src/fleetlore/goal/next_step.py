@@ -60,7 +60,9 @@ def find_compact_trigger(
     started or was last compacted. `failures` counts failures in a row, and `breaker_opened_turn` is the turn of the
     newest.
     """
-    if plan.context_window == 0 or _is_too_soon(plan, turn, last_compacted_turn):
+    if plan.context_window == 0:
+        return None
+    if last_compacted_turn is not None and turn - last_compacted_turn < plan.min_turns_between:
         return None
     if is_breaker_open(
         failures=failures,
@@ -81,10 +83,6 @@ def age_minutes(session_since: datetime, now: datetime) -> int:
 def context_pressure(plan: Compaction, context: int | None) -> float:
     """Share of the context window in use (1.0 is full); 0 if unknown."""
     return context / plan.context_window if context is not None and plan.context_window else 0.0
-
-
-def _is_too_soon(plan: Compaction, turn: int, last: int | None) -> bool:
-    return last is not None and turn - last < plan.min_turns_between
 
 
 def _find_pressure_trigger(plan: Compaction, context: int | None) -> TokenPressure | None:

@@ -43,7 +43,7 @@ def build_goal_prompt(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, 
     turn = PromptTurn(
         agent=goal.agent,
         role="driver",
-        persona=_render_persona(goal),
+        persona=f"You are {text_safety.sanitize_name(goal.agent)}, and pursue one goal to its end, turn after turn.",
         number=attempt.turn,
         memory_text=memory or None,
         goal=goal.description,
@@ -72,10 +72,6 @@ def _work_blocks(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, memor
         *feedback,
         lambda _: PromptPart(name="ending", heading="How this ends", body=ENDING_INSTRUCTIONS, priority=NEVER_DROPPED),
     ]
-
-
-def _render_persona(goal: GoalState) -> str:
-    return f"You are {text_safety.sanitize_name(goal.agent)}, and pursue one goal to its end, turn after turn."
 
 
 def _goal_part(goal: GoalState) -> PromptPart:

@@ -82,7 +82,7 @@ class CriteriaChecker(Protocol):
     def digest(self) -> str:
         """Digest of the protected files that the criteria are checked with."""
 
-    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> AcceptanceResult:
+    async def check(self, goal: Goal, workspace: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> AcceptanceResult:
         """Check every criterion and collect its evidence. `words` is the agent's last message."""
 
 

@@ -301,7 +301,7 @@ class HttpModel:
         waiting_for, loop = "the first token", asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.timeouts.first) as timeout, await create() as stream:
-                if not _is_event_stream(stream.response):
+                if "event-stream" not in stream.response.headers.get("content-type", ""):
                     accept_body(await self._read_whole_body(stream.response))
                 async for piece in stream:
                     if accept_piece(piece):
@@ -321,7 +321,3 @@ class HttpModel:
         if isinstance(body, dict) and body.get("error"):
             raise self._error_translator.from_body(body)
         return body
-
-
-def _is_event_stream(response: Any) -> bool:
-    return "event-stream" in response.headers.get("content-type", "")

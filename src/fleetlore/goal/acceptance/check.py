@@ -22,12 +22,18 @@ from fleetlore import clock
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.events.driver_types import Criterion, Custom, Failure, FileMatches, Goal, LlmJudge, ShellCommand, Verdict
 from fleetlore.events.goal_plan import Plan
-from fleetlore.goal.acceptance import commands as commands_module
-from fleetlore.goal.acceptance import judge as judge_module
-from fleetlore.goal.acceptance import protected as protected_files
 from fleetlore.goal.acceptance import verifiers
-from fleetlore.goal.acceptance.findings import Unmet
-from fleetlore.goal.acceptance.protected import ProtectedFiles
+from fleetlore.goal.acceptance.commands import MAX_EVIDENCE_BYTES, check_command, clean_evidence, find_match_error
+from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
+from fleetlore.goal.acceptance.protected import (
+    ProtectedFiles,
+    capture_files,
+    content_digest,
+    read_manifest,
+    restore_files,
+    write_manifest,
+)
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace import files
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.base import Model
@@ -100,13 +106,13 @@ class AcceptanceChecker:
         """
         folder = os.path.join(workspace.folder, "verifiers")
         _validate_criteria(goal)
-        manifest = protected_files.read_manifest(folder)
+        manifest = read_manifest(folder)
         if manifest is None and expect is None:
             commands = [criterion.command for criterion in goal.acceptance if isinstance(criterion, ShellCommand)]
-            protected = protected_files.capture_files(folder, workspace.path, commands=commands, patterns=plan.protect)
+            protected = capture_files(folder, workspace.path, commands=commands, patterns=plan.protect)
             captured = CapturedChecks(start=workspace.checkpoint(0).sha, protected=protected, settled=workspace.location_digest)
-            return cls(captured, folder, protected_files.write_manifest(folder, captured))
-        digest = protected_files.content_digest(manifest or b"")
+            return cls(captured, folder, write_manifest(folder, captured))
+        digest = content_digest(manifest or b"")
         loaded = None if manifest is None or expect not in (None, digest) else msgspec.json.decode(manifest, type=CapturedChecks)
         if loaded is None or loaded.settled != workspace.location_digest:
             raise FleetloreError(
@@ -166,20 +172,18 @@ class _CheckRound:
         except _CheckCancelled:
             unmet = Unmet(message="called off before it was checked")
         except Exception as error:  # noqa: BLE001 - third-party verifiers may raise anything; the criterion is not met then
-            unmet = Unmet(message=f"could not be checked: {commands_module.clean_evidence(str(error) or type(error).__name__)}")
+            unmet = Unmet(message=f"could not be checked: {clean_evidence(str(error) or type(error).__name__)}")
         if unmet is None:
             return CriterionResult(label=label_criterion(criterion), met=True)
-        evidence = None if unmet.evidence is None else commands_module.clean_evidence(unmet.evidence)
+        evidence = None if unmet.evidence is None else clean_evidence(unmet.evidence)
         return CriterionResult(label=label_criterion(criterion), met=False, message=unmet.message, evidence=evidence)
 
     async def _find_unmet(self, criterion: Criterion) -> Unmet | None:
         # Each check runs the agent's code, which could change the files of the next check.
-        self.put_back |= set(
-            await asyncio.to_thread(protected_files.restore_files, self._captured.protected, self._folder, self._workspace.path)
-        )
+        self.put_back |= set(await asyncio.to_thread(restore_files, self._captured.protected, self._folder, self._workspace.path))
         match criterion:
             case ShellCommand():
-                return await commands_module.check_command(criterion, self._workspace.path, self._mark)
+                return await check_command(criterion, self._workspace.path, self._mark)
             case FileMatches():
                 return await self._check_file(criterion)
             case Custom():
@@ -190,7 +194,7 @@ class _CheckRound:
         content = await asyncio.to_thread(_read_content, self._workspace.path, criterion.path)
         if content is None:
             return Unmet(message=f"{criterion.path}: there is no such file") if criterion.required else None
-        problem = await commands_module.find_match_error(criterion.regex, content, self._mark)
+        problem = await find_match_error(criterion.regex, content, self._mark)
         if problem is None:
             return None
         return Unmet(message=f"{criterion.path} {problem} {criterion.regex}", evidence=content[-_MAX_SHOWN_BYTES:].decode(errors="replace"))
@@ -206,14 +210,14 @@ class _CheckRound:
             return Unmet(message=f"timed out after {CUSTOM_TIMEOUT:g} s")
 
     async def _check_by_judge(self, criterion: LlmJudge) -> Unmet | None:
-        diff = await asyncio.to_thread(self._workspace.diff, self._captured.start, judge_module.MAX_DIFF_BYTES)
-        judgement = await judge_module.judge_criterion(self._judge, criterion.criterion_text, diff, self._words)
+        diff = await asyncio.to_thread(self._workspace.diff, self._captured.start, MAX_DIFF_BYTES)
+        judgement = await judge_criterion(self._judge, criterion.criterion_text, diff, self._words)
         self.tokens += judgement.tokens
         self.usd = None if self.usd is None or judgement.usd is None else self.usd + judgement.usd
         return judgement.unmet
 
 
-_MAX_SHOWN_BYTES = 2 * commands_module.MAX_EVIDENCE_BYTES
+_MAX_SHOWN_BYTES = 2 * MAX_EVIDENCE_BYTES
 
 
 def _read_content(workspace: str, path: str) -> bytes | None:

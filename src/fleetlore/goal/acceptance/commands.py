@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fleetlore.errors import NotStarted
 from fleetlore.events.driver_types import ShellCommand
-from fleetlore.goal.acceptance.findings import Unmet
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, Program, ProgramResult, run

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from fleetlore.errors import MindError
-from fleetlore.goal.acceptance.findings import Unmet
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace.workspace import Diff
 from fleetlore.models.base import JsonSchema, Model, ModelReply, ModelRequest
 from fleetlore.prompts import text_safety

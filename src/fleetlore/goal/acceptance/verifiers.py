@@ -12,11 +12,17 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from fleetlore.errors import Invalid
-from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.plugins import ExtensionPoint
 
 _MAX_SHOWN_PATHS = 50
+
+
+class Unmet(Struct, frozen=True, kw_only=True):
+    """Why a criterion is not met, with evidence."""
+
+    message: str
+    evidence: str | None = None
 
 
 class Site(Struct, frozen=True, kw_only=True):

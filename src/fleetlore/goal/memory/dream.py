@@ -22,7 +22,6 @@ from fleetlore import clock
 from fleetlore.errors import LeaseLost, LogError, MindError, MindNonsense, MindTimeout
 from fleetlore.events.driver_types import DreamOutcome
 from fleetlore.events.goal_plan import Memory
-from fleetlore.goal.memory.files import OpenFolder
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.goal.memory.journal import ConcurrentChange, MemoryChanges
 from fleetlore.goal.memory.notes import MAX_CONTENT_CHARS, MemoryNote, encode_note, is_unsafe_name, make_note, pick_free_name
@@ -90,15 +89,11 @@ def select_shown_notes(notes: Sequence[MemoryNote]) -> list[MemoryNote]:
 def build_dream_prompt(shown: Sequence[MemoryNote]) -> str:
     """The prompt for the model."""
     notes = "\n\n".join(
-        f"{text_safety.RECORD_MARK}{text_safety.sanitize_line(_note_heading(note), 300)}\n"
+        f"{text_safety.RECORD_MARK}{text_safety.sanitize_line(f'{note.name} ({note.at:%Y-%m-%d}): {note.title}', 300)}\n"
         f"{text_safety.quote_record(note.content, MAX_CONTENT_CHARS)}"
         for note in shown
     )
     return f"## The notebook\n\n{notes}\n\n## What to do\n\n{_INSTRUCTIONS % MAX_CONTENT_CHARS}"
-
-
-def _note_heading(note: MemoryNote) -> str:
-    return f"{note.name} ({note.at:%Y-%m-%d}): {note.title}"
 
 
 def parse_changes(shown: Sequence[MemoryNote], data: Mapping[str, Any] | None, *, taken: Sequence[str], now: datetime) -> MemoryChanges:
@@ -344,12 +339,9 @@ def count_session(folder: MemoryFolder, session: str) -> None:
 
 def _update_history(folder: MemoryFolder, change: Callable[[DreamHistory], DreamHistory]) -> None:
     with folder.open_for_writing() as files:
-        _write_history(files, change(_parse_history(folder.read(_HISTORY_FILE))))
-
-
-def _write_history(files: OpenFolder, history: DreamHistory) -> None:
-    last = history.last.astimezone(UTC).isoformat() if history.last else None
-    files.write(_HISTORY_FILE, json.dumps({"last": last, "sessions": history.sessions}, indent=1).encode())
+        history = change(_parse_history(folder.read(_HISTORY_FILE)))
+        last = history.last.astimezone(UTC).isoformat() if history.last else None
+        files.write(_HISTORY_FILE, json.dumps({"last": last, "sessions": history.sessions}, indent=1).encode())
 
 
 def _parse_history(raw: bytes | None) -> DreamHistory:

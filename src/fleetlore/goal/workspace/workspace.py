@@ -156,7 +156,9 @@ class Workspace:
         start, wanted = self._store.load(sha), tuple(prefix.removeprefix("./") for prefix in prefixes)
         before = {path: entry for path, entry in start.entries.items() if self._path_from_prefix(path).startswith(wanted)}
         after = self._content.read_by_snapshot(start, within=self._make_folder_filter(wanted), known=before)
-        changed = {path for path in before.keys() | after.keys() if _is_different(before.get(path), after.get(path))}
+        changed = {
+            path for path in before.keys() | after.keys() if _comparable_entry(before.get(path)) != _comparable_entry(after.get(path))
+        }
         return sorted(
             relative
             for path in changed.union(self._committed_since(start.head))
@@ -223,12 +225,8 @@ class Workspace:
             files.remove_full_path(self.folder)
 
 
-def _is_different(before: SnapshotEntry | None, after: SnapshotEntry | None) -> bool:
-    """Folders do not count, and of the permissions only the executable bit."""
-    return _comparable_entry(before) != _comparable_entry(after)
-
-
 def _comparable_entry(entry: SnapshotEntry | None) -> tuple[str, bool, str] | None:
+    """Folders do not count, and of the permissions only the executable bit."""
     return None if entry is None or entry.kind == "folder" else (entry.kind, bool(entry.mode & 0o100), entry.sha)
 
 
