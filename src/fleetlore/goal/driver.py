@@ -165,6 +165,7 @@ class Driver:
                     task.add_done_callback(partial(self._on_task_done, main_task))
                 yield
             except BaseException:
+                # Cancelled by `_on_task_done` and not from outside: raise the background task's error instead.
                 if self._failure is not None and main_task is not None and main_task.uncancel() == 0:
                     raise self._failure from None
                 raise
@@ -271,7 +272,8 @@ class Driver:
 
     async def _run_turn(self, turn: int) -> None:
         journal, control_count_before = self.journal, self.journal.control_count
-        make_events, started_at, limits = cache(partial(self._prepare_turn, turn)), journal.current_time(), self._budget_limits()
+        make_events = cache(partial(self._prepare_turn, turn))  # cached: a conflict repeats the append, but not the checkpoint
+        started_at, limits = journal.current_time(), self._budget_limits()
         try:
             if not await journal.append(make_events, unless=lambda: journal.control_count != control_count_before):
                 return  # somebody sent a request meanwhile: decide the next step again

@@ -91,8 +91,8 @@ def describe_handover(workspace: Workspace, source: str) -> Handover:
 
 def _branch_or_commit(head: repository.GitHead) -> str:
     """A name that git accepts as a branch or commit, and never takes for an option."""
-    short = (head.ref or "").removeprefix(_HEADS)
-    return (head.ref if short.startswith("-") else short) or head.sha or ""
+    branch = (head.ref or "").removeprefix(_HEADS)
+    return (head.ref if branch.startswith("-") else branch) or head.sha or ""
 
 
 def _make_handover(source: str, branch: str, *, path: str | None = None, uncommitted: int = 0) -> Handover:

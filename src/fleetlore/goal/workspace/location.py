@@ -29,14 +29,20 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
 
     kind: Literal["worktree", "in_place", "folder"]
     root: str
+    """The root of the workspace's files."""
     prefix: str = ""
+    """The folder below `root` in which the agent works, with a slash at the end; empty for `root` itself."""
     common: str = ""
+    """The git directory of the user's repository."""
     git_dir: str | None = None
+    """The git directory of the worktree."""
     form: str = "sha1"
+    """The object format of the repository."""
     branches: tuple[str, ...] = ()
     """Candidates for the worktree's branch: the first one that does not exist yet is used."""
     branch: str = ""
     base: str = ""
+    """The commit from which a worktree starts."""
     is_ready: bool = False
     """Whether its files were written once; from then on they belong to the agent."""
     passed_over: tuple[str, ...] = ()
@@ -78,6 +84,7 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         return replace(self, branch=branch, git_dir=git_dir).save_record(folder)
 
     def _add_worktree(self, path: str) -> str:
+        """The branch of the worktree at `path`, which is added unless an earlier attempt has left it there."""
         if os.path.isfile(os.path.join(path, files.GIT_FOLDER)):
             repo = repository.find_repository(path)
             ref = repository.read_head(repo.git_dir).ref if repo else None
