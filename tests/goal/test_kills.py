@@ -18,7 +18,7 @@ from fleetlore.log.seal import OperatorKey, is_trusted_event, make_seal
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
-from tests.goal.scripted import GOAL, Clock, Judges, Led, done, goal, lead
+from tests.goal.scripted import GOAL, Clock, DriverSetup, FakeChecker, done, goal, make_driver
 
 TURNS = 10
 
@@ -74,19 +74,19 @@ def log() -> Iterator[BlockingRecorder]:
 
 async def outcome(log: Any, world: World, *, begins: bool) -> str | None:
     """Pursue the goal until it ends, or the driver does. The check is met after so many turns' worth of deeds."""
-    led = lead(log, [world.work])
+    setup = make_driver(log, [world.work])
 
     class Enough:
-        start, digest = led.judges.start, led.judges.digest
+        start, digest = setup.checker.start, setup.checker.digest
 
         async def check(self, *_: Any, **__: Any) -> Any:
-            led.judges.met = (len({turn for turn, _ in world.deeds}) >= TURNS,)
-            return await led.judges.check(*_, **__)
+            setup.checker.met = (len({turn for turn, _ in world.deeds}) >= TURNS,)
+            return await setup.checker.check(*_, **__)
 
-    led.crew.verifiers = Enough()
+    setup.resources.verifiers = Enough()
     if begins:
-        await led.driver.start(goal(budget={"max_turns": TURNS}))
-    return (await led.driver.run_goal()).outcome
+        await setup.driver.start(goal(budget={"max_turns": TURNS}))
+    return (await setup.driver.run_goal()).outcome
 
 
 async def writes_of_a_whole_goal() -> int:
@@ -155,17 +155,17 @@ class Troubles:
 
     async def outcome(self, log: Any, *, begins: bool) -> str | None:
         """Met after eight attempts."""
-        led = lead(log, [self.work], clock=self.clock)
-        check = led.judges.check
+        setup = make_driver(log, [self.work], clock=self.clock)
+        check = setup.checker.check
 
         async def enough(*args: Any, **more: Any) -> Any:
-            led.judges.met = (len(self.marks) >= 8,)
+            setup.checker.met = (len(self.marks) >= 8,)
             return await check(*args, **more)
 
-        led.judges.check = enough  # type: ignore[method-assign]
+        setup.checker.check = enough  # type: ignore[method-assign]
         if begins:
-            await led.driver.start(goal(compaction=Compaction(context_window=100_000), stuck_after=0))
-        return (await led.driver.run_goal()).outcome
+            await setup.driver.start(goal(compaction=Compaction(context_window=100_000), stuck_after=0))
+        return (await setup.driver.run_goal()).outcome
 
 
 async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
@@ -203,12 +203,12 @@ class Crashing:
     async def finish(self, *, met: bool = True) -> GoalState:
         return await self._lead("", met=met).driver.run_goal()
 
-    def _lead(self, dies_in: str, *, met: bool) -> Led:
+    def _lead(self, dies_in: str, *, met: bool) -> DriverSetup:
         async def work(order: Order, watch: Watch) -> Ended:
             self.attempts += 1
             await watch(Heard(events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
             if dies_in == "turn":
-                await led.driver.journal.flush()
+                await setup.driver.journal.flush()
                 die()
             return done(tokens=40)
 
@@ -216,18 +216,18 @@ class Crashing:
             self.checks += 1
             if dies_in == "check":
                 die()
-            return await Judges((met,)).check(*args, **more)
+            return await FakeChecker((met,)).check(*args, **more)
 
         def die() -> None:
-            led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign, assignment]
+            setup.driver.journal.flush = setup.driver.journal.append = dead  # type: ignore[method-assign, assignment]
             raise Dead
 
         async def dead(*_: Any, **__: Any) -> None:
             raise Dead
 
-        led = lead(self.log, [work], key=self.key)
-        led.judges.check = check  # type: ignore[method-assign]
-        return led
+        setup = make_driver(self.log, [work], key=self.key)
+        setup.checker.check = check  # type: ignore[method-assign]
+        return setup
 
     def state(self) -> GoalState:
         """The goal as pages and commands fold it."""
