@@ -1,4 +1,4 @@
-"""Budgets hold within turns and over the whole tree of goals: what is spent beyond them is one call at most."""
+"""Budgets hold within turns and over the whole tree of goals: they are exceeded by at most one call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def control(action: str, **data: Any) -> Event:
 
 
 class Spender:
-    """Uses so much a record, and goes on until it is stopped."""
+    """Uses a fixed amount per record, and continues until it is stopped."""
 
     def __init__(self, *, tokens: int = 0, usd: float = 0.0) -> None:
         self.records, self._tokens, self._usd = 0, tokens, usd

@@ -1,4 +1,4 @@
-"""Memories put in order between goals: when, by whom, and all or nothing."""
+"""Memories are consolidated between goals: when, by whom, and all or nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def said(folder: MemoryFolder) -> dict[str, str]:
 
 
 def seen(folder: MemoryFolder) -> dict[str, bytes]:
-    """All that people see."""
+    """All files that people see."""
     return {path.name: path.read_bytes() for path in Path(folder.path).iterdir() if not path.name.startswith(".")}
 
 
@@ -281,11 +281,11 @@ def test_a_memory_that_is_added_while_the_mind_thinks_stays(folder: MemoryFolder
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class Broken:
-    """Lets so many changes of files through; then each one fails, or only the next."""
+    """Lets a number of file changes through; then each one fails, or only the next."""
 
     def __init__(self, through: int, error: BaseException, *, once: bool) -> None:
         self.left, self.error, self.once = through, error, once

@@ -1,4 +1,4 @@
-"""What is kept of a turn: one question, asked when nothing speaks against it, one at a time, and not again and again in vain."""
+"""Memories of a turn: one request, only when it is due, one at a time, and with a circuit breaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: who decides, how it is told, what a person answers, and that whatever goes wrong is a no."""
+"""The gate: who decides, how decisions are recorded, what a person answers, and that every error is a denial."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def request(tool: str = "Bash", input: Any = None, *, turn: int = 1) -> Permissi
 
 
 class Log:
-    """What was told, in order; somebody may wait for the next."""
+    """Records events in order; a test can wait for the next one."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
@@ -252,7 +252,7 @@ def order(turn: int = 1, goal: str = GOAL) -> Order:
 
 
 class Client:
-    """A gate process, played by hand."""
+    """A gate client, driven by the test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer

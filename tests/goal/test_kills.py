@@ -1,4 +1,4 @@
-"""A driver that dies at any moment: whoever takes the goal up comes to the same end, and no turn is taken twice unless the log says so."""
+"""A driver that dies at any moment: its successor reaches the same end, and no turn runs twice unless the log shows it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TURNS = 10
 
 
 class Dead(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class DyingLog:
-    """A log whose user dies at its nth write: just before it is stored, or just after. Then nothing is written any more."""
+    """A log whose user dies at its nth write, just before or just after it is stored. After that nothing is written."""
 
     def __init__(self, log: BlockingRecorder, at: int, *, after: bool) -> None:
         self._log, self._left, self._after, self._is_dead = log, at, after, False
@@ -55,7 +55,7 @@ class DyingLog:
 
 
 class World:
-    """What agents have done to it, each deed with the attempt in which it was done."""
+    """What agents have done, each action with the attempt in which it was done."""
 
     def __init__(self) -> None:
         self.deeds: list[tuple[int, str]] = []
@@ -73,7 +73,7 @@ def log() -> Iterator[BlockingRecorder]:
 
 
 async def outcome(log: Any, world: World, *, begins: bool) -> str | None:
-    """Pursue the goal until it ends, or the driver does. The check is met after so many turns' worth of deeds."""
+    """Run the goal until it ends, or the driver dies. The check passes after that many turns' worth of actions."""
     setup = make_driver(log, [world.work])
 
     class Enough:
@@ -135,7 +135,7 @@ async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRec
 
 
 class Troubles:
-    """An agent to whom everything happens that need not end a goal."""
+    """An agent to which everything happens that need not end a goal."""
 
     def __init__(self) -> None:
         self.marks: list[str] = []
@@ -187,7 +187,7 @@ async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
 
 
 class Crashing:
-    """Drivers that follow each other on one log; the agent's attempts and the checks of all of them are counted."""
+    """Successive drivers on one log; counts the agent's attempts and the checks of all of them."""
 
     def __init__(self, log: BlockingRecorder, key: OperatorKey | None = None) -> None:
         self.log, self.key, self.attempts, self.checks = log, key, 0, 0
@@ -196,7 +196,7 @@ class Crashing:
         await self._lead("", met=False).driver.start(msgspec.structs.replace(goal(budget=budget), **fields))
 
     async def crash(self, dies_in: str, *, met: bool = False) -> None:
-        """Drive until the driver dies, in the `turn` or in the `check`."""
+        """Run until the driver dies, in the `turn` or in the `check`."""
         with pytest.raises(Dead):
             await self._lead(dies_in, met=met).driver.run_goal()
 
@@ -230,7 +230,7 @@ class Crashing:
         return setup
 
     def state(self) -> GoalState:
-        """The goal as pages and commands fold it."""
+        """The goal's state as pages and commands fold it."""
         view = goals.initial()
         for event in self.log.read(f"goal:{GOAL}"):
             view = goals.apply(view, event)

@@ -1,4 +1,4 @@
-"""Memories as files: readable, editable, within bounds, and never outside their folder."""
+"""Memories are files: readable, editable, limited in size, and never outside their folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs that go away, words that no log takes, and facts that are too large: nothing of it ends a goal, or loses what was done."""
+"""Unreachable logs, rejected text and oversized events neither end a goal nor lose what was done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log() -> Iterator[BlockingRecorder]:
 
 
 class Away:
-    """A log that does not answer as long as there is an error; `stores`: it does what it is asked for, and the answer is lost."""
+    """A log that fails as long as an error is set; `stores`: it stores the events, but its answer is lost."""
 
     def __init__(self, log: BlockingRecorder) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Drivers that are stopped, followed, steered and watched at awkward moments."""
+"""Drivers that are stopped, replaced, steered and watched at awkward moments."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ async def test_a_goal_is_begun_once_though_two_begin_it_at_the_same_moment(log: 
 
 
 def stolen(shared: Coordination) -> int:
-    """The lease is over, and another machine's driver has it."""
+    """The lease has expired, and a driver on another machine holds it."""
     held = shared.find_lease(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)

@@ -1,4 +1,4 @@
-"""A whole goal with the real Claude Code and the real Codex, against stand-ins for their models on loopback."""
+"""A whole goal with the real Claude Code and the real Codex, against stubs of their models on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver tells of a goal, in its order, along every path. The files in `golden/` are the documented order: docs/driver.md."""
+"""The events that the driver writes, in order, along every path. The files in `golden/` are the documented order: docs/driver.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def control(action: str, **data: Any) -> Event:
 
 
 def told(log: BlockingRecorder) -> str:
-    """A line an event, and what it turns on."""
+    """One line per event, with the fields that matter."""
     return "".join(f"{event.kind} {outcome(event.data) or detail(event)}".rstrip() + "\n" for event in log.read(f"goal:{GOAL}"))
 
 

@@ -1,4 +1,4 @@
-"""Goals on logs that servers keep: the same course, killed and taken up again, followed by others, handed on to the distributed log."""
+"""Goals on server logs: the same steps, killed and resumed, taken over by others, forwarded to the distributed log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets hold for everything that a goal has done for it: judges, memories, summaries, and goals below goals."""
+"""Budgets cover everything that is done for a goal: judges, memories, summaries, and child goals."""
 
 from __future__ import annotations
 

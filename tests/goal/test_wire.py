@@ -1,4 +1,4 @@
-"""The sixteen events of a driver, byte for byte as the nexo format writes them, all from goals that were really pursued."""
+"""The sixteen events of a driver, byte for byte in the nexo format, all from goals that really ran."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ids() -> Iterator[str]:
 
 
 def without_times(line: bytes) -> bytes:
-    """How long things take differs from run to run; that it is written as a duration does not."""
+    """Durations differ from run to run; that they are written as durations does not."""
     for name in (b"wall_time", b"elapsed"):
         line = re.sub(rb'"%s":"([0-9]+(h|m|s|ms) ?)+"' % name, b'"%s":"1m 2s"' % name, line)
     line = re.sub(rb'"decided_at":"2026-11-16T09:0[0-9]:[0-9]{2}Z"', b'"decided_at":"2026-11-16T09:00:12Z"', line)

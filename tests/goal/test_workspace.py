@@ -1,4 +1,4 @@
-"""A goal's workspace: a worktree of its own, saved and put back exactly, whatever an agent does to it."""
+"""A goal's workspace: a worktree of its own, saved and restored exactly, whatever an agent does to it."""
 
 from __future__ import annotations
 
@@ -418,7 +418,7 @@ def test_after_any_sequence_of_changes_rolling_back_gives_exactly_what_was_saved
 
 
 def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
-    """Without what cannot be saved, and what the rules ignore."""
+    """Without entries that cannot be saved, and those that are ignored."""
     rules = root / ".gitignore"
     ignored = rules.read_text().splitlines() if rules.is_file() and not rules.is_symlink() else []
 

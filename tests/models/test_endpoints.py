@@ -1,4 +1,4 @@
-"""Models behind HTTP, asked through their real client libraries: what is sent, what is read, and what goes wrong."""
+"""Models behind HTTP, through their real client libraries: what is sent, what is parsed, and what goes wrong."""
 
 from __future__ import annotations
 

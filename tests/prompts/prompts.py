@@ -1,4 +1,4 @@
-"""The prompts that are kept as golden files: `python -m tests.prompts.prompts` writes them anew. Read each by eye before you keep it."""
+"""The prompts of the golden files. `python -m tests.prompts.prompts` writes them again; read each diff before you keep it."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ PROMPTS: Mapping[str, Callable[[BlockingRecorder], str]] = {
 
 
 def made(name: str) -> str:
-    """One of them, as it is today."""
+    """One of the prompts, as it is today."""
     with plays.new_log() as log:
         return f"{PROMPTS[name](log)}\n"
 

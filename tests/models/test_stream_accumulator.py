@@ -1,4 +1,4 @@
-"""Pieces of answers may be anything; what is made of them is not."""
+"""The stream accumulator accepts any pieces, and its result is always valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes next for a goal, what a turn comes to, and what the agent is told: as tables, without anything being done."""
+"""The next step of a goal, the result of a turn, and the agent's prompt, as tables without side effects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def goal_of(*told: Event, **plan: Any) -> GoalState:
 
 
 def changed(**fields: Any) -> GoalState:
-    """A goal after its first turn, with some of its state as it may be."""
+    """A goal after its first turn, with some of its state replaced."""
     goal = goal_of(*turn())
     for name, value in fields.items():
         setattr(goal, name, value)
@@ -69,7 +69,7 @@ def changed(**fields: Any) -> GoalState:
 
 
 def crashed(**told: Any) -> list[Event]:
-    """A turn whose driver died, as the next driver tells it."""
+    """A turn whose driver died, as the next driver records it."""
     lost = ended(how="stopped", complaint="crashed", tokens=0, **told)
     return [begun(), TAKEN, lost, completed(outcome="continue", counts=False, complaint="crashed")]
 
@@ -277,7 +277,7 @@ def test_a_budget_above_that_is_spent_keeps_a_judge_from_being_asked() -> None:
 # --- what a turn comes to
 
 
-def teller() -> GoalEvents:
+def event_factory() -> GoalEvents:
     numbers = count(1)
     return GoalEvents(GOAL, agent="ada", scopes={}, now=lambda: NOW, new_id=lambda: f"01a1e397-0000-7000-8000-{next(numbers):012x}")
 
@@ -289,7 +289,7 @@ NOT_MET = Verdict(met=False, failures=(FAILS,), evaluated_at="2026-01-01T09:00:0
 
 def settled(how: str, verdict: Verdict | None = None, *, parents: tuple[GoalState, ...] = (), **told: Any) -> list[Event]:
     goal = goal_of(fact("goal.checkpointed", turn=1, sha="abc"), begun(), ended(how=how, **told), progress_every=0)
-    return settle_turn(teller(), goal, TurnFindings(verdict=verdict, mark="m", diff="1 file", sha="abc"), NOW, parents=parents)
+    return settle_turn(event_factory(), goal, TurnFindings(verdict=verdict, mark="m", diff="1 file", sha="abc"), NOW, parents=parents)
 
 
 def outcome(events: list[Event]) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def test_nobody_asks_to_sleep_longer_than_a_week() -> None:
 
 def test_who_is_called_off_in_a_turn_is_not_asked_to_go_on() -> None:
     goal = goal_of(begun(), ended(how="stopped"), control("cancel"))
-    assert outcome(settle_turn(teller(), goal, TurnFindings(), NOW)) == {"kind": "cancelled"}
+    assert outcome(settle_turn(event_factory(), goal, TurnFindings(), NOW)) == {"kind": "cancelled"}
 
 
 @pytest.mark.parametrize(
@@ -385,11 +385,11 @@ def test_a_crashed_turn_counts_if_its_work_is_accepted_and_is_repeated_otherwise
 
 def test_a_check_that_crashes_the_driver_without_end_needs_a_person() -> None:
     goal = goal_of(begun(), ended(), *[TAKEN] * (MAX_CRASHES + 1))
-    events = settle_turn(teller(), goal, TurnFindings(), NOW)
+    events = settle_turn(event_factory(), goal, TurnFindings(), NOW)
     assert outcome(events) == {"kind": "escalate", "reason": escalation(MAX_CRASHES + 1).reason}
     assert not counts(events)
     cancelled = goal_of(begun(), ended(how="stopped"), *[TAKEN] * (MAX_CRASHES + 1), control("cancel"))
-    assert outcome(settle_turn(teller(), cancelled, TurnFindings(), NOW)) == {"kind": "cancelled"}
+    assert outcome(settle_turn(event_factory(), cancelled, TurnFindings(), NOW)) == {"kind": "cancelled"}
 
 
 def test_goals_above_are_told_what_was_spent() -> None:
@@ -416,7 +416,7 @@ def test_a_summary_is_stored_only_if_one_came_and_asked_for_again_if_it_could_no
     goal.compacting.is_due = True
     goals.apply_to_goal(goal, begun())
     goals.apply_to_goal(goal, ended(how=how, **told))
-    events = settle_turn(teller(), goal, TurnFindings(), NOW)
+    events = settle_turn(event_factory(), goal, TurnFindings(), NOW)
     assert (kinds(events), counts(events)) == (facts, False)
 
 

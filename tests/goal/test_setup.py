@@ -1,4 +1,4 @@
-"""A crew that lacks somebody is not hired: what is missing is said, and how to name it."""
+"""Incomplete plans are rejected, with what is missing and how to name it."""
 
 from __future__ import annotations
 

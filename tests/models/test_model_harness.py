@@ -1,4 +1,4 @@
-"""A mind with tools: it works by itself, tells of everything before it does it, and stops where it has to."""
+"""The model harness: it works on its own, records everything before it does it, and stops where it must."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITE = {"say": "I write it.", "tool": "write", "args": {"path": "hello.txt", "c
 
 
 class House:
-    """A workspace, a folder for sessions, and somebody who watches."""
+    """A workspace, a folder for sessions, and a watcher."""
 
     def __init__(self, base: Path) -> None:
         self.work, self.sessions = base / "work", base / "sessions"
@@ -41,13 +41,13 @@ class House:
         self.stops_at: Callable[[Heard], TurnOutcome | None] = lambda heard: None
 
     async def watch(self, heard: Heard) -> TurnOutcome | None:
-        """Takes note."""
+        """Record the progress."""
         self.heard.append(heard)
         return self.stops_at(heard)
 
     @property
     def events(self) -> list[Event]:
-        """What was told, in order."""
+        """The recorded events, in order."""
         return [event for heard in self.heard for event in heard.events]
 
     @property
