@@ -1,5 +1,4 @@
-"""Requests that people can make of a goal (pause, cancel, say, raise …): builds the event and checks that it makes
-sense.
+"""Requests that people can make of a goal, such as pause, cancel or raise: builds and validates them.
 
 Used by the CLI and the server.
 """

@@ -1,7 +1,6 @@
-"""Reads goal files (TOML or YAML) and validates them: `load_goal` returns a goal, or raises with every problem in the
-file.
+"""Reads goal files (TOML or YAML). `load_goal` returns a goal, or raises with every problem in the file.
 
-Used by the CLI, the worker and the server.
+Used by `lore goal run` and by worker templates.
 """
 
 from __future__ import annotations

@@ -143,8 +143,9 @@ class GoalJournal:
             self._apply_events(await asyncio.to_thread(self._read_goals))
 
     async def poll_log(self) -> None:
-        """Read new events if there are any; cheap if not. Does nothing while a read or write is running, which reads
-        them anyway.
+        """Read new events if there are any; cheap if not.
+
+        Does nothing while another read or write is running, which reads them anyway.
         """
         if self._write_lock.locked() or self._read_lock.locked():
             return
@@ -227,12 +228,11 @@ class GoalJournal:
     # --- writing
 
     async def append(self, events: EventsOrFactory, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        """Store these events durably and apply them. Returns whether they were stored: not if `unless` returns true by
-        then.
+        """Store these events durably and apply them. Returns whether they were stored.
 
-        Queued events go first, in the same write if they are few; the given events are always stored together. `events`
-        may be a factory that blocks: it runs in the storing thread, and the goal's state does not change meanwhile. On
-        cancellation, the append finishes first.
+        They are not if `unless` returns true by then. Queued events go first, in the same write if they are few; the
+        given events are always stored together. `events` may be a factory that blocks: it runs in the storing thread,
+        and the goal's state does not change meanwhile. On cancellation, the append finishes first.
         """
         batch = ConditionalAppend(events, unless)
         await self._run_with_retry(lambda: self._append_batch(batch))

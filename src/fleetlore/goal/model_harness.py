@@ -1,5 +1,4 @@
-"""A harness that runs a model with tools in this process: ask, run the tool it chose, show it the result, ask again
-until it is done.
+"""A harness that runs a model with tools in this process: ask, run the chosen tool, ask again until it is done.
 
 The model answers with one JSON object: `{"say": …}` and either `"tool"` with `"args"`, or `"done": true`, or `"sleep":
 {"seconds": …, "why": …}`. Every model call and tool call is recorded before and after it is made. A call that would
@@ -164,7 +163,7 @@ class ModelTranscript:
         self._path, self._session = path, session
         self.entries, self.left_out = list(entries), left_out
         self.mark = sha256(session.encode()).hexdigest()[:8]
-        """Prefix of each entry. Files that the agent reads cannot contain it, so they cannot fake an entry."""
+        """Prefix of each entry. Whoever writes the files that the agent reads does not know it, so they cannot fake an entry."""
 
     @classmethod
     def create(cls, folder: Path, session: str) -> ModelTranscript:

@@ -1,5 +1,4 @@
-"""Builds the prompt of a goal's turn: the goal and its criteria for a fresh session, then failed checks and messages
-from people.
+"""Builds the prompt of a goal's turn: the goal for a fresh session, then failed checks and messages from people.
 
 Text from other sources (evidence, messages, names) is sanitised or quoted, see `fleetlore.prompts.text_safety`.
 """

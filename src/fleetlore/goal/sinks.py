@@ -16,8 +16,9 @@ CLOSE_TIMEOUT_SECONDS = 5.0
 
 
 class DriverEventSink(Protocol):
-    """Receives the sixteen kinds of `driver.*` events, in order, after they are stored. Its errors are reported and
-    stop nothing.
+    """Receives the sixteen kinds of `driver.*` events, in order, after they are stored.
+
+    Its errors are reported and stop nothing.
     """
 
     async def publish(self, event: Event) -> None:

@@ -37,8 +37,7 @@ class TurnFindings(NamedTuple):
 
 
 def needs_check(goal: GoalState, diff: str, now: datetime, *, parents: Sequence[GoalState] = ()) -> bool:
-    """Whether the criteria are to be checked after the agent's turn. `diff` summarises what the turn changed in the
-    workspace.
+    """Whether to check the criteria after the agent's turn. `diff` summarises what the turn changed.
 
     A crashed turn is checked before it is repeated, unless nothing shows that it did anything: no file changed, and no
     check has failed before. Otherwise criteria that hold from the start would end the goal before the agent has worked.

@@ -1,9 +1,8 @@
-"""The agent's side of the gate: an MCP server on stdin and stdout that asks the driver about each tool call. Standard
-library only.
+"""The agent's side of the gate: an MCP server on stdin and stdout that asks the driver about each tool call.
 
-The driver starts it as its own process, without the rest of Fleetlore. It fails closed: no driver, no answer or an
-invalid answer each mean "denied", with the reason. It connects once, when it starts and before the agent can act, so a
-socket that somebody puts in the same place later is never used.
+The driver starts it as its own process, without the rest of Fleetlore, so it uses only the standard library. It fails
+closed: no driver, no answer or an invalid answer each mean "denied", with the reason. It connects once, when it starts
+and before the agent can act, so a socket that somebody puts in the same place later is never used.
 """
 
 from __future__ import annotations

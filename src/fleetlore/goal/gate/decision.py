@@ -1,5 +1,4 @@
-"""Decides whether an agent may use a tool, by asking a chain of deciders, and builds the event that records the
-decision.
+"""Decides whether an agent may use a tool, by asking deciders in order, and builds the event that records it.
 
 What nobody allows is denied. `permissions.py` assembles the chain for a goal.
 """

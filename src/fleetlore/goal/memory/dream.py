@@ -1,5 +1,4 @@
-"""Consolidates an agent's memories with a model between goals ("dream"): merges duplicates, rewrites outdated notes,
-deletes useless ones.
+"""Consolidates an agent's memories between goals ("dream"): a model merges, rewrites and deletes notes.
 
 The checks whether a dream is due run first, cheapest first: disabled, no notes, too early, too few goals since the last
 one, another process is at it. Then one model call, whose answer is applied as a whole or not at all. A failed dream
@@ -185,9 +184,7 @@ ReportFailure: TypeAlias = Callable[[str], object]
 
 
 def _ignore_failure(reason: str) -> None:
-    """"""
     pass
-    """Listens to no complaint."""
 
 
 class DreamLeases(Protocol):

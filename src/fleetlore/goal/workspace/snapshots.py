@@ -96,7 +96,7 @@ class SnapshotStore:
             raise ChangedWhileSaving(f"{file.name}: was changed while it was read")
         return digest.hexdigest()
 
-    # Writing
+    # --- Writing
 
     def save(self, root: str, snapshot: Snapshot, *, index: bytes | None = None, ref: str) -> str:
         """Save a snapshot durably, with the current content of its files. Returns its name.
@@ -144,7 +144,7 @@ class SnapshotStore:
         output.write(b"\n")
         return None
 
-    # Reading
+    # --- Reading
 
     def load(self, sha: str) -> Snapshot:
         """The snapshot with this name. Raises `Invalid` if there is none."""
