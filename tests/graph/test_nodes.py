@@ -332,10 +332,10 @@ async def test_controls_are_out_before_a_slow_voice_says_a_word() -> None:
 
         plain = chat.model.reply
 
-        async def reply(ask: ModelRequest) -> Any:
-            if ask.role == "output":
+        async def reply(request: ModelRequest) -> Any:
+            if request.role == "output":
                 await going.wait()
-            return await plain(ask)
+            return await plain(request)
 
         chat.model.reply = reply  # type: ignore[method-assign]  # a voice that takes its time
         chat.session.attach_sink(Watch())
