@@ -13,7 +13,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import outcomes
-from fleetlore.projections.outcomes import Wanted, list_outcomes
+from fleetlore.projections.outcomes import Wanted, list_outcomes, list_sessions
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -106,3 +106,11 @@ def test_a_damaged_row_is_made_again(log: BlockingRecorder, store: ProjectionSto
     log.append(a_turn(1, 5, "More"))
     assert listed(log, store) == listed(log, None)
     assert listed(log, store) == listed(log, None)
+
+
+def test_sessions_in_python(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for number in range(3):
+        log.append(a_turn(number, number, f"Task {number}"))
+    assert [outcome.asked for outcome in list_sessions(log, now=NOW)] == ["Task 2", "Task 1", "Task 0"]
+    assert [outcome.asked for outcome in list_sessions(log, scope="agent:claude-code/00000001", limit=5)] == ["Task 1"]
