@@ -63,7 +63,7 @@ def test_a_scope_that_is_none_is_refused_before_anything_is_followed() -> None:
 @pytest.mark.parametrize("scheme", ["memory:", "sqlite:"])
 def test_ctrl_c_is_ctrl_c_though_it_comes_just_as_a_lock_was_let_go(scheme: str, tmp_path: Path) -> None:
     with connect(scheme if scheme == "memory:" else f"sqlite:{tmp_path}/fleet.db").blocking() as log:
-        backend: Any = cast(Any, log)._opened()
+        backend: Any = cast(Any, log)._require_backend()
         changed: Any = backend.changed if scheme == "memory:" else backend.changes.condition
         let_go = changed._release_save
 

@@ -52,4 +52,4 @@ def _validate_dialect(name: str, thing: Any) -> Dialect:
     return GuardedDialect(name=thing.name, style=thing.style, read=thing.read, write=thing.write)
 
 
-DIALECT_EXTENSIONS: ExtensionPoint[Dialect] = ExtensionPoint("fleetlore.dialects", _validate_dialect, ours=(*NAMES, *RECORDINGS))
+DIALECT_EXTENSIONS: ExtensionPoint[Dialect] = ExtensionPoint("fleetlore.dialects", _validate_dialect, builtin_names=(*NAMES, *RECORDINGS))

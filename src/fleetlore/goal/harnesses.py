@@ -26,7 +26,7 @@ def _require_factory(name: str, thing: Any) -> HarnessFactory:
     return hire
 
 
-HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, ours=BUILTIN_HARNESSES)
+HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, builtin_names=BUILTIN_HARNESSES)
 
 
 def known_harnesses() -> tuple[str, ...]:

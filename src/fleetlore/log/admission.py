@@ -14,7 +14,7 @@ from msgspec.structs import astuple, replace
 from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
-from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, held_to, payload_keys
+from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, payload_keys, strict_payload_type
 from fleetlore.events.envelope import SCOPE_FIELDS, Cut, Event, LogPlace, Origin
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
@@ -150,7 +150,7 @@ def _scopes_from_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _payload_type(kind: str) -> type[Payload] | None:
     _validate_kind(kind)
-    return held_to(kind)
+    return strict_payload_type(kind)
 
 
 def _is_stage_event(event: Event) -> bool:

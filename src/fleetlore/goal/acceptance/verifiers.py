@@ -69,7 +69,7 @@ def _require_verifier(name: str, thing: Any) -> Verifier:
     return verifier
 
 
-VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, ours=BUILTIN_VERIFIERS)
+VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, builtin_names=BUILTIN_VERIFIERS)
 
 
 def known_verifiers() -> tuple[str, ...]:
