@@ -144,13 +144,13 @@ def test_whoever_was_not_answered_is_told_whether_it_may_have_been_stored(client
 def test_a_client_that_was_closed_says_so(client: RedisClient) -> None:
     client.close()
     with pytest.raises(Closed, match="open it again"):
-        client.ask(("PING",))
+        client.run_commands(("PING",))
 
 
 def test_a_child_does_not_share_its_parents_connections(client: RedisClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleetlore.log.redis.client.os.getpid", lambda: -1)
     with pytest.raises(Closed, match="before a fork"):
-        client.ask(("PING",))
+        client.run_commands(("PING",))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def _unwrap_own_event(record: Record, own_id: str, source: str, own_type: str) -
     if not source.startswith(f"{OWN_NAMESPACE}:") or not isinstance(inner, dict) or own_type != f"{OWN_NAMESPACE}.{inner.get('kind')}":
         return None
     try:
-        event = codec.from_builtins(codec.lift(dict(inner)))
+        event = codec.from_builtins(codec.upgrade_record(dict(inner)))
     except InvalidEvent:
         return None
     return event if event.id in (None, own_id) and event.position is None and own_origin(event, NAME) is None else None

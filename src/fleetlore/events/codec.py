@@ -19,10 +19,10 @@ UPCASTERS: Mapping[int, Upcaster] = {}
 NEEDS_ZONE = "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)"
 
 _encoder = msgspec.json.Encoder()
-encode_as_it_is = _encoder.encode
+encode_unadjusted = _encoder.encode
 """Encode without adjusting time or position; canonical for an event that has neither."""
 _decoder = msgspec.json.Decoder(Event)
-_untyped = msgspec.json.Decoder()
+_untyped_decoder = msgspec.json.Decoder()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # In {"id":"<36 characters>","at":"2026-11-15T20:23:12Z" the seconds end at byte 70.
@@ -59,16 +59,16 @@ def decode(raw: bytes | str, *, upcasters: Mapping[int, Upcaster] = UPCASTERS) -
 
 def _decode_slowly(raw: bytes | str, upcasters: Mapping[int, Upcaster], first: Exception | None) -> Event:
     try:
-        record = _untyped.decode(raw)
+        record = _untyped_decoder.decode(raw)
     except _UNREADABLE as error:
         raise InvalidEvent("$", f"not JSON: {error}") from error
     if not isinstance(record, dict):
         raise InvalidEvent("$", f"an object is needed, not {type(record).__name__}") from first
     record.pop("position", None)
-    return from_builtins(lift(record, upcasters))
+    return from_builtins(upgrade_record(record, upcasters))
 
 
-def lift(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) -> dict[str, Any]:
+def upgrade_record(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) -> dict[str, Any]:
     """Upgrade a record of an older version to the current one."""
     version = record.get("v", SCHEMA_VERSION)
     while isinstance(version, int) and version in upcasters and version < SCHEMA_VERSION:
@@ -94,5 +94,5 @@ def from_builtins(record: dict[str, Any]) -> Event:
 
 def to_builtins(event: Event) -> dict[str, Any]:
     """Return the canonical JSON as dicts and strings."""
-    record: dict[str, Any] = _untyped.decode(encode(event))
+    record: dict[str, Any] = _untyped_decoder.decode(encode(event))
     return record

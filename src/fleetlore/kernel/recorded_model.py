@@ -36,8 +36,8 @@ class EventAppender(Protocol):
 
 async def ask_and_record(
     log: EventAppender,
-    mind: Model,
-    ask: ModelRequest,
+    model: Model,
+    request: ModelRequest,
     *,
     agent: str,
     scopes: Mapping[str, str] | None = None,
@@ -53,11 +53,11 @@ async def ask_and_record(
     The returned reply has its price and the id of its event. `scopes` are further envelope fields (`run`, `task`, …); `data` is
     added to each event (`turn`, …). Errors are recorded before they are raised; a `MindError` gets the id of its event.
     """
-    recorder = _CallRecorder(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
+    recorder = _CallRecorder(log, model.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
     prices, start = prices or _default_prices(), monotonic()
     try:
-        await recorder.record_call(ask, cause)
-        reply = price_reply(await mind.reply(ask), prices)
+        await recorder.record_call(request, cause)
+        reply = price_reply(await model.reply(request), prices)
         return replace(reply, event=await recorder.record_reply(reply))
     except MindError as error:
         if isinstance(error.reply, ModelReply):
@@ -86,16 +86,16 @@ class _CallRecorder:
         new_id: Callable[[], str],
     ) -> None:
         provider, _, model = name.partition(":")
-        self._log, self._envelope, self._keeps_words, self._new_id = log, envelope, keep == "words", new_id
+        self._log, self._envelope, self._keeps_content, self._new_id = log, envelope, keep == "words", new_id
         self._call_id = new_id()
         self._shared_data = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call_id}
 
-    async def record_call(self, ask: ModelRequest, cause: str | None) -> None:
-        prompt = "\n\n".join(filter(None, (ask.context_json, ask.prompt)))
-        full_prompt = f"{ask.system}\n\n{prompt}" if ask.system else prompt
+    async def record_call(self, request: ModelRequest, cause: str | None) -> None:
+        prompt = "\n\n".join(filter(None, (request.context_json, request.prompt)))
+        full_prompt = f"{request.system}\n\n{prompt}" if request.system else prompt
         sizes = {"prompt_tokens": estimate_tokens(full_prompt), "prompt_chars": len(full_prompt), "prompt_sha256": _hash(full_prompt)}
-        words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
-        await self._log.append([self._event("model.called", self._call_id, cause, sizes | words)])
+        content = {"prompt": prompt, "system": request.system} if self._keeps_content else {}
+        await self._log.append([self._event("model.called", self._call_id, cause, sizes | content)])
 
     async def record_reply(self, reply: ModelReply) -> str:
         """Record the reply and return the event's id."""
@@ -115,12 +115,12 @@ class _CallRecorder:
 
     def _make_reply_event(self, reply: ModelReply) -> Event:
         usage_data = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared_data["model"]}
-        words = {"said": reply.text} if self._keeps_words else {}
-        return self._event("model.replied", self._new_id(), self._call_id, usage_data | words)
+        content = {"said": reply.text} if self._keeps_content else {}
+        return self._event("model.replied", self._new_id(), self._call_id, usage_data | content)
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
         # A prompt contains what only its agent may know.
-        visibility: Visibility = "private" if self._keeps_words else "public"
+        visibility: Visibility = "private" if self._keeps_content else "public"
         known = {name: value for name, value in {**self._shared_data, **data}.items() if value is not None}
         return Event(id=id, kind=kind, cause=cause, visibility=visibility, data=known, **self._envelope)
 

@@ -125,7 +125,7 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
     return Admitter(
         event=Event,
         record=Record,
-        encode=codec.encode_as_it_is,
+        encode=codec.encode_unadjusted,
         now=now,
         new_id=new_id,
         scopes_of_names=_scopes_from_names,

@@ -64,7 +64,7 @@ class RedisConnection:
     def __init__(self, connection: Any, translate_error: Callable[[Exception], LogError]) -> None:
         self._connection, self._translate_error = connection, translate_error
 
-    def ask(self, commands: Sequence[Command]) -> list[Answer]:
+    def run_commands(self, commands: Sequence[Command]) -> list[Answer]:
         """Send commands in one round trip and return the answers; raise `ConnectionBroken` if they do not come."""
         sent = False
         try:
@@ -115,7 +115,7 @@ class RedisClient:
         self._owner_pid = os.getpid()
         self.closed = False
 
-    def ask(self, *commands: Command) -> list[Answer]:
+    def run_commands(self, *commands: Command) -> list[Answer]:
         """Send commands that only read or may be sent twice, and return the answers; refusals are raised."""
         try:
             answers = self.send_commands(commands)
@@ -130,7 +130,7 @@ class RedisClient:
         while True:
             connection = self._acquire_connection()
             try:
-                answers = connection.ask(commands)
+                answers = connection.run_commands(commands)
             except ConnectionBroken as broken:
                 sent = sent or broken.sent
                 self._close_idle()  # most likely all connections are broken
@@ -303,5 +303,5 @@ def check_server(client: RedisClient) -> str:
 
 def read_server_info(client: RedisClient) -> dict[str, str]:
     """Return the fields of the server's INFO."""
-    [text] = client.ask(("INFO",))
-    return dict(connection.partition(":")[::2] for connection in text.decode(errors="replace").splitlines() if ":" in connection)
+    [text] = client.run_commands(("INFO",))
+    return dict(line.partition(":")[::2] for line in text.decode(errors="replace").splitlines() if ":" in line)

@@ -18,7 +18,7 @@ from fleetlore.log.redis.client import RedisClient, check_server
 from fleetlore.log.redis.entry import TownKeys
 from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
-# KEYS: leases, and to acquire: epochs. ARGV: name, holder, then the script's prefix.
+# KEYS: leases, and to acquire: epochs. ARGV: name, holder, then further arguments of the script.
 _LEASE_FUNCTIONS = """
 local NAME, HOLDER = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
@@ -91,21 +91,21 @@ class RedisCoordination:
 
     def load_cursor(self, name: str) -> Position | None:
         """Return the position of a cursor."""
-        [found] = self._client.ask(("HGET", self._cursors_key, name))
+        [found] = self._client.run_commands(("HGET", self._cursors_key, name))
         return None if found is None else found.decode()
 
     def commit_cursor(self, name: str, position: Position) -> None:
         """Set a cursor."""
-        self._client.ask(("HSET", self._cursors_key, name, position))
+        self._client.run_commands(("HSET", self._cursors_key, name, position))
 
     def list_cursors(self) -> dict[str, Position]:
         """Return all cursors."""
-        [pairs] = self._client.ask(("HGETALL", self._cursors_key))
+        [pairs] = self._client.run_commands(("HGETALL", self._cursors_key))
         return {name.decode(): position.decode() for name, position in zip(pairs[::2], pairs[1::2], strict=True)}
 
     def delete_cursor(self, name: str) -> None:
         """Delete a cursor."""
-        self._client.ask(("HDEL", self._cursors_key, name))
+        self._client.run_commands(("HDEL", self._cursors_key, name))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Acquire a lease if it is free or already the holder's."""
@@ -133,7 +133,7 @@ class RedisCoordination:
 
     def find_lease(self, name: str) -> Lease | None:
         """Return the current lease."""
-        text, (seconds, microseconds) = self._client.ask(("HGET", self._leases_key, name), ("TIME",))
+        text, (seconds, microseconds) = self._client.run_commands(("HGET", self._leases_key, name), ("TIME",))
         if text is None:
             return None
         epoch, until, length, holder = text.decode().split(" ", 3)
@@ -143,21 +143,21 @@ class RedisCoordination:
 
     def save_token(self, token: Token) -> None:
         """Store a token."""
-        self._client.ask(("HSET", self._tokens_key, token.id, encode_token(token)))
+        self._client.run_commands(("HSET", self._tokens_key, token.id, encode_token(token)))
 
     def list_tokens(self) -> list[Token]:
         """Return all tokens."""
-        [rows] = self._client.ask(("HVALS", self._tokens_key))
+        [rows] = self._client.run_commands(("HVALS", self._tokens_key))
         return decode_tokens(rows)
 
     def delete_token(self, id: str) -> None:
         """Delete a token."""
-        self._client.ask(("HDEL", self._tokens_key, id))
+        self._client.run_commands(("HDEL", self._tokens_key, id))
 
     def load_seal(self) -> bytes | None:
         """Return the seal."""
         raw: bytes | None
-        [raw] = self._client.ask(("GET", self._seal_key))
+        [raw] = self._client.run_commands(("GET", self._seal_key))
         return raw
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:

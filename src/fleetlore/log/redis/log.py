@@ -98,7 +98,7 @@ def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
 
 def has_foreign_writes(log: RedisLog) -> bool:
     """Return whether others write to or trim this town, so that there may be events without an index entry."""
-    length, known = log.client.ask(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
+    length, known = log.client.run_commands(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
     return bool(length != known) or log.count_foreign_cuts() > 0
 
 
@@ -115,13 +115,13 @@ def _find_known_entries(log: RedisLog, ids: Sequence[str]) -> dict[str, bytes]:
     ids = list(dict.fromkeys(ids))
     if not ids:
         return {}
-    [entries] = log.client.ask(("HMGET", log.keys.ids, *ids))
+    [entries] = log.client.run_commands(("HMGET", log.keys.ids, *ids))
     return {id: entry for id, entry in zip(ids, entries, strict=True) if entry}
 
 
 def _read_entries(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield those of these entries that a stream has."""
-    answers = log.client.ask(*(("XRANGE", stream, entry, entry) for entry in entries.values())) if entries else []
+    answers = log.client.run_commands(*(("XRANGE", stream, entry, entry) for entry in entries.values())) if entries else []
     for (id, entry), answer in zip(list(entries.items()), answers, strict=True):
         if answer:
             yield id, entry, entry_data(answer[0][1])
@@ -130,7 +130,7 @@ def _read_entries(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iter
 def _read_all_entries(log: RedisLog, stream: str) -> Iterator[tuple[bytes, bytes]]:
     start = "-"
     while True:
-        [entries] = log.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE_SIZE))
+        [entries] = log.client.run_commands(("XRANGE", stream, start, "+", "COUNT", PAGE_SIZE))
         for entry, fields in entries:
             yield entry, entry_data(fields)
         if len(entries) < PAGE_SIZE:
@@ -207,7 +207,7 @@ class RedisLog:
         return " ".join(map(str, (TOWN_CAP, *(SCOPE_CAPS.get(kind, OTHER_CAP) for kind in kinds))))
 
     def _check_keep_mode(self) -> None:
-        if self._keep_mode == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
+        if self._keep_mode == "tinytown" and self.client.run_commands(("EXISTS", self.keys.seal)) != [0]:
             raise Denied(
                 f"{self.client.address}: this town is sealed, and ?keep=tinytown would cut off what its goals rest on; leave it out"
             )
@@ -229,7 +229,7 @@ class RedisLog:
         limit = to_entry_id(before)
         if before > MIN_POSITION:
             self._raise_horizon(before, limit)
-        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        [horizon] = self.client.run_commands(("HGET", self.keys.meta, "horizon"))
         if horizon is None:
             return 0
         count = 0
@@ -241,7 +241,7 @@ class RedisLog:
         return count
 
     def _raise_horizon(self, before: Position, limit: str) -> None:
-        [cut, newest] = self.client.ask(
+        [cut, newest] = self.client.run_commands(
             ("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1), ("XREVRANGE", self.keys.events, "+", "-", "COUNT", 1)
         )
         if cut:
@@ -252,7 +252,9 @@ class RedisLog:
         """Yield the streams of every scope of the town, in chunks."""
         cursor: bytes | int = 0
         while True:
-            [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.scope_pattern, "COUNT", 1000, "TYPE", "stream"))
+            [(cursor, names)] = self.client.run_commands(
+                ("SCAN", cursor, "MATCH", self.keys.scope_pattern, "COUNT", 1000, "TYPE", "stream")
+            )
             if streams := [name.decode() for name in names if self.keys.is_scope_stream(name)]:
                 yield streams
             if cursor == b"0":
@@ -260,14 +262,14 @@ class RedisLog:
 
     def _drop_orphaned_ids(self) -> None:
         """Delete the ids of events that others trimmed from the town's stream, as tinytown's writers do."""
-        [known, length, first] = self.client.ask(
+        [known, length, first] = self.client.run_commands(
             ("HLEN", self.keys.ids), ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1)
         )
         if not first or known <= length + MAX_ORPHANED_IDS:
             return
         oldest, cursor = to_position(first[0][0]), b"0"
         while True:
-            [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
+            [(cursor, pairs)] = self.client.run_commands(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
             orphaned = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
             if orphaned:
                 self.client.run_script(scripts.DROP_IDS, [self.keys.ids], orphaned)
@@ -308,7 +310,7 @@ class RedisLog:
             size = PAGE_SIZE if filtered else query.limit
             floor, ceiling = f"({to_entry_id(low)}" if low else "-", f"({to_entry_id(high)}" if high else "+"
             span = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
-            entries, (horizon, erased) = self.client.ask((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
+            entries, (horizon, erased) = self.client.run_commands((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
             hidden = to_position(horizon) if horizon else ""
             wanted = [entry for entry in entries if matches_kind(entry_kind(entry[1]), query.kinds)]
             rows += [
@@ -341,7 +343,7 @@ class RedisLog:
         if not foreigners:
             return rows
         marks = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreigners.values()]
-        [answers] = self.client.ask(("SMISMEMBER", self.keys.forgotten, *marks))
+        [answers] = self.client.run_commands(("SMISMEMBER", self.keys.forgotten, *marks))
         hidden = {position for position, is_forgotten in zip(foreigners, answers, strict=True) if is_forgotten}
         return [row for row in rows if row.position not in hidden]
 
@@ -366,18 +368,18 @@ class RedisLog:
         return newest[0].position if newest else None
 
     def _read_horizon(self) -> Position | None:
-        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        [horizon] = self.client.run_commands(("HGET", self.keys.meta, "horizon"))
         return to_position(horizon) if horizon else None
 
     def info(self) -> LogInfo:
         """Describe this log."""
-        length, first, facts = self.client.ask(
+        length, first, facts = self.client.run_commands(
             ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
         )
         if length and facts[0] is None:  # only tinytown has written until now
             with suppress(Denied, Unwritable, NoRoom):  # a read-only user goes without
-                self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
-            [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
+                self.client.run_commands(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
+            [facts] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
         horizon, server = self._read_horizon(), read_server_info(self.client)
         return LogInfo(
@@ -405,7 +407,7 @@ class RedisLog:
         for streams in self.scope_streams():
             names += streams
         try:
-            sizes = self.client.ask(*(("MEMORY", "USAGE", name) for name in names))
+            sizes = self.client.run_commands(*(("MEMORY", "USAGE", name) for name in names))
         except Denied:
             return 0
         return sum(size or 0 for size in sizes)
@@ -413,7 +415,7 @@ class RedisLog:
     def count_foreign_cuts(self) -> int:
         """Return how many entries others removed from the town's stream."""
         try:
-            stream, removed = self.client.ask(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
+            stream, removed = self.client.run_commands(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
         except LogError:  # no stream yet
             return 0
         facts = dict(zip(stream[::2], stream[1::2], strict=True))
@@ -423,7 +425,7 @@ class RedisLog:
         if server.get("aof_enabled") != "1":
             return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
         try:
-            [(_, policy)] = self.client.ask(("CONFIG", "GET", "appendfsync"))
+            [(_, policy)] = self.client.run_commands(("CONFIG", "GET", "appendfsync"))
         except (LogError, ValueError):  # managed servers refuse CONFIG
             return "the server's append-only file is on; how often it is synced, the server does not tell"
         lost = {b"always": "", b"everysec": "the last second or two"}.get(policy, "the newest")

@@ -11,7 +11,7 @@ from __future__ import annotations
 _COMPARE_FUNCTIONS = """
 local function parts(entry) return string.match(entry, '^(%d+)-(%d+)$') end
 
--- By text, for numbers of Lua are exact to 2^53 only.
+-- Compares text: Lua numbers are exact only to 2^53.
 local function below(a, b)
   local ams, aseq = parts(a)
   local bms, bseq = parts(b)
@@ -45,7 +45,7 @@ local function head(key)
   return last[1]
 end
 
--- Which events are new, or the answer where none is to be written.
+-- Returns the new events, or nil and the answer if nothing is to be written.
 local function plan()
   local ids, fresh, forgotten, seen = {{}}, {{}}, {{}}, {{}}
   for i = 1, tonumber(ARGV[5]) do ids[i] = ARGV[event(i)] end
@@ -71,7 +71,7 @@ local function plan()
   return {{ids = ids, known = known, fresh = fresh}}
 end
 
--- The lowest id above another that is not before now.
+-- The lowest entry id above `entry`, and not below (ms, seq).
 local function above(entry, ms, seq)
   local lms, lseq = parts(entry)
   lms, lseq = tonumber(lms), tonumber(lseq)
@@ -86,7 +86,7 @@ local function first_id()
   return above(meta[4] or '0-0', ms, 0)
 end
 
--- Above everything that was ever in any of the streams, by whomever it was written.
+-- Above every entry that was ever in any of the streams, including those of other writers.
 local function first_id_beside_others()
   local ms, seq = first_id()
   for i, key in ipairs(KEYS) do
@@ -107,7 +107,7 @@ local function add(number, entry, at)
   return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
 end
 
--- Take back what was written of the events from a first id on, up to one key of the last of them.
+-- Delete the entries written so far, from the first id up to (not including) one key of `until_event`.
 local function undo(todo, ms, seq, until_event, until_key)
   for _, i in ipairs(todo.fresh) do
     local entry, numbers = string.format('%.0f-%.0f', ms, seq), ARGV[event(i) + 3]
@@ -121,7 +121,7 @@ local function undo(todo, ms, seq, until_event, until_key)
   end
 end
 
--- Write all of it, or nothing and say what was wrong. Nobody sees what happens in between.
+-- Write all entries, or none and return the error. Atomic: other clients never see a partial state.
 local function try(todo, ms, first)
   local pairs_of_ids, last, seq = {{}}, nil, first
   for _, i in ipairs(todo.fresh) do
@@ -150,7 +150,7 @@ local function try(todo, ms, first)
   return last
 end
 
--- A thousand at most: whoever turns the caps on for a long stream is not to hold the server up.
+-- At most a thousand per call, so that turning the caps on for a long stream does not block the server.
 local function cut()
   if not meta[3] then redis.call('HSET', META, 'keep', 'tinytown') end
   for i = 2, #caps do redis.call('XTRIM', KEYS[OWN_KEYS + i - 1], 'MAXLEN', '~', caps[i]) end

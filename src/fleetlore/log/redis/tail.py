@@ -127,7 +127,7 @@ class RedisTail:
             return self._send_command([self._log.client.to_eval_command(call)])
 
     def _send_command(self, commands: Sequence[Any]) -> Any:
-        [answer] = self._connection.ask(commands)
+        [answer] = self._connection.run_commands(commands)
         if self._is_disconnected:
             self._is_disconnected = False
             _logger.info("%s: the server is back; following goes on", self._log.client.address)
