@@ -177,7 +177,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_sent(address: str
     ],
 )
 def test_a_server_that_would_lose_events_is_not_used(client: RedisClient, monkeypatch: pytest.MonkeyPatch, facts: str, advice: str) -> None:
-    monkeypatch.setattr(client, "ask", lambda *_: [facts.encode()])
+    monkeypatch.setattr(client, "run_commands", lambda *_: [facts.encode()])
     with pytest.raises(Unsuitable, match=advice):
         check_server(client)
 
@@ -186,7 +186,7 @@ def test_a_server_is_called_by_its_own_name(client: RedisClient, monkeypatch: py
     def ask(*_: Any) -> list[bytes]:
         return [b"redis_version:7.2.4\nvalkey_version:8.1.0\nmaxmemory_policy:noeviction"]
 
-    monkeypatch.setattr(client, "ask", ask)
+    monkeypatch.setattr(client, "run_commands", ask)
     assert check_server(client) == "valkey 8.1.0"
 
 
