@@ -149,7 +149,7 @@ class Redactor:
 
     def may_contain_secret(self, raw: bytes) -> bool:
         """Return whether JSON bytes may contain a secret. Cheap; false positives are possible, false negatives are not."""
-        if not self._extra and (fast_search := telling_words()) is not None and not fast_search.found_in(raw):
+        if not self._extra and (fast_search := secret_word_search()) is not None and not fast_search.found_in(raw):
             return False
         start = 0
         if raw.startswith(b'{"id":"') and (text_start := raw.find(b'"text":')) > _HEADER_BYTES:
@@ -180,7 +180,7 @@ def is_surely_clean(raw: bytes) -> bool:
 
 
 @cache
-def telling_words() -> Words | None:
+def secret_word_search() -> Words | None:
     """Return a compiled search for the start of any secret, or `None` if the C extension is not built."""
     try:
         from fleetlore._quick import Words

@@ -52,17 +52,17 @@ FAMILIES: Mapping[str, str] = {
 def find(kind: str) -> type[Payload] | None:
     """Return the payload class of a known kind, or `None`."""
     module = FAMILIES.get(kind.partition(".")[0])
-    return None if module is None else _family(module).get(kind)
+    return None if module is None else _load_family(module).get(kind)
 
 
 @cache
 def known_kinds() -> Mapping[str, type[Payload]]:
     """Return all known kinds, in the order of their families."""
-    return {kind: payload for module in dict.fromkeys(FAMILIES.values()) for kind, payload in _family(module).items()}
+    return {kind: payload for module in dict.fromkeys(FAMILIES.values()) for kind, payload in _load_family(module).items()}
 
 
 @cache
-def _family(module: str) -> Mapping[str, type[Payload]]:
+def _load_family(module: str) -> Mapping[str, type[Payload]]:
     contents = vars(import_module(f"fleetlore.events.{module}")).values()
     payloads = (thing for thing in contents if isinstance(thing, type) and issubclass(thing, Payload) and hasattr(thing, "kind"))
     return {payload.kind: payload for payload in payloads}

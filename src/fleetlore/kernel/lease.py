@@ -61,9 +61,9 @@ class LeaseHolder:
     """
 
     def __init__(
-        self, shared: Coordination, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
+        self, coordination: Coordination, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
     ) -> None:
-        self._shared, self._name, self._holder = shared, name, holder or make_holder_name()
+        self._coordination, self._name, self._holder = coordination, name, holder or make_holder_name()
         self._seconds, self._renew_seconds = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
         self.lost = asyncio.Event()
         self.lease: Lease | None = None
@@ -86,22 +86,22 @@ class LeaseHolder:
         return lease
 
     def _acquire_lease(self) -> Lease:
-        lease = self._shared.take(self._name, self._holder, self._seconds)
+        lease = self._coordination.take(self._name, self._holder, self._seconds)
         if lease is not None:
             return lease
-        other = self._shared.find_lease(self._name)
+        other = self._coordination.find_lease(self._name)
         if other is not None and is_dead(other.holder):
             lease = self._take_over_from(other.holder)
         if lease is None:
             raise Held(self._name, other.holder if other else "another process", self._seconds)
         return lease
 
-    def _take_over_from(self, dead: str) -> Lease | None:
+    def _take_over_from(self, dead_holder: str) -> Lease | None:
         """Release the lease in the name of its dead holder, then acquire it. Of several that try at once, one succeeds."""
-        left = self._shared.take(self._name, dead, self._seconds)
-        if left is not None:
-            self._shared.release(left)
-        return self._shared.take(self._name, self._holder, self._seconds)
+        abandoned = self._coordination.take(self._name, dead_holder, self._seconds)
+        if abandoned is not None:
+            self._coordination.release(abandoned)
+        return self._coordination.take(self._name, self._holder, self._seconds)
 
     async def __aexit__(self, *_: object) -> None:
         if self._renewal_task is not None:
@@ -110,7 +110,7 @@ class LeaseHolder:
         try:
             if self.lease is not None:
                 with suppress(FleetloreError):
-                    await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.release, self.lease)
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._coordination.release, self.lease)
         finally:
             self.lost.set()
             self._thread.shutdown(wait=False)
@@ -143,7 +143,7 @@ class LeaseHolder:
     async def _renew_lease(self) -> None:
         assert self.lease is not None
         started = ticks()
-        self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.renew, self.lease)
+        self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._coordination.renew, self.lease)
         self._held_until, self.last_failure = started + self._seconds, None
 
     async def _renew_periodically(self) -> None:

@@ -20,7 +20,7 @@ from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
 from fleetlore.events.payload import Payload
 from fleetlore.log.base import Record, epoch_microseconds, event_scopes, scopes_from_names
-from fleetlore.redact import MASK, Redactor, telling_words
+from fleetlore.redact import MASK, Redactor, secret_word_search
 
 MAX_EVENT_BYTES = 256 * 1024
 MAX_STRING_BYTES = 16 * 1024
@@ -117,7 +117,7 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
 
     The fast path returns the same record as `Admission.admit`, or `None` for an event that needs the full path.
     """
-    words = telling_words()
+    words = secret_word_search()
     if words is None or redactor.has_extra_patterns:
         return None
     from fleetlore._quick import Admitter

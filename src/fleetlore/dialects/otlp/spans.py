@@ -119,10 +119,10 @@ class _SpanBatch:
         return found
 
     def _make_span_events(self, span: OtlpSpan, role: str, enclosing: _EnclosingSpans) -> Iterable[Event]:
-        own = get_first_name(span.attributes, AGENT_NAMES) or enclosing.launcher or find_service_name(span.resource)
+        agent = get_first_name(span.attributes, AGENT_NAMES) or enclosing.launcher or find_service_name(span.resource)
         context = SpanEventContext(
             span,
-            agent=find_span_agent_name(span) if role == AGENT_ROLE else own,
+            agent=find_span_agent_name(span) if role == AGENT_ROLE else agent,
             parent=enclosing.launcher if role in (AGENT_ROLE, AGENT_CREATED_ROLE) else enclosing.launcher_parent,
             run=_find_run(span, enclosing),
             cause=self._find_cause(span, role, enclosing.outer),
@@ -134,8 +134,8 @@ class _SpanBatch:
     def _find_cause(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> str | None:
         """Return the id of the reply that requested this call, else of the event that opened the enclosing span."""
         call = as_text(get_first(span.attributes, CALL_IDS)) if role == TOOL_ROLE else None
-        if call is not None and (wanted := self._reply_id_by_call.get((span.trace, call))):
-            return wanted
+        if call is not None and (reply_id := self._reply_id_by_call.get((span.trace, call))):
+            return reply_id
         return None if outer is None else self._find_opening_event_id(outer)
 
     def _find_opening_event_id(self, span: OtlpSpan) -> str:
@@ -145,9 +145,9 @@ class _SpanBatch:
             enclosing = self._find_enclosing(span)
             is_root = self._get_role(span) == AGENT_ROLE and enclosing.launcher is None
             phase = PROMPT_PHASE if is_root and find_prompt_text(span) else START_PHASE
-            own = is_root and phase == START_PHASE
+            opens_session = is_root and phase == START_PHASE
             self._opening_event_ids[key] = (
-                session_started_id(_find_run(span, enclosing), find_span_agent_name(span)) if own else span_event_id(*key, phase)
+                session_started_id(_find_run(span, enclosing), find_span_agent_name(span)) if opens_session else span_event_id(*key, phase)
             )
         return self._opening_event_ids[key]
 
