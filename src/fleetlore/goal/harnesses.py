@@ -27,7 +27,7 @@ def _require_factory(name: str, candidate: Any) -> HarnessFactory:
     return factory
 
 
-HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, ours=BUILTIN_HARNESSES)
+HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, builtin_names=BUILTIN_HARNESSES)
 
 
 def known_harnesses() -> tuple[str, ...]:

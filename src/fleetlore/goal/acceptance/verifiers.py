@@ -79,7 +79,7 @@ def _require_verifier(name: str, candidate: Any) -> Verifier:
     return verifier
 
 
-VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, ours=BUILTIN_VERIFIERS)
+VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, builtin_names=BUILTIN_VERIFIERS)
 
 
 def known_verifiers() -> tuple[str, ...]:
