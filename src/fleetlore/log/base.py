@@ -133,9 +133,6 @@ class Backend(Protocol):
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store several appends with one durable write; each is all or nothing by itself."""
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """The same, for an event loop, where it takes only a moment; `None`, and nothing stored, where it may take longer."""
-
     def read(self, query: LogQuery) -> list[StoredRecord]:
         """At most `query.limit` records, in the order asked for."""
 
