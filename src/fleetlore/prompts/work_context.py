@@ -8,11 +8,12 @@ from typing import NamedTuple, TypeAlias
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, PromptScene
 from fleetlore.views.event_text import event_line, event_stamp
-from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, is_public_event, private_thought
+from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, private_thought
 
 MAX_RECENT_EVENTS = 300
 """So many of an agent's newest events are read,"""
@@ -69,7 +70,7 @@ def load_work_context(log: BlockingRecorder, agent: str, *, run: str | None, upt
     if task is None and len(events) == MAX_RECENT_EVENTS:
         task = _find_task_event(_read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, without=True), agent)
     since = [event for event in events if task is None or (event.position or "") > (task.position or "")]
-    own = [event for event in since if event_speaker(event) == agent and is_public_event(event)][-MAX_SUMMARIZED_EVENTS:]
+    own = [event for event in since if event_speaker(event) == agent and can_see(event, PUBLIC)][-MAX_SUMMARIZED_EVENTS:]
     thread = _find_thread_scope(events)
     around = events if thread in (None, scope) else _read_newest(log, thread or scope, MAX_THREAD_EVENTS, upto)
     return WorkContext(
@@ -134,7 +135,7 @@ def _find_task_event(events: Sequence[Event], agent: str) -> Event | None:
     own = [event for event in events if _involves_agent(event, agent)]
     for is_task in (_is_prompt_event, _is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
         for event in reversed(own):
-            if is_task(event) and is_public_event(event) and _request_text(event):
+            if is_task(event) and can_see(event, PUBLIC) and _request_text(event):
                 return event
     return None
 
@@ -198,7 +199,7 @@ def _iterate_interruptions(events: Iterable[Event]) -> Iterator[PublicLine]:
 
 def _make_line(event: Event) -> PublicLine | None:
     """What a public event says; of one without words of its own, what its payload says."""
-    words = event_line(event) if is_public_event(event) else None
+    words = event_line(event) if can_see(event, PUBLIC) else None
     if not words:
         return None
     return PublicLine(

@@ -8,9 +8,10 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import find
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.stage.budget import RunUsage
 from fleetlore.stage.scenario import StageScenario, is_woken_by
-from fleetlore.views.stage import SPEECH_KINDS, event_turn, is_public_event, public_line
+from fleetlore.views.stage import SPEECH_KINDS, event_turn, public_line
 
 MAX_ATTEMPTS = 2
 """A turn whose answer was lost with its process is asked for once more."""
@@ -169,10 +170,10 @@ def _apply_stage_event(play: RunState, event: Event) -> None:
             play.clock_event_id = event.id
             if event.agent is None:
                 play.shown_scenes.add(event_turn(event))
-                play.spoken_lines.append(SpokenLine("", (event.text or "") if is_public_event(event) else "", event.id or ""))
+                play.spoken_lines.append(SpokenLine("", (event.text or "") if can_see(event, PUBLIC) else "", event.id or ""))
         case "judge.verdict" if any(judge.name == event.agent for judge in play.scenario.judges):
             play.verdicts.append(event)
-        case "user.injected" if is_public_event(event):
+        case "user.injected" if can_see(event, PUBLIC):
             for listener in play.agents.values():
                 listener.visitor_text = event.text or listener.visitor_text
         case "run.finished" if play.finished is None:
@@ -192,7 +193,7 @@ def _record_speech(play: RunState, seat: AgentRunState, event: Event) -> None:
 
 def _wake_listeners(play: RunState, event: Event) -> None:
     """Wake who listens. Nobody wakes himself, and several events make one turn."""
-    if event.visibility != "public":
+    if not can_see(event, PUBLIC):
         return
     for manifest in play.scenario.cast:
         seat = play.agents[manifest.name]

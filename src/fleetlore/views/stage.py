@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views.event_text import event_stamp
 
 VERSION = 4
@@ -200,7 +201,7 @@ def apply(stage: StageState, event: Event) -> StageState:
 
 def public_line(event: Event, turn: int = 0) -> PublicLine | None:
     """What an event says to all; `None` if it says nothing, or not to all."""
-    words = _clean_text(event.text) if is_public_event(event) and not event.kind.startswith(MACHINERY_PREFIXES) else ""
+    words = _clean_text(event.text) if can_see(event, PUBLIC) and not event.kind.startswith(MACHINERY_PREFIXES) else ""
     if not words:
         return None
     return PublicLine(
@@ -217,7 +218,7 @@ def public_line(event: Event, turn: int = 0) -> PublicLine | None:
 def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
     """What the doer of an event thought, and told nobody."""
     said = event.data.get
-    words = ("" if is_public_event(event) else _clean_text(event.text)) or _clean_text(said("thought")) or _clean_text(said("secret"))
+    words = ("" if can_see(event, PUBLIC) else _clean_text(event.text)) or _clean_text(said("thought")) or _clean_text(said("secret"))
     if not words:
         return None
     return PrivateThought(
@@ -229,11 +230,6 @@ def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
         text=words,
         position=event.position or "",
     )
-
-
-def is_public_event(event: Event) -> bool:
-    """Whether an event is told to all; a thought is not, whatever its writer says."""
-    return event.visibility == "public" and event.kind != "agent.thought"
 
 
 def can_read(kind: str, subscribes_to: Collection[str]) -> bool:
@@ -349,7 +345,7 @@ def _add_line(run: StageRunState, line: PublicLine) -> None:
 def _on_run_started(run: StageRunState, event: Event) -> None:
     data = event.data
     run.is_whole = True
-    goal = _clean_text(data.get("goal")) if is_public_event(event) else ""
+    goal = _clean_text(data.get("goal")) if can_see(event, PUBLIC) else ""
     run.scenario, run.goal = _clean_text(data.get("scenario")), goal or run.goal
     seed = data.get("seed")
     run.seed = str(seed) if isinstance(seed, int) else _clean_text(seed)
@@ -374,7 +370,7 @@ def _describe_player(run: StageRunState, player: Player, said: dict[str, Any]) -
 def _on_run_finished(run: StageRunState, event: Event) -> None:
     if run.finish is None:
         data = event.data
-        text = _clean_text(event.text) if event.visibility == "public" else ""
+        text = _clean_text(event.text) if can_see(event, PUBLIC) else ""
         reason, winner = _clean_text(data.get("reason")), _clean_text(data.get("winner")) or None
         run.finish = RunEnd(id=_event_id(event), at=event_stamp(event)[0], reason=reason, winner=winner, text=text)
 
@@ -393,12 +389,12 @@ def _add_model_usage(spent: ModelUsage, event: Event) -> None:
 
 def _count_event(run: StageRunState, event: Event) -> None:
     """What everybody, or its doer alone, has seen one more of; who reflects begins to count anew."""
-    if event.kind in OPEN_KINDS and is_public_event(event):
+    if event.kind in OPEN_KINDS and can_see(event, PUBLIC):
         run.open += 1
         return
     if event.kind.startswith(MACHINERY_PREFIXES):
         return
-    if is_public_event(event) and event.kind not in RUN_OPENING_KINDS:
+    if can_see(event, PUBLIC) and event.kind not in RUN_OPENING_KINDS:
         _increment_kind(run.reported, event.kind)
     player = run.cast.get(event_speaker(event))
     if player is None:
