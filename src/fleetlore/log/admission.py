@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import convert
 from msgspec.structs import astuple, replace
@@ -15,7 +15,7 @@ from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, payload_keys, strict_payload_type
-from fleetlore.events.envelope import SCOPE_FIELDS, Cut, Event, LogPlace, Origin
+from fleetlore.events.envelope import SCHEMA_VERSION, SCOPE_FIELDS, Cut, Event, LogPlace, Origin, Visibility
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
 from fleetlore.events.payload import Payload
@@ -32,6 +32,17 @@ _NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event
 _IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 # Keys of our own format. User-defined redaction patterns must not change them: the event would become unreadable.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
+# How the compiled admission checks each field. An event with any other field, a new one for example, is left to Python.
+_FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
+    "kind": "kind",
+    "cause": "id",
+    "old_state": "text",
+    "new_state": "text",
+    "text": "text",
+    "visibility": "choice",
+    "data": "data",
+    "v": "version",
+}
 # On the stage (multi-agent games), a player's `secret` is part of the game, not a password.
 _HARMLESS_STAGE_KEYS = frozenset({"secret"})
 _STAGE_DIALECT = "stage"
@@ -134,6 +145,9 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
         suspects=redactor.may_contain_secret,
         words=words,
         utc=UTC,
+        fields=tuple((name, _FAST_CHECKS.get(name, "absent")) for name in Event.__struct_fields__),
+        choices=get_args(Visibility),
+        version=SCHEMA_VERSION,
         longest=MAX_STRING_BYTES,
     ).admit
 

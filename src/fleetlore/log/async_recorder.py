@@ -1,4 +1,4 @@
-"""The async door to any backend: quick commits on the loop, others on one writer thread, and a few readers."""
+"""The asyncio front of any backend: one writer thread, which commits for all waiting tasks at once, and a few reader threads."""
 
 from __future__ import annotations
 
@@ -110,23 +110,7 @@ class Recorder:
             self._idle.set()
             return
         group, self._pending = self._pending, []
-        outcomes = self._try_commit_on_loop(group)
-        if outcomes is None:
-            self._write_queue.put(group)
-        else:
-            self._resolve_futures(group, outcomes)
-
-    def _try_commit_on_loop(self, group: Sequence[_PendingBatch]) -> Sequence[AppendOutcome | BaseException] | None:
-        """What takes only a moment is done on the loop."""
-        try:
-            return self._backend.commit_at_once([batch for batch, _ in group])
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            return [error] * len(group)
-        except BaseException:  # Ctrl-C is for the loop
-            for _, future in group:
-                future.cancel()
-            self._loop.call_soon(self._commit_pending)
-            raise
+        self._write_queue.put(group)
 
     def _run_writer(self) -> None:
         while (group := self._write_queue.get()) is not None:

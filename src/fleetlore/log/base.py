@@ -133,9 +133,6 @@ class Backend(Protocol):
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store several batches with one durable write; each batch is all or nothing by itself."""
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """The same, for an event loop, where it takes only a moment; `None`, and nothing stored, where it may take longer."""
-
     def read(self, query: LogQuery) -> list[StoredRecord]:
         """Return at most `query.limit` records, in the requested order."""
 

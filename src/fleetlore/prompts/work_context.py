@@ -11,11 +11,12 @@ from typing import NamedTuple, TypeAlias
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, PromptScene
 from fleetlore.views.event_text import event_line, event_stamp
-from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, is_public_event, private_thought
+from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, private_thought
 
 MAX_RECENT_EVENTS = 300
 """How many of an agent's newest events are read."""
@@ -74,7 +75,7 @@ def load_work_context(
     if task is None and len(events) == MAX_RECENT_EVENTS:
         task = _find_task_event(_read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, exclusive=True), agent)
     events_since_task = [event for event in events if task is None or (event.position or "") > (task.position or "")]
-    own_events = [event for event in events_since_task if event_speaker(event) == agent and is_public_event(event)][-MAX_SUMMARIZED_EVENTS:]
+    own_events = [event for event in events_since_task if event_speaker(event) == agent and can_see(event, PUBLIC)][-MAX_SUMMARIZED_EVENTS:]
     thread = _find_thread_scope(events)
     thread_events = events if thread in (None, scope) else _read_newest(log, thread or scope, MAX_THREAD_EVENTS, upto)
     return WorkContext(
@@ -139,7 +140,7 @@ def _find_task_event(events: Sequence[Event], agent: str) -> Event | None:
     own_events = [event for event in events if _involves_agent(event, agent)]
     for is_task in (_is_prompt_event, _is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
         for event in reversed(own_events):
-            if is_task(event) and is_public_event(event) and _request_text(event):
+            if is_task(event) and can_see(event, PUBLIC) and _request_text(event):
                 return event
     return None
 
@@ -205,7 +206,7 @@ def _iterate_interruptions(events: Iterable[Event]) -> Iterator[PublicLine]:
 
 def _make_line(event: Event) -> PublicLine | None:
     """The line of a public event; without a text, from its payload."""
-    text = event_line(event) if is_public_event(event) else None
+    text = event_line(event) if can_see(event, PUBLIC) else None
     if not text:
         return None
     return PublicLine(

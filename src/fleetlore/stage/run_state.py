@@ -8,9 +8,10 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import find
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.stage.budget import RunUsage
 from fleetlore.stage.scenario import StageScenario, is_woken_by
-from fleetlore.views.stage import SPEECH_KINDS, event_turn, is_public_event, public_line
+from fleetlore.views.stage import SPEECH_KINDS, event_turn, public_line
 
 MAX_ATTEMPTS = 2
 """A call whose answer was lost with its process is repeated once."""
@@ -171,10 +172,10 @@ def _apply_stage_event(state: RunState, event: Event) -> None:
             state.clock_event_id = event.id
             if event.agent is None:
                 state.shown_scenes.add(event_turn(event))
-                state.spoken_lines.append(SpokenLine("", (event.text or "") if is_public_event(event) else "", event.id or ""))
+                state.spoken_lines.append(SpokenLine("", (event.text or "") if can_see(event, PUBLIC) else "", event.id or ""))
         case "judge.verdict" if any(judge.name == event.agent for judge in state.scenario.judges):
             state.verdicts.append(event)
-        case "user.injected" if is_public_event(event):
+        case "user.injected" if can_see(event, PUBLIC):
             for listener in state.agents.values():
                 listener.visitor_text = event.text or listener.visitor_text
         case "run.finished" if state.finished is None:
@@ -193,7 +194,7 @@ def _record_speech(state: RunState, agent_state: AgentRunState, event: Event) ->
 
 def _wake_listeners(state: RunState, event: Event) -> None:
     """Wake the subscribers. Agents do not wake themselves, and several events cause one turn."""
-    if event.visibility != "public":
+    if not can_see(event, PUBLIC):
         return
     for manifest in state.scenario.cast:
         agent_state = state.agents[manifest.name]

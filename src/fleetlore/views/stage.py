@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views.event_text import event_stamp
 
 VERSION = 4
@@ -200,7 +201,7 @@ def apply(stage: StageState, event: Event) -> StageState:
 
 def public_line(event: Event, turn: int = 0) -> PublicLine | None:
     """The public line of an event; `None` if it has no text or is not public."""
-    text = _clean_text(event.text) if is_public_event(event) and not event.kind.startswith(MACHINERY_PREFIXES) else ""
+    text = _clean_text(event.text) if can_see(event, PUBLIC) and not event.kind.startswith(MACHINERY_PREFIXES) else ""
     if not text:
         return None
     return PublicLine(
@@ -217,7 +218,7 @@ def public_line(event: Event, turn: int = 0) -> PublicLine | None:
 def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
     """The private thought in an event; `None` if there is none."""
     get = event.data.get
-    text = ("" if is_public_event(event) else _clean_text(event.text)) or _clean_text(get("thought")) or _clean_text(get("secret"))
+    text = ("" if can_see(event, PUBLIC) else _clean_text(event.text)) or _clean_text(get("thought")) or _clean_text(get("secret"))
     if not text:
         return None
     return PrivateThought(
@@ -349,7 +350,7 @@ def _add_line(run: StageRunState, line: PublicLine) -> None:
 def _on_run_started(run: StageRunState, event: Event) -> None:
     data = event.data
     run.is_whole = True
-    goal = _clean_text(data.get("goal")) if is_public_event(event) else ""
+    goal = _clean_text(data.get("goal")) if can_see(event, PUBLIC) else ""
     run.scenario, run.goal = _clean_text(data.get("scenario")), goal or run.goal
     seed = data.get("seed")
     run.seed = str(seed) if isinstance(seed, int) else _clean_text(seed)
@@ -374,7 +375,7 @@ def _describe_player(run: StageRunState, player: Player, entry: dict[str, Any]) 
 def _on_run_finished(run: StageRunState, event: Event) -> None:
     if run.finish is None:
         data = event.data
-        text = _clean_text(event.text) if event.visibility == "public" else ""
+        text = _clean_text(event.text) if can_see(event, PUBLIC) else ""
         reason, winner = _clean_text(data.get("reason")), _clean_text(data.get("winner")) or None
         run.finish = RunEnd(id=_event_id(event), at=event_stamp(event)[0], reason=reason, winner=winner, text=text)
 
@@ -393,12 +394,12 @@ def _add_model_usage(usage: ModelUsage, event: Event) -> None:
 
 def _count_event(run: StageRunState, event: Event) -> None:
     """Count what everybody, or the speaker alone, has seen; a reflection resets the speaker's counters."""
-    if event.kind in OPEN_KINDS and is_public_event(event):
+    if event.kind in OPEN_KINDS and can_see(event, PUBLIC):
         run.open += 1
         return
     if event.kind.startswith(MACHINERY_PREFIXES):
         return
-    if is_public_event(event) and event.kind not in RUN_OPENING_KINDS:
+    if can_see(event, PUBLIC) and event.kind not in RUN_OPENING_KINDS:
         _increment_kind(run.reported, event.kind)
     player = run.cast.get(event_speaker(event))
     if player is None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.views import town_agents, town_missions, town_tasks
 from fleetlore.views.town_payloads import MAX_WORDS_CHARS, get_name, get_text
 from fleetlore.views.town_state import PERSON_MAILBOXES, PRIORITIES, InboxMessage, Task, TownState
 
-VERSION = 3
+VERSION = 4
 MAX_INBOX_MESSAGES = 1_000
 """Unacknowledged messages per recipient."""
 
@@ -27,11 +30,19 @@ def apply(town: TownState, event: Event) -> TownState:
     """The town after one more event. Never raises. Modifies `town`: continue with the returned state."""
     handle = EVENT_HANDLERS.get(event.kind)
     if handle is not None and not _is_goal_event(event):
-        handle(town, event)
+        handle(town, event if can_see(event, READER) else _without_words(event))
     if event.agent is not None:
         town_agents.update_last_seen(town, event)
     _update_task_position(town, event)
     return town
+
+
+_WORDS = frozenset({"body", "description", "error", "note", "reason", "result", "title"})
+
+
+def _without_words(event: Event) -> Event:
+    """A private event changes the board like any other, but every agent reads the board: its words are left out."""
+    return replace(event, text=None, data={key: value for key, value in event.data.items() if key not in _WORDS})
 
 
 def reject_event(town: TownState, event: Event) -> TownState:

@@ -56,10 +56,6 @@ class MemoryLog:
             self.changed.notify_all()
         return outcomes
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """The same: there is nothing to wait for."""
-        return self.commit(batches)
-
     def _commit_batch(self, batch: AppendBatch) -> AppendOutcome:
         if all(record.id in self._ids for record in batch.records):
             return [to_position(self._ids[record.id]) for record in batch.records]

@@ -129,9 +129,6 @@ class NatsLog:
         """Store each batch that is not rejected; all are sent concurrently."""
         return self._client.run_coroutine(self._commit_batches(batches))
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """Never: a server has to be waited for."""
-
     async def _commit_batches(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         jobs = await self._writer.commit(batches)
         for job in jobs:

@@ -187,9 +187,6 @@ class RedisLog:
             raise self.client.make_unanswered_error(broken, [record.id for batch in batches for record in batch.records]) from broken
         return [self._parse_outcome(batch, next(answers)) if batch.records else [] for batch in batches]
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """Never: a server has to be waited for."""
-
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
         targets = _ScriptKeys(self.keys)
         expected = targets.key_number(self.keys.stream(expect.scope)) if expect is not None else 0

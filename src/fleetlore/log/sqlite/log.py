@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from threading import Lock
-from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
 
-from fleetlore.errors import Busy, Closed, Conflict, Forgotten, LogError
+from fleetlore.errors import Closed, Conflict, Forgotten, LogError
 from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
-from fleetlore.log.disk_pace import MAX_EVENTS_NOWAIT, DiskPace
 from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.file import OpenedFile, Sync, ask, transaction, translate_errors
@@ -162,9 +160,6 @@ class SqliteLog:
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
         self._timeout_ms = int(timeout * 1000)
         self._write_lock = Lock()
-        self._disk_pace = DiskPace()
-        self._measures_pace = False
-        """Whether an event loop has asked to commit by itself."""
         self._pool: list[apsw.Connection] = []
         self._closed = False
         self.changes = ChangeSignal()
@@ -189,35 +184,14 @@ class SqliteLog:
             self._check_handle()
             return self._commit_locked(batches)
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """Store them while the disk is quick, nobody else writes, and there are few."""
-        self._measures_pace = True
-        if not self._disk_pace.is_quick or _count_records(batches) > MAX_EVENTS_NOWAIT or not self._write_lock.acquire(blocking=False):
-            return None
-        try:
-            self._check_handle()
-            self._writer.set_busy_timeout(0)
-            try:
-                return self._commit_locked(batches)
-            finally:
-                self._writer.set_busy_timeout(self._timeout_ms)
-        except Busy:  # nothing was stored
-            self._disk_pace.record_contention()
-            return None
-        finally:
-            self._write_lock.release()
-
     def _commit_locked(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         # Does not use `_write_transaction`, for speed: this path runs for every event.
         self.file.check_quickly()
-        start = perf_counter() if self._measures_pace else 0.0
         try:
             outcomes = self._commit_single_event(batches) or self._commit_batches(batches)
         except BaseException as error:
             self._roll_back(error)
             raise
-        if self._measures_pace:
-            self._disk_pace.record_commit(perf_counter() - start, _count_records(batches))
         if self._needs_wal_checkpoint:
             with suppress(apsw.Error):  # the events are stored; the next commit tries again
                 self._checkpoint_wal(wait=False)
@@ -553,10 +527,6 @@ class SqliteLog:
             raise Closed("the log was closed; open it again with connect()")
         if os.getpid() != self._owner_pid:  # SQLite's locks belong to the parent process
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
-
-
-def _count_records(batches: Sequence[AppendBatch]) -> int:
-    return sum([len(batch.records) for batch in batches])
 
 
 def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
