@@ -11,11 +11,13 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.views.event_text import EventStamp, event_stamp
 
-VERSION = 6
+VERSION = 7
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MAX_PROMPT_WORDS = 6
@@ -89,6 +91,8 @@ def initial() -> AgentNames:
 
 def apply(names: AgentNames, event: Event) -> AgentNames:
     """The names after one more event. Never raises. Consumes them: go on with those that are returned."""
+    if event.kind in NAMING_KINDS and not can_see(event, READER):
+        event = replace(event, text=None, data={})  # everybody is shown a name: the words of a private event make none
     if event.kind == GOAL_STARTED and event.goal is not None:
         _on_goal_started(names, event.goal, event)
     if event.agent is None and event.child is None:
