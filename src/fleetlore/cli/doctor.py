@@ -32,8 +32,9 @@ def points() -> list[ExtensionPoint[Any]]:
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
     from fleetlore.goal.harnesses import HARNESSES
     from fleetlore.graph.registry import NODES
+    from fleetlore.programs.registry import PROGRAMS
 
-    return [DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
+    return [PROGRAMS, DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
 
 
 def look() -> list[ExtensionStatus]:

@@ -25,7 +25,7 @@ from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.goal import turn_result
 from fleetlore.goal.acceptance.check import checks_process_mark
 from fleetlore.goal.between_turns import MemoryTasks
-from fleetlore.goal.gate.permissions import GoalPermissions
+from fleetlore.goal.gate.permissions import GoalPermissions, asks_at_gate
 from fleetlore.goal.journal import EventWatcher, GoalJournal, ignore_event
 from fleetlore.goal.next_step import (
     ExtractMemories,
@@ -59,7 +59,6 @@ from fleetlore.programs.harness import Ended, Heard, Order
 from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
 from fleetlore.views.goals import MAX_SLEEP
 
-ASKING_HARNESSES = ("claude-code", "mind")
 """Harnesses whose tools a person may be asked about."""
 POLL_SECONDS = 0.1
 """How soon a person is heard while an agent works."""
@@ -435,7 +434,7 @@ async def _raise_when_lost(hold: LeaseHolder) -> None:
 
 def _idle_timeout(plan: Plan) -> float:
     """While a person is asked, the agent is silent, and does not hang."""
-    asks = plan.permissions.ask and plan.harness in ASKING_HARNESSES
+    asks = plan.permissions.ask and (plan.harness == "mind" or asks_at_gate(plan.harness))
     return max(plan.idle_timeout, plan.permissions.patience + 60) if asks else plan.idle_timeout
 
 

@@ -33,6 +33,7 @@ from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.gate import rules
 from fleetlore.models import open as minds
+from fleetlore.programs import registry
 from fleetlore.redact import Redactor
 
 # --- What a goal's file says, TOML or YAML, and everything that is wrong with it: each complaint with its place and what to write instead.
@@ -125,7 +126,7 @@ def _check_harness_options(sheet: GoalDocument, plan: Mapping[str, Any]) -> None
 
 def _check_harness(sheet: GoalDocument, name: str) -> None:
     try:
-        if name not in harnesses.BUILTIN_HARNESSES and harnesses.HARNESSES.find_by_name(name) is None:
+        if name not in harnesses.BUILTIN_HARNESSES and harnesses.find_factory(name) is None:
             sheet.add_error(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
     except BrokenExtension as error:
         sheet.add_error(("harness",), str(error))
@@ -383,7 +384,7 @@ def _convert_plan(sheet: GoalDocument, name: str) -> dict[str, Any]:
         if table in sheet.root:
             plan[table] = shape(**_convert_table(sheet, table, shape, spans))
     if "harness" not in given:
-        plan["harness"] = "mind" if plan.get("mind") else "claude-code"
+        plan["harness"] = "mind" if plan.get("mind") else registry.DEFAULT_NAME
     if "agent" not in given:
         plan["agent"] = slugify_name(name)
     return plan

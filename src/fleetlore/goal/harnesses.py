@@ -1,22 +1,23 @@
-"""Harnesses by name: ours, and those of installed packages, under the entry point `fleetlore.harnesses`.
+"""Harnesses by name: coding agents (`programs/registry.py`), `command`, `mind`, and what packages add as `fleetlore.harnesses`.
 
-A package offers something that is called with the goal's plan and the environment, and gives a `minds.harness.Harness`: a class of two
-arguments is one. The file of a goal names it, `harness = "echo"`. It is held to the seam's law: whatever it raises is a turn that failed.
+A package offers something that is called with the goal's plan and the environment, and returns a `programs.harness.Harness`: a class with
+these two arguments will do. The file of a goal names it, `harness = "echo"`. Whatever the harness of a package raises is a failed turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 from fleetlore.errors import Invalid
 from fleetlore.events.goal_plan import Plan
 from fleetlore.plugins import ExtensionPoint
+from fleetlore.programs import registry
+from fleetlore.programs.base import HarnessFactory
 from fleetlore.programs.harness import Ended, Harness, Order, Watch
 from fleetlore.redact import Redactor
 
-BUILTIN_HARNESSES = ("claude-code", "codex", "command", "mind")
-HarnessFactory: TypeAlias = Callable[[Plan, Mapping[str, str]], Harness]
+BUILTIN_HARNESSES = (*registry.BUILTIN_NAMES, *registry.OTHER_HARNESSES)
 
 
 def _require_factory(name: str, thing: Any) -> HarnessFactory:
@@ -31,14 +32,25 @@ HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses"
 
 def known_harnesses() -> tuple[str, ...]:
     """Every harness that a goal can name."""
-    return (*BUILTIN_HARNESSES, *HARNESSES.list_names())
+    programs = [program.name for program in registry.load_programs() if program.load_harness() is not None]
+    added = [name for name in programs if name not in BUILTIN_HARNESSES]
+    return (*BUILTIN_HARNESSES, *added, *HARNESSES.list_names())
+
+
+def find_factory(name: str) -> HarnessFactory | None:
+    """What makes the harness of a coding agent, or of a package; `BrokenExtension` where it cannot be used."""
+    program = registry.find_program(name)
+    factory = None if program is None else program.load_harness()
+    return factory or HARNESSES.find_by_name(name)
 
 
 def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
-    """The harness of an installed package; `Invalid` where there is none of that name."""
-    found = HARNESSES.find_by_name(plan.harness)
+    """The harness of a coding agent or of a package; `Invalid` where there is none of that name."""
+    found = find_factory(plan.harness)
     if found is None:
         raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
+    if plan.harness in registry.BUILTIN_NAMES:
+        return found(plan, environ)
     try:
         return GuardedHarness(plan.harness, found(plan, environ))
     except Exception as error:

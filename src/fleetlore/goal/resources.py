@@ -12,6 +12,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal.gate.permissions import InProcessGate
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.models.base import Model
+from fleetlore.programs import registry
 from fleetlore.programs.harness import Harness
 from fleetlore.views.goal_state import GoalState
 from fleetlore.views.prices import PICO, Prices, TokenCounts
@@ -109,7 +110,8 @@ class GoalResources:
     @property
     def can_choose_session(self) -> bool:
         """Whether a session's id is ours to choose."""
-        return self.harness.has_sessions and self.harness.name != "codex"
+        program = registry.find_program(self.harness.name)
+        return self.harness.has_sessions and not (program is not None and program.chooses_sessions)
 
     def render_memory(self, about: str) -> str:
         """What the agent remembers of other goals, nearest to this one first. Blocks."""

@@ -16,7 +16,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
 
 _ODD: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "", "\x00", "\u202e", "x" * 300, "2026-01-01", [], [{}], {}, {"": {"": [None]}})
-_BYTES = (b"", b"{}", b"[]", b"null", b"{", b"\xff\xfe", b'{"a": NaN}', b'{"a": 1e999}', b'{"a": "\\ud800"}', b"[" * 2000)
+ODD_BYTES = (b"", b"{}", b"[]", b"null", b"{", b"\xff\xfe", b'{"a": NaN}', b'{"a": 1e999}', b'{"a": "\\ud800"}', b"[" * 2000)
 
 
 def check_dialect(dialect: Dialect, samples: Iterable[bytes | str]) -> list[Event]:
@@ -28,7 +28,7 @@ def check_dialect(dialect: Dialect, samples: Iterable[bytes | str]) -> list[Even
     raws = [sample.encode() if isinstance(sample, str) else sample for sample in samples]
     assert raws, "give it a few records, as the source writes them"
     events = [_check_sample(dialect, raw) for raw in raws]
-    for raw in (*_BYTES, *_bent(raws)):
+    for raw in (*ODD_BYTES, *bend_samples(raws)):
         event = _read_or_refuse(dialect, raw)
         if event is not None:
             _check_written(dialect, event)
@@ -75,7 +75,7 @@ def _check_written(dialect: Dialect, event: Event) -> None:
     assert raw is None or isinstance(json.loads(raw), dict), f"{dialect.name} writes {event.kind} as no JSON object: {raw[:200]!r}"
 
 
-def _bent(raws: Sequence[bytes]) -> Iterator[bytes]:
+def bend_samples(raws: Sequence[bytes]) -> Iterator[bytes]:
     """Samples with something wrong, always the same: cut off, a byte changed, a key dropped, a value of another kind."""
     chance = Random(1)
     for raw in raws[:50]:

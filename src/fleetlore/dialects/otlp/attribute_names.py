@@ -138,8 +138,6 @@ _VERCEL_OUTER_NAMES = ("ai.generateText", "ai.streamText", "ai.generateObject", 
 
 def find_span_role(span: OtlpSpan) -> str | None:
     """What a span is: of a model, an agent, a tool, another operation by its name; `None` where it is not about agents."""
-    if span.name.startswith("claude_code."):
-        return None  # its hooks and transcripts tell it, and count its tokens
     for find in (_find_vercel_role, _find_operation_role, _find_role_by_kind):
         if (role := find(span.attributes)) is not None:
             return role or None

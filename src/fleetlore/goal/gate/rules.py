@@ -119,7 +119,7 @@ _TOOL_FAMILIES = {
     "Glob": frozenset(("Glob", "list")),
     "Grep": frozenset(("Grep", "search")),
 }
-"""A rule's tool → the tools that it speaks of: a mind's own are called otherwise than Claude Code's."""
+"""A rule's tool → the tools that it covers: the tools of a model have other names."""
 _FILE_TOOLS = _EDIT_TOOLS | _READ_TOOLS
 _PATH_KEYS = ("file_path", "notebook_path", "path")
 _PATTERN = re.compile(r"([A-Za-z0-9_.*:-]+)(?:\((.*)\))?", re.DOTALL)

@@ -1,0 +1,143 @@
+"""Coding agents by name: the built-in ones, and those of installed packages under the entry point `fleetlore.programs`.
+
+A package offers an instance of `programs.base.Program`. Commands, the server and the views ask here and know no agent by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import dialects
+from fleetlore.errors import BrokenExtension, Invalid
+from fleetlore.plugins import ExtensionPoint
+from fleetlore.programs.base import Program, ProgramHooks
+
+if TYPE_CHECKING:
+    from fleetlore.dialects.otlp.logs import ProgramTelemetry
+    from fleetlore.dialects.recording import Recording
+
+_BUILTIN = {"claude-code": "claude_code", "codex": "codex"}
+BUILTIN_NAMES = tuple(_BUILTIN)
+DEFAULT_NAME = BUILTIN_NAMES[0]
+"""Which program takes the turns of a goal that names none."""
+OTHER_HARNESSES = ("command", "mind")
+"""What else can take the turns of a goal; no program can have these names."""
+
+
+def _validate_program(name: str, thing: Any) -> Program:
+    if not isinstance(thing, Program):
+        raise TypeError(f"an instance of fleetlore.programs.base.Program is needed, not {type(thing).__name__}")
+    if missing := [each for each in ("name", "title", "command", "home") if not isinstance(getattr(thing, each, None), str)]:
+        raise TypeError(f"it has no {' and no '.join(missing)}")
+    if thing.name != name:
+        raise ValueError(f"it is called {thing.name!r}, and its entry point {name!r}")
+    return thing
+
+
+PROGRAMS: ExtensionPoint[Program] = ExtensionPoint(
+    "fleetlore.programs", _validate_program, ours=(*BUILTIN_NAMES, *OTHER_HARNESSES, *dialects.NAMES, *dialects.RECORDINGS)
+)
+
+
+def list_names() -> list[str]:
+    """Every program; nothing is loaded."""
+    return [*BUILTIN_NAMES, *PROGRAMS.list_names()]
+
+
+def find_program(name: str) -> Program | None:
+    """The program of that name; `BrokenExtension` where it cannot be used."""
+    if name in _BUILTIN:
+        return _load_builtin(name)
+    return PROGRAMS.find_by_name(name)
+
+
+def require_program(name: str) -> Program:
+    """The program of that name; `Invalid` lists the known ones."""
+    program = find_program(name)
+    if program is None:
+        raise Invalid(f"no such program: {name}; known are {', '.join(list_names())}")
+    return program
+
+
+@cache
+def load_programs() -> Sequence[Program]:
+    """Every program that can be used. A package's program that cannot is left out, with one warning."""
+    return (*map(_load_builtin, BUILTIN_NAMES), *PROGRAMS.load_all())
+
+
+def _load_builtin(name: str) -> Program:
+    program: Program = import_module(f"fleetlore.programs.{_BUILTIN[name]}.program").PROGRAM
+    return program
+
+
+def find_by_dialect(dialect: str) -> Program | None:
+    """The program whose events have that `origin.dialect`."""
+    return next((program for program in load_programs() if program.dialect == dialect), None)
+
+
+def find_hooks(name: str) -> ProgramHooks | None:
+    """How a program's hooks are read; `None` for a program that is not known, has no hooks, or cannot be used."""
+    try:
+        program = find_program(name)
+    except BrokenExtension:
+        return None
+    return None if program is None else program.load_hooks()
+
+
+def list_hooked() -> list[Program]:
+    """The programs that call `lore hook`."""
+    return [program for program in load_programs() if program.load_hooks() is not None]
+
+
+def list_installable() -> list[Program]:
+    """The programs whose settings can have our hooks."""
+    return [program for program in load_programs() if program.hook_file() is not None]
+
+
+def list_recordings() -> list[str]:
+    """What is read and never written: transcripts of programs, and records of other sources."""
+    return [*list_names(), *dialects.RECORDINGS]
+
+
+def find_recording(name: str) -> Recording:
+    """The reader of a program's transcripts or of another source's records; `Invalid` lists the known ones."""
+    program = find_program(name)
+    if program is not None:
+        return program.load_recording()
+    match name:
+        case "forge":
+            from fleetlore.dialects.forge.webhooks import RECORDING
+
+            return RECORDING
+        case "otlp":
+            from fleetlore.dialects.otlp.reader import make_recording
+
+            return make_recording(load_telemetry())
+    raise Invalid(f"no such recording: {name!r}; known are {', '.join(list_recordings())}")
+
+
+@cache
+def load_telemetry() -> Sequence[ProgramTelemetry]:
+    """The telemetry of every program that sends some."""
+    return tuple(table for program in load_programs() if (table := program.load_telemetry()) is not None)
+
+
+@cache
+def recording_dialects() -> frozenset[str]:
+    """`origin.dialect` of every recording."""
+    return frozenset(name.replace("-", "_") for name in list_recordings())
+
+
+def may_be_program(dialect: str | None) -> bool:
+    """Whether events of a dialect may come from a coding agent: one of ours, or of a package that is not installed here."""
+    return dialect is not None and dialect not in _other_dialects()
+
+
+@cache
+def _other_dialects() -> frozenset[str]:
+    from fleetlore.log.admission import OWN_DIALECT
+
+    return frozenset((OWN_DIALECT, *dialects.known(), *dialects.RECORDINGS))
