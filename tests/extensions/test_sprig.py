@@ -114,3 +114,29 @@ def test_a_program_that_cannot_be_used_is_left_out(lore: Place, site: Path, tmp_
     asked = lore("import", "wilted")
     assert (asked.code, asked.out) == (1, "")
     assert "the extension 'wilted' of wilted 1.0 is left out" in asked.err
+
+
+HALF = """
+from fleetlore.programs.base import Program
+from fleetlore_sprig.transcript import RECORDING
+
+class Half(Program):
+    name, title, command, home = "half", "Half", "half", "~/.half"
+    def load_hooks(self): import no_such_module
+    hook_file = load_harness = load_telemetry = load_tool_calls = lambda self, project=None: self.load_hooks()
+
+PROGRAM = Half()
+"""
+
+
+def test_a_part_that_cannot_be_loaded_disturbs_nothing_else(lore: Place, site: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    put(bad, "half", {"fleetlore.programs": {"half": "half_program:PROGRAM"}}, half_program=HALF)
+    lore.environ["PYTHONPATH"] = os.pathsep.join((str(bad), str(site)))
+    assert lore("import", "sprig").code == 0
+    shown = lore("show", SESSION[:8])
+    assert "file       cart.py +2 -0" in shown.out
+    assert shown.err.count("'half'") == 1, "said once"
+    for argv in (["install"], ["setup", "--yes"], ["import", "otlp", os.devnull]):
+        assert lore(*argv).code == 0, argv
+    assert "load_recording: NotImplementedError" in lore("doctor").err

@@ -146,7 +146,7 @@ def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
     terminal.out("\n`lore setup --yes` imports all of it" + (", and has them recorded from now on:" if hooks else "."))
     if hooks:
         for each in found:
-            if (file := each.program.hook_file()) is not None:
+            if (file := registry.find_hook_file(each.program)) is not None:
                 terminal.out(f"  hooks in {_short(file.path)}, for {each.title}")
     terminal.out("There is no terminal to ask at, so nothing was changed.")
     return 0
@@ -192,7 +192,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
 
 def _install(found: Sequence[Found], *, ask: bool) -> None:
     """Install what is missing, after one yes for all of it."""
-    files = [file for each in found if (file := each.program.hook_file()) is not None]
+    files = [file for each in found if (file := registry.find_hook_file(each.program)) is not None]
     wanted = [file for file in files if not _is_installed(file)]
     for file in files:
         if file not in wanted:

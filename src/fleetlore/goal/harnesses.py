@@ -32,8 +32,7 @@ HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses"
 
 def known_harnesses() -> tuple[str, ...]:
     """Every harness that a goal can name."""
-    programs = [program.name for program in registry.load_programs() if program.load_harness() is not None]
-    added = [name for name in programs if name not in BUILTIN_HARNESSES]
+    added = [program.name for program in registry.list_driven() if program.name not in BUILTIN_HARNESSES]
     return (*BUILTIN_HARNESSES, *added, *HARNESSES.list_names())
 
 

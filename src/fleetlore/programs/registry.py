@@ -5,10 +5,11 @@ A package offers an instance of `programs.base.Program`. Commands, the server an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetlore import dialects
 from fleetlore.errors import BrokenExtension, Invalid
@@ -18,6 +19,10 @@ from fleetlore.programs.base import Program, ProgramHooks
 if TYPE_CHECKING:
     from fleetlore.dialects.otlp.logs import ProgramTelemetry
     from fleetlore.dialects.recording import Recording
+    from fleetlore.programs.hook_settings import HookFile
+    from fleetlore.programs.normalised import ToolCallReader
+
+_Part = TypeVar("_Part")
 
 _BUILTIN = {"claude-code": "claude_code", "codex": "codex"}
 BUILTIN_NAMES = tuple(_BUILTIN)
@@ -25,6 +30,7 @@ DEFAULT_NAME = BUILTIN_NAMES[0]
 """Which program takes the turns of a goal that names none."""
 OTHER_HARNESSES = ("command", "mind")
 """What else can take the turns of a goal; no program can have these names."""
+_reported: set[str] = set()
 
 
 def _validate_program(name: str, thing: Any) -> Program:
@@ -34,6 +40,7 @@ def _validate_program(name: str, thing: Any) -> Program:
         raise TypeError(f"it has no {' and no '.join(missing)}")
     if thing.name != name:
         raise ValueError(f"it is called {thing.name!r}, and its entry point {name!r}")
+    re.compile(thing.side_files)
     return thing
 
 
@@ -78,23 +85,74 @@ def find_by_dialect(dialect: str) -> Program | None:
     return next((program for program in load_programs() if program.dialect == dialect), None)
 
 
+# --- Parts. One that a package cannot load is reported once and left out, so that it disturbs nothing else.
+
+
+def _load_part(program: Program, load: Callable[[], _Part]) -> _Part | None:
+    try:
+        return load()
+    except Exception as error:
+        if program.name in BUILTIN_NAMES:
+            raise
+        if program.name not in _reported:
+            import logging
+
+            _reported.add(program.name)
+            logging.getLogger("fleetlore.extensions").warning("%s", BrokenExtension(program.name, "its package", _describe_error(error)))
+        return None
+
+
+def find_problem(program: Program) -> str | None:
+    """Why some part of a program cannot be loaded; every part is."""
+    loads = (program.load_recording, program.load_hooks, program.hook_file, program.load_harness, program.load_telemetry)
+    for load in (*loads, program.load_tool_calls):
+        try:
+            load()
+        except Exception as error:  # noqa: BLE001  # others' code: whatever it raises is the finding
+            return f"{load.__name__}: {_describe_error(error)}"
+    return None
+
+
+def _describe_error(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}; update the package, or uninstall it"
+
+
 def find_hooks(name: str) -> ProgramHooks | None:
     """How a program's hooks are read; `None` for a program that is not known, has no hooks, or cannot be used."""
     try:
         program = find_program(name)
     except BrokenExtension:
         return None
-    return None if program is None else program.load_hooks()
+    return None if program is None else _load_part(program, program.load_hooks)
 
 
 def list_hooked() -> list[Program]:
     """The programs that call `lore hook`."""
-    return [program for program in load_programs() if program.load_hooks() is not None]
+    return [program for program in load_programs() if _load_part(program, program.load_hooks) is not None]
+
+
+def list_driven() -> list[Program]:
+    """The programs that can take the turns of a goal."""
+    return [program for program in load_programs() if _load_part(program, program.load_harness) is not None]
+
+
+def find_hook_file(program: Program) -> HookFile | None:
+    """The user's settings of a program, if they can have our hooks."""
+    return _load_part(program, program.hook_file)
 
 
 def list_installable() -> list[Program]:
     """The programs whose settings can have our hooks."""
-    return [program for program in load_programs() if program.hook_file() is not None]
+    return [program for program in load_programs() if find_hook_file(program) is not None]
+
+
+def load_tool_calls() -> dict[str, ToolCallReader]:
+    """The readers of tool calls, by `origin.dialect`."""
+    loaded = ((program.dialect, _load_part(program, program.load_tool_calls)) for program in load_programs())
+    return {dialect: reader for dialect, reader in loaded if reader is not None}
+
+
+# --- Recordings
 
 
 def list_recordings() -> list[str]:
@@ -122,7 +180,7 @@ def find_recording(name: str) -> Recording:
 @cache
 def load_telemetry() -> Sequence[ProgramTelemetry]:
     """The telemetry of every program that sends some."""
-    return tuple(table for program in load_programs() if (table := program.load_telemetry()) is not None)
+    return tuple(table for program in load_programs() if (table := _load_part(program, program.load_telemetry)) is not None)
 
 
 @cache
@@ -133,7 +191,7 @@ def recording_dialects() -> frozenset[str]:
 
 def may_be_program(dialect: str | None) -> bool:
     """Whether events of a dialect may come from a coding agent: one of ours, or of a package that is not installed here."""
-    return dialect is not None and dialect not in _other_dialects()
+    return dialect is not None and (dialect.replace("_", "-") in list_names() or dialect not in _other_dialects())
 
 
 @cache

@@ -28,7 +28,7 @@ __all__ = [
 @cache
 def _load_readers() -> Mapping[str, ToolCallReader]:
     """By `origin.dialect`."""
-    return {program.dialect: reader for program in registry.load_programs() if (reader := program.load_tool_calls()) is not None}
+    return registry.load_tool_calls()
 
 
 def normalise_input(dialect: str | None, tool: str, given: object) -> CallInput:

@@ -13,7 +13,7 @@ from fleetlore.events.driver_types import ShellCommand
 from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.run import OutputLine, Program, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.redact import Redactor
 
 DEFAULT_TIMEOUT = 300
@@ -82,7 +82,7 @@ async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> U
     """Whether a command ends as expected; run by the shell in the workspace, and nothing of it runs afterwards."""
     seconds = criterion.timeout_secs or DEFAULT_TIMEOUT
     output = _OutputTail()
-    program = Program(
+    program = ProcessSpec(
         argv=("/bin/sh", "-c", criterion.command),
         cwd=workspace,
         env=scrubbed(os.environ, mark=mark),
@@ -116,7 +116,7 @@ def _find_exit_error(criterion: ShellCommand, finished: ProgramResult, seconds: 
 async def find_match_error(pattern: str, text: bytes, mark: str) -> str | None:
     """`None` if the pattern is found in the text, else what is wrong; a pattern that takes too long is not found."""
     told = pattern.encode("utf-8", "surrogateescape")
-    program = Program(
+    program = ProcessSpec(
         argv=(sys.executable, "-I", "-S", "-c", _MATCH_PROGRAM),
         cwd="/",
         env=scrubbed(os.environ, mark=mark),
