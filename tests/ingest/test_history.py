@@ -14,13 +14,14 @@ import msgspec
 import pytest
 import zstandard
 
-from fleetlore import connect, dialects
+from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import history, recordings
 from fleetlore.ingest.batch_writer import BatchWriter
 from fleetlore.ingest.history import HistoryFile, in_batches
 from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
+from fleetlore.programs import registry
 from fleetlore.views import activity, costs, fleet, names, threads
 from fleetlore.views.cost_sums import sum_by_agent, sum_total
 from tests.dialects import rollouts
@@ -176,7 +177,7 @@ def corpus(folder: Path) -> list[HistoryFile]:
 def imported(batches: Iterable[Sequence[HistoryFile]]) -> list[Event]:
     with connect("memory:").blocking() as log:
         for batch in batches:
-            tapes = [TranscriptFile(file.path, dialects.find_recording(file.program)) for file in batch]
+            tapes = [TranscriptFile(file.path, registry.find_recording(file.program)) for file in batch]
             recordings.import_transcripts(tapes, BatchWriter(log, dialect="lore", admission=Admission()), log)
         return list(log.read())
 

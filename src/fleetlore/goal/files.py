@@ -36,6 +36,7 @@ from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.gate import rules
 from fleetlore.models import open as models
+from fleetlore.programs import registry
 from fleetlore.redact import Redactor
 
 # --- Parsing
@@ -132,7 +133,7 @@ def _check_harness_options(document: GoalDocument, plan: Mapping[str, Any]) -> N
 
 def _check_harness(document: GoalDocument, name: str) -> None:
     try:
-        if name not in harnesses.BUILTIN_HARNESSES and harnesses.HARNESSES.find_by_name(name) is None:
+        if name not in harnesses.BUILTIN_HARNESSES and harnesses.find_factory(name) is None:
             document.add_error(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
     except BrokenExtension as error:
         document.add_error(("harness",), str(error))
@@ -396,7 +397,7 @@ def _convert_plan(document: GoalDocument, name: str) -> dict[str, Any]:
         if table in document.root:
             plan[table] = shape(**_convert_table(document, table, shape, spans))
     if "harness" not in given:
-        plan["harness"] = "mind" if plan.get("mind") else "claude-code"
+        plan["harness"] = "mind" if plan.get("mind") else registry.DEFAULT_NAME
     if "agent" not in given:
         plan["agent"] = slugify_name(name)
     return plan

@@ -1,11 +1,12 @@
-"""Where coding agents keep their recordings on this machine, and what of them has not been read yet."""
+"""Find the transcripts of coding agents on this machine, and import what was not read yet."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import cache
 from getpass import getuser
 from socket import gethostname
 from stat import S_ISREG
@@ -13,53 +14,23 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore import dialects
 from fleetlore.events.envelope import Event
-from fleetlore.ingest import recordings, zstd
+from fleetlore.ingest import recordings
 from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
 from fleetlore.log.admission import Admission
+from fleetlore.programs import registry
+from fleetlore.programs.recording_files import COMPRESSED_ROWS, TRANSCRIPT_SUFFIX, is_recording
 
 if TYPE_CHECKING:
     from fleetlore.ingest.lines import SourceLine
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.redact import Redactor
 
-TRANSCRIPT_SUFFIX = ".jsonl"
-COMPRESSED_ROWS = f"{TRANSCRIPT_SUFFIX}{zstd.SUFFIX}"
-"""Codex rewrites rollouts that nobody has used for a week to this."""
-_Environ = Mapping[str, str]
-
 OnSkipped = Callable[[str, str], object]
 """Called with the path of whatever is not read, and why."""
 
-_BESIDE_FILES = re.compile(
-    r""".*\.meta\.json  # Claude Code: what a helper was launched for; read with its transcript
-    | sessions-index\.json  # Claude Code: a list of the sessions beside it
-    | .*\.(?:de)?compress\.\d+\.\d+\.tmp  # Codex, while it compresses a rollout
-    | \.DS_Store | Thumbs\.db | desktop\.ini""",
-    re.VERBOSE,
-)
-"""Names of files that programs and systems keep beside recordings, and that are none."""
-_BESIDE_FOLDERS = frozenset(("tool-results", "memory", "session-memory", "workflows"))
-"""Folders that Claude Code keeps in those of projects and sessions: large outputs, notes and scripts."""
+_SYSTEM_FILES = r"\.DS_Store|Thumbs\.db|desktop\.ini"
 _UNPACKED_BY = {".gz": "zcat", ".xz": "xzcat", ".bz2": "bzcat", ".lz4": "lz4cat", ".Z": "zcat"}
-
-
-def claude_folder(environ: _Environ = os.environ) -> str:
-    """Where Claude Code keeps its settings and projects."""
-    return environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
-
-
-def codex_folder(environ: _Environ = os.environ) -> str:
-    """Where Codex keeps its settings and sessions."""
-    return environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
-
-
-def recording_folders(program: str, environ: _Environ = os.environ) -> list[str]:
-    """The folders in which a program keeps its recordings, there or not."""
-    if program == "codex":
-        return [os.path.join(codex_folder(environ), name) for name in ("sessions", "archived_sessions")]
-    return [os.path.join(claude_folder(environ), "projects")]
 
 
 def find_recordings(folder: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
@@ -99,13 +70,17 @@ def iterate_recordings(folder: str, *, on_skipped: OnSkipped | None = None) -> I
                 _say_of_folder(os.path.join(inner, name), on_skipped)
 
 
-def is_recording(name: str) -> bool:
-    """Whether a file of this name is read."""
-    return name.endswith((TRANSCRIPT_SUFFIX, COMPRESSED_ROWS))
-
-
 def _is_beside(folder: str, inner: str, name: str) -> bool:
-    return bool(_BESIDE_FILES.fullmatch(name)) or not _BESIDE_FOLDERS.isdisjoint(os.path.relpath(inner, folder).split(os.sep))
+    """Whether programs and systems keep such a file beside transcripts."""
+    files, folders = _load_side_names()
+    return bool(files.fullmatch(name)) or not folders.isdisjoint(os.path.relpath(inner, folder).split(os.sep))
+
+
+@cache
+def _load_side_names() -> tuple[re.Pattern[str], frozenset[str]]:
+    programs = registry.load_programs()
+    files = "|".join(f"(?:{names})" for names in (*(program.side_files for program in programs), _SYSTEM_FILES) if names)
+    return re.compile(files), frozenset(name for program in programs for name in program.side_folders)
 
 
 def _why_skipped(name: str) -> str:
@@ -122,19 +97,11 @@ def _say_of_folder(path: str, on_skipped: OnSkipped) -> None:
         on_skipped(path, "is a link to a folder; links to folders are not followed")
 
 
-def plain_name(path: str) -> str:
-    """The path of a recording without what says how it is written: `….jsonl` and `….jsonl.zst` are the same recording."""
-    return path.removesuffix(zstd.SUFFIX).removesuffix(TRANSCRIPT_SUFFIX)
-
-
-def find_session_files(path: str) -> list[str]:
-    """A session's transcript, and those of its helpers, which Claude Code keeps in a folder of the session's name."""
-    return [path, *find_recordings(os.path.join(plain_name(path), "subagents"))]
-
-
-def helper_transcript_path(path: str, helper: str) -> str:
-    """Where the transcript of a session's helper is going to be."""
-    return os.path.join(plain_name(path), "subagents", f"agent-{helper}{TRANSCRIPT_SUFFIX}")
+def find_session_files(program: str, path: str) -> list[str]:
+    """A session's transcript, and those of its sub-agents."""
+    known = registry.find_program(program)
+    folders = () if known is None else known.helper_folders(path)
+    return [path, *(found for folder in folders for found in find_recordings(folder))]
 
 
 def find_branch(folder: str) -> str | None:
@@ -171,7 +138,7 @@ def import_new_lines(
     log: BlockingRecorder,
     paths: Iterable[str],
     *,
-    program: str = "claude-code",
+    program: str,
     redactor: Redactor | None = None,
     veil: recordings.ChangeEvent | None = None,
     not_before: datetime | None = None,
@@ -179,7 +146,7 @@ def import_new_lines(
     on_dropped: Callable[[str], None] = lambda message: None,
 ) -> ImportTally:
     """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
-    recording = dialects.find_recording(program)
+    recording = registry.find_recording(program)
     tapes = recordings.open_growing_files(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
     admission = Admission(redactor=redactor, veil=veil)
     deposit = BatchWriter(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from hashlib import sha256
-from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -33,12 +32,13 @@ from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, make_rejection
 from fleetlore.ingest.lines import SourceLine
 from fleetlore.log.admission import Admission
-from fleetlore.programs.claude_code.hooks import BRANCH_KEY, START_HOOKS
+from fleetlore.programs import registry
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.programs.base import ProgramHooks
     from fleetlore.settings import Settings
 
 
@@ -53,8 +53,6 @@ DUPLICATE_SECONDS = 1.0
 RecentCallIds = dict[tuple[bytes, bool], tuple[datetime, str]]
 """What was handed over, and whether by a project's settings → when, and the id that it has."""
 
-_CLAUDE_PROGRAM = "claude-code"
-_KIND_BY_STEP = {"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"}
 _MAX_RUN_EVENTS = 50
 
 
@@ -67,16 +65,14 @@ def is_before_recording(entry: SpoolEntry) -> bool:
 
 
 def _expected_recording(entry: SpoolEntry) -> str | None:
-    session, helper = as_text(entry.record.get("transcript_path")), as_name(entry.record.get("agent_id"))
-    if entry.program == "codex" and entry.record.get("hook_event_name") == "SessionStart":
-        return session
-    is_launch = _hook_step(entry) == "SubagentStart" and session is not None and helper is not None and os.path.isfile(session)
-    return discovery.helper_transcript_path(session or "", helper or "") if is_launch else None
+    hooks = entry.hooks
+    return None if hooks is None else hooks.expected_recording(entry.record)
 
 
 def is_in_transcript(entry: SpoolEntry, log: BlockingRecorder) -> bool:
     """Whether the transcript has told what a hook of an older program tells without saying which prompt it is about."""
-    kind, run, at = _KIND_BY_STEP.get(_hook_step(entry)), as_name(entry.record.get("session_id")), entry.at
+    kinds = {} if entry.hooks is None else entry.hooks.kinds_without_key
+    kind, run, at = kinds.get(_hook_step(entry)), as_name(entry.record.get("session_id")), entry.at
     if kind is None or run is None or at is None or entry.record.get("prompt_id"):
         return False
     newest = log.read(f"run:{run}", kinds=(kind,), newest_first=True, limit=_MAX_RUN_EVENTS)
@@ -141,15 +137,15 @@ def drop_missing_transcript(entry: SpoolEntry) -> SpoolEntry:
 
 def add_branch(entry: SpoolEntry) -> Mapping[str, Any]:
     """The record of a hook that begins something in a repository, with the branch, as a transcript has it."""
-    if _hook_step(entry) not in START_HOOKS:
+    hooks = entry.hooks
+    if hooks is None or _hook_step(entry) not in hooks.branch_steps:
         return entry.record
     branch = discovery.find_branch(as_text(entry.record.get("cwd")) or entry.place.cwd or "")
-    return {**entry.record, BRANCH_KEY: branch} if branch else entry.record
+    return {**entry.record, hooks.branch_key: branch} if branch else entry.record
 
 
 def _hook_step(entry: SpoolEntry) -> str:
-    """At which of its steps Claude Code called us."""
-    return as_text(entry.record.get("hook_event_name")) or "" if entry.program == _CLAUDE_PROGRAM else ""
+    return as_text(entry.record.get("hook_event_name")) or ""
 
 
 def _seconds_between(one: datetime, other: datetime) -> float:
@@ -165,7 +161,6 @@ OpenLog = Callable[["Settings"], "BlockingRecorder"]
 """Settings → the log that they mean, to be entered."""
 OnWarning = Callable[[str], None]
 
-_HOOK_MODULES = {"claude-code": "fleetlore.programs.claude_code.hooks", "codex": "fleetlore.programs.codex.hooks"}
 _SPOOL_SOURCE = "spool"
 _DEFAULT_PORTS = {"redis": 6379, "rediss": 6379, "nats": 4222, "tls": 4222}
 _CONNECT_TIMEOUT = 1.0
@@ -219,6 +214,11 @@ class SpoolEntry(NamedTuple):
     def program(self) -> str:
         """Who handed it over."""
         return _text_or_none(self.told.get("program")) or ""
+
+    @property
+    def hooks(self) -> ProgramHooks | None:
+        """How the program's calls are read; `None` for a program that is not known."""
+        return registry.find_hooks(self.program)
 
 
 def drain_into_logs(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
@@ -289,7 +289,7 @@ class _TargetLogs:
     def _write_program_entries(self, entries: Sequence[SpoolEntry], program: str, log: BlockingRecorder, settings: Settings) -> None:
         redactor, levels = Redactor(settings.redact_patterns.value), settings.redact_levels.value
         veil = make_anonymiser(levels) if levels else None
-        if program in _HOOK_MODULES and (paths := list(_find_transcripts(entries, program))):
+        if entries[0].hooks is not None and (paths := list(_find_transcripts(entries, program))):
             oldest = retention.retention_cutoff(settings, clock.now())
             discovery.import_new_lines(
                 log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest, on_dropped=self._on_warning
@@ -348,18 +348,19 @@ def _convert_entry(entry: SpoolEntry, at: datetime | None, twins: RecentCallIds)
         raise DialectError("", "not a line of `lore hook`")
     if not entry.record:
         raise DialectError("", "what the program handed over is no JSON object")
-    if entry.program not in _HOOK_MODULES:
-        raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOK_MODULES)}")
-    read: Callable[..., list[Event]] = import_module(_HOOK_MODULES[entry.program]).read_hook
+    hooks = entry.hooks
+    if hooks is None:
+        known = ", ".join(program.name for program in registry.list_hooked())
+        raise DialectError("", f"no such program: {entry.program!r}; known are {known}")
     told = add_branch(drop_missing_transcript(entry))
-    return read(told, id=deduplicate_id(entry, id, at, twins), at=at)
+    return hooks.read(told, id=deduplicate_id(entry, id, at, twins), at=at)
 
 
 def _find_transcripts(entries: Iterable[SpoolEntry], program: str) -> Iterator[str]:
     """The recordings that lines name, as far as they are there; each once."""
     named = [entry.record.get(key) for entry in entries for key in ("transcript_path", "agent_transcript_path")]
     for path in dict.fromkeys(path for path in named if isinstance(path, str) and os.path.isfile(path)):
-        yield from discovery.find_session_files(path) if program == "claude-code" else (path,)
+        yield from discovery.find_session_files(program, path)
 
 
 def _read_entries(path: str) -> Iterator[SpoolEntry]:

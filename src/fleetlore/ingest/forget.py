@@ -26,8 +26,8 @@ from fleetlore.ingest.trim import OTHERS_KEY
 from fleetlore.log.base import TOWN, matches_kind
 from fleetlore.log.connect import split_url
 from fleetlore.log.recorder import MAX_FORGOTTEN_IDS, BlockingRecorder
-from fleetlore.programs.codex.ids import NAME as CODEX
-from fleetlore.programs.codex.ids import thread_agent
+from fleetlore.programs import registry
+from fleetlore.programs.base import find_hook_agents
 from fleetlore.projections.runner import ProgressCallback
 from fleetlore.projections.store import discard_stores
 from fleetlore.views.event_text import EPOCH, event_stamp
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 # --- What waits in the spool of hooks and is to be forgotten before it reaches a log.
 
-_SESSION_KEYS = ("session_id", "thread_id", "thread-id", "conversation_id")
 _WAITING_KIND = "hook.waiting"
 _PARTIAL_SUFFIX = f"{spool.SPOOL_SUFFIX}.part"
 _ABANDONED_SECONDS = 60.0
@@ -85,15 +84,9 @@ def _line_events(line: Mapping[str, Any]) -> list[Event]:
     """The line as events that name what it names: its session's agent, and the helper that called."""
     record = line.get("record")
     record = record if isinstance(record, dict) else {}
-    sessions = [session for name in _SESSION_KEYS if isinstance(session := record.get(name), str)]
-    helper = record.get("agent_id")
-    helpers = [helper] if isinstance(helper, str) else []
-    whose: list[tuple[str | None, str | None]]
-    if line.get("program") == CODEX:  # its helpers have threads of their own
-        whose = [(thread_agent(thread), thread) for thread in (*sessions, *helpers)]
-    else:
-        run = sessions[0] if sessions else None
-        whose = [*((f"{line.get('program')}/{session[:8]}", run) for session in sessions), *((each, run) for each in helpers)]
+    name = line.get("program")
+    hooks = registry.find_hooks(name) if isinstance(name, str) else None
+    whose = (find_hook_agents if hooks is None else hooks.find_agents)(str(name), record)
     return [Event(kind=_WAITING_KIND, at=_parse_time(line.get("at")), agent=agent, run=run) for agent, run in whose or [(None, None)]]
 
 

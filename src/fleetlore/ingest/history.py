@@ -15,11 +15,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from fleetlore import clock
-from fleetlore.dialects.fields import as_object, as_text, read_time
-from fleetlore.dialects.recording import parse_record
-from fleetlore.dialects.wire import Record
-from fleetlore.errors import DialectError
-from fleetlore.ingest import discovery, zstd
+from fleetlore.dialects.fields import read_time
+from fleetlore.ingest import zstd
+from fleetlore.programs import registry
 
 FIRST_BATCH = timedelta(days=7)
 """So much before the newest record is imported as one batch, in the order of time: views of a past moment are made of all events
@@ -29,7 +27,6 @@ EDGE = 64 * 1024
 ZSTD_BLOCK = 128 * 1024
 """Nothing of a block of zstd's can be decompressed before all of it is there, and this is the longest."""
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
-_THREAD = re.compile(rb'"(?:id|forked_from_id|parent_thread_id)"\s*:\s*"([0-9a-fA-F-]{36})"')
 _AHEAD = timedelta(days=1)
 """A time that lies further ahead than this is a mistake."""
 
@@ -62,7 +59,8 @@ def look_into(program: str, path: str, status: os.stat_result) -> HistoryFile:
             tail = file.read(EDGE)
     last = max(_times(tail), default=modified)
     first = min(_times(head), default=last)
-    return HistoryFile(program, path, status.st_size, min(first, last), last, frozenset(_keys(program, path, head)))
+    keys = registry.require_program(program).find_related(path, head)
+    return HistoryFile(program, path, status.st_size, min(first, last), last, frozenset(keys))
 
 
 def in_batches(files: Iterable[HistoryFile], *, newest_first: bool = True) -> list[Batch]:
@@ -120,32 +118,6 @@ def _times(part: bytes) -> Iterator[datetime]:
         time = read_time(found.decode(errors="replace"))
         if time is not None and time <= latest:
             yield time
-
-
-def _keys(program: str, path: str, head: bytes) -> Iterator[str]:
-    lines = head.split(b"\n")
-    if program == "codex":
-        # By a pattern: the first line may be longer than what was read of it.
-        metas = (line for line in lines if b'"session_meta"' in line)
-        yield from (f"thread:{found.decode()}" for meta in metas for found in _THREAD.findall(meta))
-        return
-    rows = list(_rows(lines))
-    yield f"session:{_session_of(path)}"
-    yield from (f"session:{parent}" for row in rows if (parent := as_text(as_object(row.get("forkedFrom")).get("sessionId"))))
-    # A resumed or forked session may begin with a copy of its parent's rows.
-    yield from (f"row:{own}" for row in rows if (own := as_text(row.get("uuid"))))
-
-
-def _session_of(path: str) -> str:
-    """The session that a transcript of Claude Code belongs to: `SESSION.jsonl`, or a helper's `SESSION/subagents/….jsonl`."""
-    folders = discovery.plain_name(path).split(os.sep)
-    return folders[folders.index("subagents") - 1] if "subagents" in folders else folders[-1]
-
-
-def _rows(lines: Iterable[bytes]) -> Iterator[Record]:
-    for line in lines:
-        with suppress(DialectError):  # the last one is cut; what cannot be read is said when it is imported
-            yield parse_record(line)
 
 
 def span_of(files: Sequence[HistoryFile]) -> tuple[datetime, datetime]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from fleetlore.programs.registry import may_be_program
+
 WithholdMethod: TypeAlias = Literal["hide", "hide_object", "hide_each", "only_paths", "named", "leave"]
 """All of it; all of it, but it stays an object; each item of a list; all but the files that it names; all but a name; nothing but
 words among code."""
@@ -38,8 +40,6 @@ _SPOKEN_KINDS = frozenset({"agent.spoke", "oracle.spoke", "commentary.posted", "
 _CODE_QUOTING_KINDS = frozenset({"log.rejected"})
 
 _TOOL_KINDS = frozenset({"tool.called", "tool.returned", "tool.failed", "tool.denied", "process.started", "process.finished"})
-_RECORDING_DIALECTS = frozenset({"claude_code", "codex"})
-"""Where the text of a tool's events is made of what the tool was given, whether the event repeats it or not."""
 
 _FILE_TOOLS = frozenset(
     {"Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "NotebookRead", "LS", "view_image", "apply_patch", "str_replace_editor"}
@@ -194,7 +194,7 @@ def is_title_text(kind: str, dialect: str | None, hold: WithholdPolicy) -> bool:
     """Whether the text of a kind is a title or the subject of a commit, which its data need not repeat."""
     if not hold.titles:
         return False
-    if kind == "session.waiting" and dialect in _RECORDING_DIALECTS:
+    if kind == "session.waiting" and may_be_program(dialect):
         return True  # what a person was asked to allow
     if kind == "fleet.commit" or dialect == "git":
         return hold.code
@@ -208,12 +208,12 @@ def is_file_tool(data: Mapping[str, object]) -> bool:
 
 def has_session_title(kind: str, dialect: str | None, hold: WithholdPolicy) -> bool:
     """Whether a name is the title that a person gave a session in the coding program; one given with `lore name` is none."""
-    return kind == "agent.named" and dialect in _RECORDING_DIALECTS and hold.titles and hold.prompts
+    return kind == "agent.named" and may_be_program(dialect) and hold.titles and hold.prompts
 
 
 def is_tool_input_text(kind: str, dialect: str | None, hold: WithholdPolicy) -> bool:
     """Whether the text of an event shows what a tool was given."""
-    return kind in _TOOL_KINDS and (hold.titles or dialect in _RECORDING_DIALECTS)
+    return kind in _TOOL_KINDS and (hold.titles or may_be_program(dialect))
 
 
 def find_policy(kind: str, tool: object, hold: WithholdPolicy) -> WithholdPolicy:

@@ -1,6 +1,6 @@
 """One file of a recording, read from its beginning or on from where it was left.
 
-The file is open only while a piece of it is read, so that thousands can be merged at once. One that is compressed by zstd, as Codex
+The file is open only while a piece of it is read, so that thousands can be merged at once. One that is compressed by zstd, as some programs
 does with rollouts of more than a week ago, is decompressed as it is read.
 """
 

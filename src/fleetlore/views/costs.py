@@ -25,7 +25,7 @@ from fleetlore.views.prices import PICO, Prices, TokenCounts
 VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 PRINTED_SOURCE = "exec"
-"""The `source` of a reply that Codex printed: its totals a turn, of which its recording tells each answer."""
+"""The `source` of a reply that a program printed: totals of a turn, whose replies the transcript has one by one."""
 MAX_WHOLE_REPLIES = 512
 """So many whole replies are remembered, for a part of one that comes late: no importer stores such a part, but logs that are merged may."""
 

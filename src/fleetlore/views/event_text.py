@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from fleetlore.dialects import RECORDINGS
 from fleetlore.dialects.commands.classify import flags_of
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.programs.registry import recording_dialects
 
 EventStamp: TypeAlias = tuple[datetime, str, int]
 """`at`, `origin.source`, `origin.n`; where all are equal, what was applied first comes first."""
@@ -19,7 +19,6 @@ EventRank: TypeAlias = tuple[EventStamp, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_LINE_CHARS = 300
-_RECORDING_DIALECTS = frozenset(name.replace("-", "_") for name in RECORDINGS)
 
 
 def event_stamp(event: Event) -> EventStamp:
@@ -42,11 +41,11 @@ def _tie_breaker(event: Event) -> str:
     if origin is None or not origin.source:
         return ""
     # One line of a recording tells several events, which stay in the order that it tells them in.
-    return (origin.id or event.run or "") if origin.dialect in _RECORDING_DIALECTS else event.id or ""
+    return (origin.id or event.run or "") if origin.dialect in recording_dialects() else event.id or ""
 
 
 def is_shell_prompt(event: Event) -> bool:
-    """Whether a person only ran a command (`!ls` in Claude Code): the agent is asked for nothing."""
+    """Whether a person only ran a command (`!ls`): the agent is asked for nothing."""
     return event.kind == "prompt.submitted" and event.text is not None and event.text.startswith("!")
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import READER, can_see
+from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
 
 VERSION = 7
@@ -34,7 +35,7 @@ PRUNED_EVERY = 1000
 DEFAULT_ROLE = "helper"
 """The role of one that was set to work without a word of what it is."""
 
-_GENERATED_NAME = re.compile(r"(?:claude-code|codex)/.+|(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
+_GENERATED_NAME = re.compile(r"(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
 _MAX_SCANNED_CHARS = 400
 """Characters of a text that are looked at."""
 _PREFIX_CHARS = 24
@@ -200,7 +201,8 @@ def _build_display_name(own: str, agent: AgentNameFacts) -> _DisplayName:
 @lru_cache(maxsize=4096)
 def is_drawn(name: str) -> bool:
     """Whether a name was drawn by lot, as `claude-code/0b5e1111` and `a17c0de` are; one that somebody chose stays as it is."""
-    return _GENERATED_NAME.fullmatch(name) is not None
+    program, _, id = name.partition("/")
+    return (bool(id) and program in list_names()) or _GENERATED_NAME.fullmatch(name) is not None
 
 
 def _build_short_name(own: str, agent: AgentNameFacts) -> str:

@@ -1,4 +1,4 @@
-"""`POST /hooks/claude-code`, `/hooks/codex`: what coding programs say at each step; and `/hooks/heartbeat`, a sign of life.
+"""`POST /hooks/PROGRAM`: what coding agents say at each step; and `/hooks/heartbeat`, a sign of life.
 
 The same call may come by `lore hook`, too: it is then one event. The transcript that a call names is read first where it is one of
 this machine's, for it tells the same with more in it.
@@ -7,7 +7,7 @@ this machine's, for it tells the same with more in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +25,8 @@ from fleetlore.ingest import discovery, drain, retention
 from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.ingest.drain import SpoolEntry
 from fleetlore.ingest.lines import SourceLine
-from fleetlore.programs.claude_code import hooks
-from fleetlore.programs.codex import hooks as codex_hooks
+from fleetlore.programs import registry
+from fleetlore.programs.recording_files import TRANSCRIPT_SUFFIX
 from fleetlore.redact import Redactor
 from fleetlore.server.endpoints import forges as doors_forges
 from fleetlore.server.endpoints.request_body import Body, foreign_record, media_type, object_of, read_body
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 # --- One call of a coding program's hook that came over HTTP, taken in as the drain of the spool does. Plain code for a thread.
 
-PROGRAMS: Mapping[str, Callable[..., list[Event]]] = {"claude-code": hooks.read_hook, "codex": codex_hooks.read_hook}
-"""Whose hooks are read."""
 SOURCE = "http"
 _STEP = "hook_event_name"
 _TRANSCRIPTS = ("transcript_path", "agent_transcript_path")
@@ -72,7 +70,9 @@ def take_call(log: BlockingRecorder, settings: Settings, call: Call, raw: bytes)
         return []
     id = str(entry.told["id"])
     said = drain.add_branch(entry) if call.is_local else record
-    events = told(lambda: PROGRAMS[call.program](said, id=id, at=call.at))
+    hooks = entry.hooks
+    assert hooks is not None, "only programs with hooks have a route"
+    events = told(lambda: hooks.read(said, id=id, at=call.at))
     if call.is_local:
         events = list(map(discovery.make_machine_stamp(), events))
     return keep_all(log, [drain.reuse_logged_id(event, id, log) for event in events])
@@ -91,18 +91,16 @@ def _own_transcripts(record: Mapping[str, Any], call: Call) -> list[str]:
     """
     if not call.is_local:
         return []
-    folders = [os.path.join(os.path.realpath(folder), "") for folder in discovery.recording_folders(call.program)]
+    folders = [os.path.join(os.path.realpath(folder), "") for folder in registry.require_program(call.program).recording_folders()]
     named = dict.fromkeys(path for key in _TRANSCRIPTS if (path := as_text(record.get(key))))
     found = [path for path in named if _is_within(path, folders)]
-    if call.program != "claude-code":
-        return found
-    return [each for path in found for each in discovery.find_session_files(path) if _is_within(each, folders)]
+    return [each for path in found for each in discovery.find_session_files(call.program, path) if _is_within(each, folders)]
 
 
 def _is_within(path: str, folders: list[str]) -> bool:
     try:
         real = os.path.realpath(path)
-        return real.endswith(discovery.TRANSCRIPT_SUFFIX) and real.startswith(tuple(folders)) and os.path.isfile(real)
+        return real.endswith(TRANSCRIPT_SUFFIX) and real.startswith(tuple(folders)) and os.path.isfile(real)
     except ValueError:  # a path that no system has
         return False
 
@@ -205,6 +203,6 @@ def _need_json(request: Request) -> None:
 
 ROUTES = [
     *doors_forges.ROUTES,
-    *(Route(f"/hooks/{program}", post_call, methods=["POST"]) for program in PROGRAMS),
+    *(Route(f"/hooks/{program.name}", post_call, methods=["POST"]) for program in registry.list_hooked()),
     Route("/hooks/heartbeat", post_heartbeat, methods=["POST"]),
 ]

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from fleetlore.dialects.otlp import protobuf as otlp_protobuf
 from fleetlore.dialects.otlp import reader
 from fleetlore.dialects.otlp.reader import ParsedTraces
+from fleetlore.programs import registry
 from fleetlore.server.endpoints.request_body import Body, media_type, read_body
 from fleetlore.server.endpoints.response import JSON, Answer, door
 from fleetlore.server.endpoints.store import Kept, keep, told
@@ -90,10 +91,14 @@ class Signal(NamedTuple):
 
 
 def _take_logs(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    return ParsedTraces(reader.read_logs(body, protobuf=protobuf))
+    return ParsedTraces(reader.read_logs(body, protobuf=protobuf, programs=registry.load_telemetry()))
 
 
-TRACES = Signal(reader.parse_traces, "rejectedSpans", "spans")
+def _take_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
+    return reader.parse_traces(body, protobuf=protobuf, programs=registry.load_telemetry())
+
+
+TRACES = Signal(_take_traces, "rejectedSpans", "spans")
 LOGS = Signal(_take_logs, "rejectedLogRecords", "log records")
 METRICS = Signal(reader.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 

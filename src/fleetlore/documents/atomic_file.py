@@ -1,4 +1,4 @@
-"""A file that is there whole or not at all: written beside its place, and put there when all of it is on the disk."""
+"""Write a file atomically: into a temporary file beside it, which then replaces it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def write_atomically(path: str, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """The file to write into; a link stays a link. Until the end only its owner may read it, whatever `mode` it has then."""
+    """The file to write into. A symbolic link stays one. Until the end only the owner can read the file, whatever `mode` is."""
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{os.getpid()}.part")

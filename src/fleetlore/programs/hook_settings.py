@@ -1,6 +1,7 @@
-"""Hooks in a program's own settings file: ours put in and taken out, everything else left as it stands.
+"""Add our hooks to the settings file of a coding agent and remove them; everything else in the file stays as it is.
 
-Claude Code and Codex write them alike: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command": …}]}]}}`.
+`HookFile` handles this JSON: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command": …}]}]}}`. A program that keeps
+its hooks in another format subclasses it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from fleetlore.documents.atomic_file import write_atomically
 from fleetlore.errors import ConfigError
-from fleetlore.ingest.atomic_file import write_atomically
 
 BACKUP_SUFFIX = ".before-fleetlore"
 """What the file's copy from before the first change is called, behind the file's own name."""
@@ -26,71 +27,66 @@ _Settings = dict[str, Any]
 
 
 class HookFile(NamedTuple):
-    """One file with hooks, and what we want in it."""
+    """One settings file, and the hooks that we want in it."""
 
     path: str
     program: str
     """As `lore hook` is told it."""
     events: tuple[str, ...]
-    """The steps at which we want to be called."""
+    """The steps at which the program calls us."""
+
+    def install(self, *, command: str) -> bool:
+        """Have a command of ours called at every event. Returns whether anything had to be changed."""
+        before = _read_file(self.path)
+        settings = _parse_settings(self.path, before)
+        for event in list(_get_hooks(self, settings)):
+            if event not in self.events:
+                _remove_hooks(self, settings, event)
+        for event in self.events:
+            _add_hook(self, settings, event, command)
+        if settings == _parse_settings(self.path, before):
+            return False
+        _write_backup(self.path, before)
+        _write_file(self.path, _encode_settings(settings, like=before))
+        return True
+
+    def uninstall(self) -> bool:
+        """Remove our hooks. Returns whether there were any. A file that nobody else changed since is as before, to the byte."""
+        before = _read_file(self.path)
+        settings = _parse_settings(self.path, before)
+        removed = [_remove_hooks(self, settings, event) for event in list(_get_hooks(self, settings))]
+        if not any(removed):
+            return False
+        original = _read_file(f"{self.path}{BACKUP_SUFFIX}")
+        if original is not None and _is_same_settings(settings, original):
+            _write_file(self.path, original)
+        elif settings or original is not None:
+            _write_file(self.path, _encode_settings(settings, like=before))
+        else:
+            os.unlink(os.path.realpath(self.path))
+        if original is not None:
+            os.unlink(f"{self.path}{BACKUP_SUFFIX}")
+        return True
+
+    def find_installed_events(self) -> frozenset[str]:
+        """The events at which we are called."""
+        settings = _parse_settings(self.path, _read_file(self.path))
+        return frozenset(event for event in _get_hooks(self, settings) if any(_find_our_hooks(self, settings, event)))
+
+    def calls_old_name(self) -> bool:
+        """Whether a hook of ours still calls `lore`, as 0.1 installed it."""
+        settings = _parse_settings(self.path, _read_file(self.path))
+        ours = (hook for event in _get_hooks(self, settings) for _, hook in _find_our_hooks(self, settings, event))
+        return any(os.path.basename(shlex.split(hook["command"])[0]) != HOOK_PROGRAM for hook in ours)
+
+    def are_hooks_disabled(self) -> bool:
+        """Whether the file says that no hook is to run."""
+        return _parse_settings(self.path, _read_file(self.path)).get("disableAllHooks") is True
 
 
 def hook_command(executable: str, program: str) -> str:
     """The command line of a hook; `executable` is the path or the name of our command."""
     return f"{shlex.quote(executable)} hook {program}"
-
-
-def install_hooks(file: HookFile, *, command: str) -> bool:
-    """Have a command of ours called at every event; answers whether anything had to be changed."""
-    before = _read_file(file.path)
-    settings = _parse_settings(file.path, before)
-    for event in list(_get_hooks(file, settings)):
-        if event not in file.events:
-            _remove_hooks(file, settings, event)
-    for event in file.events:
-        _add_hook(file, settings, event, command)
-    if settings == _parse_settings(file.path, before):
-        return False
-    _write_backup(file.path, before)
-    _write_file(file.path, _encode_settings(settings, like=before))
-    return True
-
-
-def uninstall_hooks(file: HookFile) -> bool:
-    """Take out ours and only ours; answers whether there was anything. What was not changed since is as it was, to the byte."""
-    before = _read_file(file.path)
-    settings = _parse_settings(file.path, before)
-    removed = [_remove_hooks(file, settings, event) for event in list(_get_hooks(file, settings))]
-    if not any(removed):
-        return False
-    original = _read_file(f"{file.path}{BACKUP_SUFFIX}")
-    if original is not None and _is_same_settings(settings, original):
-        _write_file(file.path, original)
-    elif settings or original is not None:
-        _write_file(file.path, _encode_settings(settings, like=before))
-    else:
-        os.unlink(os.path.realpath(file.path))
-    if original is not None:
-        os.unlink(f"{file.path}{BACKUP_SUFFIX}")
-    return True
-
-
-def installed_events(file: HookFile) -> frozenset[str]:
-    """The events at which we are called."""
-    settings = _parse_settings(file.path, _read_file(file.path))
-    return frozenset(event for event in _get_hooks(file, settings) if any(_find_our_hooks(file, settings, event)))
-
-
-def calls_old_name(file: HookFile) -> bool:
-    """Whether a hook of ours still calls `lore`, as 0.1 installed it."""
-    settings = _parse_settings(file.path, _read_file(file.path))
-    ours = (hook for event in _get_hooks(file, settings) for _, hook in _find_our_hooks(file, settings, event))
-    return any(os.path.basename(shlex.split(hook["command"])[0]) != HOOK_PROGRAM for hook in ours)
-
-
-def are_hooks_disabled(file: HookFile) -> bool:
-    """Whether the file says that no hook is to run."""
-    return _parse_settings(file.path, _read_file(file.path)).get("disableAllHooks") is True
 
 
 def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
