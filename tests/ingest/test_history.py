@@ -131,7 +131,7 @@ def test_threads_of_codex_that_come_of_one_another_are_one_batch(tmp_path: Path)
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": rollouts.THREAD, "depth": 1}}}
     other = rollouts.uuid7(1, "eeee0005")
     child = rollouts.meta(month)
-    child["payload"] |= {"id": rollouts.CHILD, "source": spawned, "base_instructions": "x" * history.EDGE}
+    child["payload"] |= {"id": rollouts.CHILD, "source": spawned, "base_instructions": "x" * history.EDGE_BYTES}
     paths = [
         rollout(tmp_path, "a", rollouts.meta()),
         rollout(tmp_path, "b", child),

@@ -1,6 +1,7 @@
-"""Hooks in a program's own settings file: ours put in and taken out, everything else left as it stands.
+"""Installs and removes our hooks in a program's settings file; everything else in it is kept.
 
-Claude Code and Codex write them alike: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command": …}]}]}}`.
+Claude Code and Codex use the same format: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command":
+…}]}]}}`.
 """
 
 from __future__ import annotations
@@ -16,30 +17,33 @@ from fleetlore.errors import ConfigError
 from fleetlore.ingest.atomic_file import write_atomically
 
 BACKUP_SUFFIX = ".before-fleetlore"
-"""What the file's copy from before the first change is called, behind the file's own name."""
+"""Appended to the file's name for the copy made before the first change."""
 
 COMMAND_NAMES = ("lore", "fleetlore")
-"""What our command may be called."""
+"""Names under which our command may be installed."""
 _Settings = dict[str, Any]
 
 
 class HookFile(NamedTuple):
-    """One file with hooks, and what we want in it."""
+    """A settings file and the hooks we want in it."""
 
     path: str
     program: str
-    """As `lore hook` is told it."""
+    """The argument of `lore hook`."""
     events: tuple[str, ...]
-    """The steps at which we want to be called."""
+    """The steps at which our hook is called."""
 
 
 def hook_command(lore: str, program: str) -> str:
-    """What a program is to run; `lore` is how it finds us."""
+    """The command line of a hook; `lore` is the path or name of our command."""
     return f"{shlex.quote(lore)} hook {program}"
 
 
 def install_hooks(file: HookFile, *, command: str) -> bool:
-    """Have a command of ours called at every event; answers whether anything had to be changed."""
+    """Install the command for every event; return whether the file changed.
+
+    Raises `ConfigError` for an invalid file.
+    """
     before = _read_file(file.path)
     settings = _parse_settings(file.path, before)
     for event in list(_get_hooks(file, settings)):
@@ -55,7 +59,10 @@ def install_hooks(file: HookFile, *, command: str) -> bool:
 
 
 def uninstall_hooks(file: HookFile) -> bool:
-    """Take out ours and only ours; answers whether there was anything. What was not changed since is as it was, to the byte."""
+    """Remove our hooks; return whether there were any.
+
+    A file that was not changed otherwise is restored to its original bytes.
+    """
     before = _read_file(file.path)
     settings = _parse_settings(file.path, before)
     removed = [_remove_hooks(file, settings, event) for event in list(_get_hooks(file, settings))]
@@ -74,18 +81,18 @@ def uninstall_hooks(file: HookFile) -> bool:
 
 
 def installed_events(file: HookFile) -> frozenset[str]:
-    """The events at which we are called."""
+    """The events for which our hook is installed."""
     settings = _parse_settings(file.path, _read_file(file.path))
     return frozenset(event for event in _get_hooks(file, settings) if any(_find_our_hooks(file, settings, event)))
 
 
 def are_hooks_disabled(file: HookFile) -> bool:
-    """Whether the file says that no hook is to run."""
+    """Whether the file disables all hooks."""
     return _parse_settings(file.path, _read_file(file.path)).get("disableAllHooks") is True
 
 
 def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
-    """The table of hooks, checked as far as we need it."""
+    """The `hooks` table, validated as far as we need it."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
         raise ConfigError(f"{file.path}: hooks: an object is needed; mend it, nothing was changed")
@@ -96,7 +103,7 @@ def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
 
 
 def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each hook of ours at an event, with the group that it stands in."""
+    """Yield each of our hooks for an event, with its group."""
     for group in _get_hooks(file, settings).get(event, []):
         for hook in group.get("hooks", []) if isinstance(group, dict) and isinstance(group.get("hooks"), list) else []:
             if isinstance(hook, dict) and is_our_hook(hook.get("command"), file.program):
@@ -104,10 +111,10 @@ def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator
 
 
 def is_our_hook(command: object, program: str) -> bool:
-    """Whether a hook's command is a call of `lore hook`, of this installation or of another."""
+    """Whether a command calls `lore hook`, of this installation or another."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
-    except ValueError:  # somebody else's, and unfinished
+    except ValueError:  # not ours, and with an unclosed quote
         return False
     return words[1:3] == ["hook", program] and os.path.basename(words[0]) in COMMAND_NAMES
 
@@ -124,7 +131,7 @@ def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> 
 
 
 def _remove_hooks(file: HookFile, settings: _Settings, event: str) -> bool:
-    """Take ours out of an event, and what is empty without it."""
+    """Remove our hooks for an event, and what is empty without them."""
     found = list(_find_our_hooks(file, settings, event))
     hooks = _get_hooks(file, settings)
     for group, hook in found:
@@ -161,7 +168,7 @@ def _parse_settings(path: str, raw: bytes | None) -> _Settings:
 
 
 def _is_same_settings(settings: _Settings, original: bytes) -> bool:
-    """Whether settings are those of the original, in the same order, too, whatever empty places for hooks either has."""
+    """Whether settings equal the original, including the order of keys and ignoring empty hook tables."""
     try:
         return json.dumps(_drop_empty_hooks(settings)) == json.dumps(_drop_empty_hooks(_parse_settings("", original)))
     except ConfigError:
@@ -175,25 +182,25 @@ def _drop_empty_hooks(settings: _Settings) -> _Settings:
 
 
 def _encode_settings(settings: _Settings, *, like: bytes | None) -> bytes:
-    """The settings as text, indented as the file was."""
+    """Encode settings with the indentation of the original file."""
     text = (like or b"").decode("utf-8-sig", errors="replace")
     indent = match[1] if (match := re.search(r'\n([ \t]+)"', text)) else None if text.strip(" \n{}") else 2
     end = "" if text.strip() and not text.endswith("\n") else "\n"
     try:
         return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can stand for
+    except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return (json.dumps(settings, indent=indent) + end).encode()
 
 
 def _write_backup(path: str, before: bytes | None) -> None:
-    """Keep the file as it was before us, once."""
+    """Keep a copy of the file from before our first change."""
     backup = f"{path}{BACKUP_SUFFIX}"
     if before is not None and not os.path.exists(backup):
         _write_file(backup, before, mode_of=path)
 
 
 def _write_file(path: str, content: bytes, *, mode_of: str | None = None) -> None:
-    """Write a file whole or not at all; a link stays a link, and who could read it still can."""
+    """Replace a file atomically; symbolic links and permissions are kept."""
     os.makedirs(os.path.dirname(os.path.realpath(path)), mode=0o700, exist_ok=True)
     with write_atomically(path, mode=_file_mode(mode_of or path)) as file:
         file.write(content)
