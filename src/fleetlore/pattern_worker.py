@@ -1,7 +1,7 @@
 """Applies regular expressions to texts, in a child process that `user_patterns.py` starts from this file.
 
-That way the kernel can end a slow pattern. Standard library only, without modules that are slow to import. Each request and reply on the standard streams is a
-frame: its length in four bytes, then a marshalled value.
+In a process of its own, a slow pattern can be ended by the kernel. Standard library only, without modules that are slow
+to import. Each request and reply on the standard streams is a frame: its length in four bytes, then a marshalled value.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class LogReadAhead:
                     if not self._put_item(event):
                         return
             self._put_item(None)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the one who takes, not to this thread  # raised in `take_events` instead
+        except BaseException as error:  # noqa: BLE001  # raised in `take_events` instead
             self._put_item(error)
 
     def _put_item(self, item: _QueueItem) -> bool:

@@ -154,7 +154,7 @@ class LiveViews:
                     self._follow_log()
             except Closed:
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, views that stand still and do not say so help nobody  # any error: views that stop silently would be worse
+            except Exception as error:  # noqa: BLE001  # any error: views that stop silently would be worse
                 self.last_failure = str(error) or repr(error)
                 self._stop.wait(PATIENCE[min(failures, len(PATIENCE) - 1)])
                 failures += 1

@@ -372,7 +372,7 @@ def _forward_events(log: BlockingRecorder, after: Position | None, queue: Queue[
             if not _put_unless_closed(queue, event, closed):
                 return
         _put_unless_closed(queue, None, closed)
-    except BaseException as error:  # noqa: BLE001 - it belongs to the one who follows, not to this thread  # raised by `follow_events` instead
+    except BaseException as error:  # noqa: BLE001  # raised by `follow_events` instead
         _put_unless_closed(queue, error, closed)
 
 
