@@ -122,19 +122,19 @@ def _report_skipped_folder(path: str, on_skipped: OnSkipped) -> None:
         on_skipped(path, "is a link to a folder; links to folders are not followed")
 
 
-def plain_name(path: str) -> str:
+def strip_suffixes(path: str) -> str:
     """The path without `.jsonl` or `.jsonl.zst`: both suffixes mean the same transcript."""
     return path.removesuffix(zstd.SUFFIX).removesuffix(TRANSCRIPT_SUFFIX)
 
 
 def find_session_files(path: str) -> list[str]:
     """A session's transcript and those of its subagents, which Claude Code keeps in a folder named after the session."""
-    return [path, *find_recordings(os.path.join(plain_name(path), "subagents"))]
+    return [path, *find_recordings(os.path.join(strip_suffixes(path), "subagents"))]
 
 
 def helper_transcript_path(path: str, helper: str) -> str:
     """The path at which Claude Code will write the transcript of a subagent."""
-    return os.path.join(plain_name(path), "subagents", f"agent-{helper}{TRANSCRIPT_SUFFIX}")
+    return os.path.join(strip_suffixes(path), "subagents", f"agent-{helper}{TRANSCRIPT_SUFFIX}")
 
 
 def find_branch(folder: str) -> str | None:

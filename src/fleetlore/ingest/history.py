@@ -51,7 +51,7 @@ class HistoryFile(NamedTuple):
 Batch = Sequence[HistoryFile]
 
 
-def look_into(program: str, path: str, status: os.stat_result) -> HistoryFile:
+def inspect_file(program: str, path: str, status: os.stat_result) -> HistoryFile:
     """Describe a file without reading all of it. For one that cannot be read, the modification time is used."""
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
     head, tail = b"", b""
@@ -67,7 +67,7 @@ def look_into(program: str, path: str, status: os.stat_result) -> HistoryFile:
     return HistoryFile(program, path, status.st_size, min(first, last), last, frozenset(_find_keys(program, path, head)))
 
 
-def in_batches(files: Iterable[HistoryFile], *, newest_first: bool = True) -> list[Batch]:
+def make_batches(files: Iterable[HistoryFile], *, newest_first: bool = True) -> list[Batch]:
     """Group files into batches in import order: the last days together, then one batch per day, newest first.
 
     With `newest_first=False` there is one batch in order of time. A log that is trimmed by age needs that, because
@@ -141,7 +141,7 @@ def _find_keys(program: str, path: str, head: bytes) -> Iterator[str]:
 
 def _session_id(path: str) -> str:
     """The session of a Claude Code transcript: `SESSION.jsonl`, or `SESSION/subagents/….jsonl` for a subagent."""
-    folders = discovery.plain_name(path).split(os.sep)
+    folders = discovery.strip_suffixes(path).split(os.sep)
     return folders[folders.index("subagents") - 1] if "subagents" in folders else folders[-1]
 
 
@@ -151,6 +151,6 @@ def _parse_rows(lines: Iterable[bytes]) -> Iterator[Record]:
             yield parse_record(line)
 
 
-def span_of(files: Sequence[HistoryFile]) -> tuple[datetime, datetime]:
+def find_time_span(files: Sequence[HistoryFile]) -> tuple[datetime, datetime]:
     """The times of the first and the last record of some files."""
     return min(file.first for file in files), max(file.last for file in files)

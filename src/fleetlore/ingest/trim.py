@@ -154,7 +154,7 @@ def find_future_event(log: BlockingRecorder, after: Position | None, now: dateti
     return event if event is not None and event_stamp(event)[0] > now + timedelta(days=1) else None
 
 
-def look(
+def plan_trim(
     log: BlockingRecorder, last: Position, *, costs: Costs | None = None, progress: ProgressCallback | None = None
 ) -> TrimResult | None:
     """Compute what a trim up to and including a position would remove; `None` if nothing."""
@@ -189,7 +189,7 @@ def trim_log(
     finish_interrupted_trim(log, key)
     for _ in range(MAX_RETRIES):
         head = log.head()
-        found = look(log, last, costs=costs, progress=progress)
+        found = plan_trim(log, last, costs=costs, progress=progress)
         if found is None:
             return None
         checkpoint_views(log, found.last, store, costs)

@@ -64,7 +64,7 @@ def resolve_scope(log: BlockingRecorder, scope: str, look: OpenViews, *, may_be_
             return scope
         found = _find_candidates(names, threads, kind, name)
         if len(found) > 1:
-            raise ambiguous(names, kind, name, found)
+            raise ambiguous_name_error(names, kind, name, found)
         if found:
             return f"{kind}:{found[0]}"
         if may_be_new:
@@ -77,7 +77,7 @@ def resolve_agent(log: BlockingRecorder, name: str, look: OpenViews) -> str:
     return resolve_scope(log, f"agent:{name}", look).partition(":")[2]
 
 
-def agents_called(names: AgentNames, name: str) -> list[str]:
+def find_agents(names: AgentNames, name: str) -> list[str]:
     """The agents with this name in the log, as display name or as session id, or whose id has this prefix."""
     if name in names.agents:
         return [name]
@@ -87,8 +87,8 @@ def agents_called(names: AgentNames, name: str) -> list[str]:
     if len(name) < MIN_ID_CHARS:
         return []
     sessions = names_view.agents_by_session(names)
-    by_id = [agent for agent in names.agents if names_view.is_drawn(agent) and _has_prefix(agent, name)]
-    by_session = [agent for run, agent in sessions.items() if names_view.is_drawn(run) and run.startswith(name)]
+    by_id = [agent for agent in names.agents if names_view.is_generated_name(agent) and _has_prefix(agent, name)]
+    by_session = [agent for run, agent in sessions.items() if names_view.is_generated_name(run) and run.startswith(name)]
     return list(dict.fromkeys((*by_id, *by_session)))
 
 
@@ -112,9 +112,9 @@ def _find_candidates(names: AgentNames, threads: ThreadsState, kind: str, name: 
     """What a name that no event has may mean."""
     match kind:
         case "agent":
-            return agents_called(names, name)
+            return find_agents(names, name)
         case "run":
-            agents = set(agents_called(names, name))
+            agents = set(find_agents(names, name))
             if found := [run for run, agent in names_view.agents_by_session(names).items() if agent in agents]:
                 return found
         case "goal":
@@ -123,7 +123,9 @@ def _find_candidates(names: AgentNames, threads: ThreadsState, kind: str, name: 
         case _:
             return []
     return [
-        id for id in _known_names(names, threads, kind) if names_view.is_drawn(id) and len(name) >= MIN_ID_CHARS and id.startswith(name)
+        id
+        for id in _known_names(names, threads, kind)
+        if names_view.is_generated_name(id) and len(name) >= MIN_ID_CHARS and id.startswith(name)
     ]
 
 
@@ -166,10 +168,10 @@ def _iterate_spellings(names: AgentNames, threads: ThreadsState, kind: str) -> I
 
 def _short_id(id: str) -> list[str]:
     """The first characters of a random id, as people copy them."""
-    return [id.rpartition("/")[2][:SHORT_ID_CHARS]] if names_view.is_drawn(id) else []
+    return [id.rpartition("/")[2][:SHORT_ID_CHARS]] if names_view.is_generated_name(id) else []
 
 
-def ambiguous(names: AgentNames, kind: str, name: str, found: Sequence[str]) -> AmbiguousName:
+def ambiguous_name_error(names: AgentNames, kind: str, name: str, found: Sequence[str]) -> AmbiguousName:
     """The error that lists what a name may mean, with display names."""
     shown, sessions = names_view.all_display_names(names), names_view.agents_by_session(names)
     listed = []

@@ -19,7 +19,7 @@ from fleetlore.log.base import Position, StoredRecord
 from fleetlore.log.reading import decode_all_stored
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views.thread_state import ThreadsState
-from fleetlore.views.threads import owns_of, task_at
+from fleetlore.views.threads import bound_task_at, goal_and_run_keys
 
 PAGE = 1000
 _position = attrgetter("position")
@@ -47,12 +47,12 @@ class ThreadEvents:
             self._record_move(event)
             return f"task:{event.task}" == self.key
         owner = f"goal:{event.goal}" if event.goal is not None else f"run:{event.run}"
-        return task_at(self._moves.get(owner, []), event.position or "") == self.key
+        return bound_task_at(self._moves.get(owner, []), event.position or "") == self.key
 
     def _record_move(self, event: Event) -> None:
         """An event that names a task and a goal or run moves the goal or run to that task from here on."""
         task, position = f"task:{event.task}", event.position or ""
-        for owner in owns_of(event):
+        for owner in goal_and_run_keys(event):
             moves = self._moves.get(owner)
             if moves is None:
                 if task == self.key:

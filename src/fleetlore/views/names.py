@@ -183,7 +183,7 @@ def _number_duplicates(order: list[str], wanted: dict[str, str]) -> dict[str, st
 def _build_display_name(name_in_log: str, agent: AgentNameFacts) -> _DisplayName:
     if given := _text_of(agent.given):
         return _DisplayName(given)
-    if not is_drawn(name_in_log):
+    if not is_generated_name(name_in_log):
         return _DisplayName(name_in_log)
     if agent.launched:
         return _DisplayName(_text_of(agent.role) or DEFAULT_ROLE, _text_of(agent.errand) or _text_of(agent.prompt))
@@ -194,14 +194,20 @@ def _build_display_name(name_in_log: str, agent: AgentNameFacts) -> _DisplayName
 
 
 @lru_cache(maxsize=4096)
-def is_drawn(name: str) -> bool:
+def is_generated_name(name: str) -> bool:
     """Whether a name was generated, like `claude-code/0b5e1111` or `a17c0de`, and not chosen by somebody."""
     return _GENERATED_NAME.fullmatch(name) is not None
 
 
 def _build_short_name(name_in_log: str, agent: AgentNameFacts) -> str:
     folder, branch = _text_of(agent.folder), _text_of(agent.branch)
-    if folder and is_drawn(name_in_log) and not agent.launched and not _text_of(agent.given) and branch in (folder, *MAIN_BRANCHES):
+    if (
+        folder
+        and is_generated_name(name_in_log)
+        and not agent.launched
+        and not _text_of(agent.given)
+        and branch in (folder, *MAIN_BRANCHES)
+    ):
         return folder
     name = _build_display_name(name_in_log, agent)
     return name.head or name.tail

@@ -113,7 +113,7 @@ def thread_key(event: Event, bound: dict[str, str]) -> str:
     return f"agent:{event.agent}" if event.agent is not None else TOWN_THREAD
 
 
-def task_at(moves: list[tuple[str, str]], position: str) -> str | None:
+def bound_task_at(moves: list[tuple[str, str]], position: str) -> str | None:
     """The task thread of a goal's or run's events at a position; events before the first task belong to it."""
     if not moves:
         return None
@@ -123,20 +123,20 @@ def task_at(moves: list[tuple[str, str]], position: str) -> str | None:
 
 def _record_moves(threads: ThreadsState, event: Event, position: str) -> None:
     task = f"task:{event.task}"
-    for owner in owns_of(event):
+    for owner in goal_and_run_keys(event):
         moves = threads.moves.setdefault(owner, [])
         if not moves or moves[-1][1] != task:
             moves.append((position, task))
             del moves[:-MOST_MOVES]
 
 
-def owns_of(event: Event) -> list[str]:
+def goal_and_run_keys(event: Event) -> list[str]:
     """The keys of the goal and the run that an event names."""
     return [f"{kind}:{name}" for kind, name in (("goal", event.goal), ("run", event.run)) if name]
 
 
 def _bind_to_task(threads: ThreadsState, event: Event, task: str) -> None:
-    for owner in owns_of(event):
+    for owner in goal_and_run_keys(event):
         if threads.bound.get(owner) == task:
             continue
         is_first = threads.bound.pop(owner, None) is None
