@@ -104,7 +104,7 @@ class TranscriptFile:
             return False
         try:
             self._recording.open(import_offset.mind)
-        except msgspec.DecodeError:  # saved by a newer version
+        except msgspec.DecodeError:  # saved by another version
             return False
         return True
 
