@@ -107,10 +107,10 @@ def deduplicate_id(entry: SpoolEntry, id: str, at: datetime, recent_calls: Recen
 
 
 def reuse_logged_id(event: Event, own: str, log: BlockingRecorder) -> Event:
-    """Reuse the id of the same hook call if the server stored it already; the spool and the server do not know of each other.
+    """Reuse the id of the same hook call if the server stored it already.
 
-    Only an event without a key has the id of its call: a UUIDv7 from the spool, `make_http_id` from the server. A
-    second call with the same version of id is a different call.
+    The spool and the server do not know of each other. Only an event without a key has the id of its call: a UUIDv7
+    from the spool, `make_http_id` from the server. A second call with the same version of id is a different call.
     """
     if event.id != own or event.run is None or event.at is None:
         return event

@@ -222,8 +222,9 @@ def open_repository(path: str, *, all_branches: bool = False) -> GitHistory:
 
 @contextmanager
 def open_git_sources(paths: Sequence[str], *, on_commit: CommitProgress = lambda done, total: None) -> Iterator[list[ImportSource]]:
-    """Open folders as repositories and files as exported records; raises before anything is read if one cannot be
-    opened.
+    """Open folders as repositories and files as exported records.
+
+    Raises before anything is read if one of them cannot be opened.
     """
     repositories = [open_repository(path) for path in paths if os.path.isdir(path)]
     count = _make_counter(on_commit, sum(repository.commits for repository in repositories))

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 WithholdMethod: TypeAlias = Literal["hide", "hide_object", "hide_each", "keep_paths", "keep_name", "hide_messages"]
-"""hide all; hide all but stay an object; hide each item of a list; keep only file paths; keep only a name; hide only messages.
+"""Names of the methods by which the filter handles a value.
 
-Methods of the filter's redaction.
+`hide` hides all of it; `hide_object` too, but it stays an object; `hide_each` hides each item of a list; `keep_paths`
+keeps only file paths; `keep_name` keeps only a name; `hide_messages` hides only messages.
 """
 
 

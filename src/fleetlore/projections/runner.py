@@ -224,8 +224,9 @@ class FoldRun(Generic[State]):
         return any(event.kind == "log.forgotten" and (event.position or "") > self._erasures_seen_to for event in events)
 
     def fold_new_events(self, events: Sequence[Event]) -> bool:
-        """Fold the new ones of these events; `False`, without folding any, if one reports an erasure after this fold
-        began.
+        """Fold those of the events that are new.
+
+        Returns `False`, without folding any, if one of them reports an erasure after this fold began.
         """
         position = self.position
         new = (

@@ -163,7 +163,10 @@ class ProjectionStore:
     # --- staying in sync with the log
 
     def sync_with_log(self, log: BlockingRecorder) -> StoreAgreement:
-        """Drop what is no longer valid: everything if the log was replaced, what was folded before an erasure otherwise."""
+        """Drop what is no longer valid.
+
+        If the log was replaced, that is everything; after an erasure, everything folded before it.
+        """
         info = log.info()
         marks = self.run_read(_read_marks, None)
         return StoreAgreement(info, marks is not None and self._apply_log_changes(log, info.head, marks))

@@ -1,7 +1,8 @@
-"""The goals view: every goal, turn by turn, with usage, verdicts and open questions. The driver decides by this fold alone.
+"""The goals view: every goal, turn by turn, with usage, verdicts and open questions.
 
-Events are applied in log order. Goals of other programs' drivers report less; what they report is shown.
-`goal_turns.py` handles turns, `goal_control.py` people's requests, `goal_payloads.py` parsing.
+The driver decides by this fold alone. Events are applied in log order. Goals of other programs' drivers report less;
+what they report is shown. `goal_turns.py` handles turns, `goal_control.py` people's requests, `goal_payloads.py`
+parsing.
 """
 
 from __future__ import annotations

@@ -14,8 +14,10 @@ from fleetlore.views.event_text import EventStamp
 VERSION = 2
 
 BeatReason: TypeAlias = Literal["loop", "undone", "stuck", "mended", "allowed"]
-"""Why a beat differs from its kind's: a repeated call; an edit undone; an edit that missed twice; something that had
-failed works; something that had been denied is allowed.
+"""Why a beat differs from its kind's.
+
+`loop`: a repeated call; `undone`: an edit reversed; `stuck`: an edit that missed twice; `mended`: something that had
+failed works; `allowed`: something that had been denied is allowed.
 """
 
 PendingCall: TypeAlias = tuple[int, int, int]

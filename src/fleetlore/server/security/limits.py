@@ -48,9 +48,7 @@ class Limits:
     query: int = 8 * 1024
     """Bytes of a query string."""
     headers: int = 64 * 1024
-    """Bytes of all headers together. uvicorn's h11 has the same limit (`h11_max_incomplete_event_size`), so no more are
-    held.
-    """
+    """Bytes of all headers together. uvicorn's h11 gets the same limit (`h11_max_incomplete_event_size`)."""
     frame: int = 64 * 1024
     """Bytes of an incoming WebSocket message."""
     rate: float = 500
@@ -212,8 +210,9 @@ class _Body:
         return message
 
     async def _take_rest(self) -> None:
-        """Read the rest of the body, up to the limit once more: many clients read the response only after sending
-        everything.
+        """Read the rest of the body, up to the limit once more.
+
+        Many clients read the response only after sending everything.
         """
         if any(name.lower() == b"expect" for name, _ in self._scope["headers"]):
             return  # the client waits for `100 Continue` before it sends
