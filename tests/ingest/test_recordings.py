@@ -405,8 +405,8 @@ def test_what_another_version_kept_in_mind_is_not_gone_on_from(log: BlockingReco
 def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_known(
     log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "MOST_PARTS", 7)
-    monkeypatch.setattr(recordings, "WHOLES_AT_ONCE", 3)
+    monkeypatch.setattr(recordings, "MAX_HELD_REPLIES", 7)
+    monkeypatch.setattr(recordings, "LOOKUP_BATCH", 3)
     session, helper = Transcript(), Transcript(agentId="a1", isSidechain=True, at=START + timedelta(hours=-1))
     for n in range(40):
         inner = helper.reply(f"m{n}", text("So."), output=n)
@@ -419,7 +419,7 @@ def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_kn
 
 
 def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "MOST_READ_AHEAD", 200_000)
+    monkeypatch.setattr(recordings, "MAX_READ_AHEAD_BYTES", 200_000)
     tapes, ahead, read = [], 0, transcript_file._read_at
     for n in range(20):
         session = Transcript(f"{n:08x}-aaaa-4bbb-8ccc-0123456789ab")

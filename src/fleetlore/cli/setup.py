@@ -113,7 +113,7 @@ def look_for(program: Program, *, on_skipped: OnSkipped = lambda path, reason: N
 
     folders = program.recording_folders()
     paths = discovery.expand_paths([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
-    files = tuple(history.look_into(program.name, path, status) for path in paths if (status := discovery.stat_file(path)))
+    files = tuple(history.inspect_file(program.name, path, status) for path in paths if (status := discovery.stat_file(path)))
     return Found(program, which(program.command), tuple(folders), files)
 
 
@@ -128,7 +128,7 @@ def _described(found: Found) -> str:
     names = {plain_name(file.path) for file in found.files}
     sessions = sum(f"{os.sep}subagents{os.sep}" not in each for each in names)
     amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_size(sum(file.size for file in found.files))}"
-    first, last = history.span_of(found.files)
+    first, last = history.find_time_span(found.files)
     ago = _ago((clock.now() - last).total_seconds())
     return f"{name}{amount}, the newest {ago}, {_days(first, last)}, in {_short(found.folders[0])}"
 
@@ -166,20 +166,20 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     deposit = BatchWriter(log, dialect="lore", admission=admission, on_rejected=rejections.add)
     change, oldest = ingest_discovery.make_machine_stamp(), retention.retention_cutoff(settings, clock.now())
     tapes = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
-    batches = history.in_batches(files, newest_first=oldest is None)
+    batches = history.make_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
-    terminal.out(f"Importing {_count(len(files), 'file')}, {_days(*history.span_of(files))}{order}.")
+    terminal.out(f"Importing {_count(len(files), 'file')}, {_days(*history.find_time_span(files))}{order}.")
     terminal.flush()
     done = 0
     try:
         with progress.bar_of_files("importing", len(files), sum(tape.remaining_bytes for tape in tapes.values())) as bar:
             for batch in batches:
-                bar.begin(f"{history.span_of(batch)[1].astimezone():%Y-%m-%d}", done)
+                bar.begin(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [tapes.pop(file.path) for file in batch if file.path in tapes]:
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
                 if done == len(batch) < len(files):
-                    terminal.out(f"{_days(*history.span_of(batch))}: {_count(done, 'file')} imported. Older ones follow.")
+                    terminal.out(f"{_days(*history.find_time_span(batch))}: {_count(done, 'file')} imported. Older ones follow.")
                     terminal.flush()
     except KeyboardInterrupt:
         terminal.err(f"\nlore: stopped; {done:,} of {_count(len(files), 'file')} are imported. Run `lore setup` again to continue.")

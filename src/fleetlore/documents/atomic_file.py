@@ -1,4 +1,4 @@
-"""Write a file atomically: into a temporary file beside it, which then replaces it."""
+"""Atomic file writes: a temporary file next to the target is synced, then renamed over it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import BinaryIO
 
 @contextmanager
 def write_atomically(path: str, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """The file to write into. A symbolic link stays one. Until the end only the owner can read the file, whatever `mode` is."""
+    """Open a file that replaces `path` when the block ends without an error.
+
+    Symbolic links are followed. The temporary file has mode 0600 until it is complete, then `mode`.
+    """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
-    part = os.path.join(folder, f".{name}.{os.getpid()}.part")
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.part")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             yield file
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        os.replace(part, target)
+        os.replace(temporary, target)
     except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise

@@ -1,4 +1,4 @@
-"""Find the transcripts of coding agents on this machine, and import what was not read yet."""
+"""Finds the transcripts of coding agents on this machine and imports the lines that are new."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fleetlore.ingest import recordings
 from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
 from fleetlore.log.admission import Admission
 from fleetlore.programs import registry
-from fleetlore.programs.recording_files import COMPRESSED_ROWS, TRANSCRIPT_SUFFIX, is_recording
+from fleetlore.programs.recording_files import COMPRESSED_SUFFIX, TRANSCRIPT_SUFFIX, is_recording
 
 if TYPE_CHECKING:
     from fleetlore.ingest.lines import SourceLine
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from fleetlore.redact import Redactor
 
 OnSkipped = Callable[[str, str], object]
-"""Called with the path of whatever is not read, and why."""
+"""Called with the path of a file that is not read, and the reason."""
 
 _SYSTEM_FILES = r"\.DS_Store|Thumbs\.db|desktop\.ini"
 _UNPACKED_BY = {".gz": "zcat", ".xz": "xzcat", ".bz2": "bzcat", ".lz4": "lz4cat", ".Z": "zcat"}
 
 
 def find_recordings(folder: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
-    """Every recording in a folder and those below it, by name."""
+    """List every transcript in a folder and its subfolders, sorted by path."""
     return sorted(path for path in iterate_recordings(folder, on_skipped=on_skipped) if stat_file(path, on_skipped=on_skipped))
 
 
 def stat_file(path: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> os.stat_result | None:
-    """What is known of a file; nothing of one that is gone, leads nowhere, or is no file."""
+    """Return the file's status, or `None` if it is gone, a broken link, or not a regular file."""
     try:
         status = os.stat(path)
     except OSError as error:
-        if not isinstance(error, FileNotFoundError) or os.path.islink(path):  # else it was removed, or replaced, a moment ago
+        if not isinstance(error, FileNotFoundError) or os.path.islink(path):  # otherwise it was removed or replaced a moment ago
             on_skipped(path, f"cannot be read: {error.strerror or error}")
         return None
     if not S_ISREG(status.st_mode):
@@ -53,25 +53,24 @@ def stat_file(path: str, *, on_skipped: OnSkipped = lambda path, reason: None) -
 
 
 def iterate_recordings(folder: str, *, on_skipped: OnSkipped | None = None) -> Iterator[str]:
-    """The same in no order, and without a look at the files."""
+    """Yield the paths of all transcripts below a folder, unsorted and without checking the files."""
 
-    def say(error: OSError) -> None:
+    def report_error(error: OSError) -> None:
         if on_skipped is not None:
             on_skipped(error.filename or folder, f"cannot be read: {error.strerror or error}")
 
-    for inner, folders, names in os.walk(folder, onerror=say):
+    for inner, folders, names in os.walk(folder, onerror=report_error):
         for name in names:
             if is_recording(name):
                 yield os.path.join(inner, name)
-            elif on_skipped is not None and not _is_beside(folder, inner, name):
-                on_skipped(os.path.join(inner, name), _why_skipped(name))
+            elif on_skipped is not None and not _is_side_file(folder, inner, name):
+                on_skipped(os.path.join(inner, name), _explain_skipped(name))
         if on_skipped is not None:
             for name in folders:
-                _say_of_folder(os.path.join(inner, name), on_skipped)
+                _report_skipped_folder(os.path.join(inner, name), on_skipped)
 
 
-def _is_beside(folder: str, inner: str, name: str) -> bool:
-    """Whether programs and systems keep such a file beside transcripts."""
+def _is_side_file(folder: str, inner: str, name: str) -> bool:
     files, folders = _load_side_names()
     return bool(files.fullmatch(name)) or not folders.isdisjoint(os.path.relpath(inner, folder).split(os.sep))
 
@@ -83,14 +82,14 @@ def _load_side_names() -> tuple[re.Pattern[str], frozenset[str]]:
     return re.compile(files), frozenset(name for program in programs for name in program.side_folders)
 
 
-def _why_skipped(name: str) -> str:
+def _explain_skipped(name: str) -> str:
     unpack = next((unpack for suffix, unpack in _UNPACKED_BY.items() if name.endswith(suffix)), None)
     if unpack is not None:
         return f"is compressed in a way that is not read here; unpack it first, as in {unpack} FILE | lore import DIALECT -"
-    return f"is of an unknown type; {TRANSCRIPT_SUFFIX} and {COMPRESSED_ROWS} files are read"
+    return f"is of an unknown type; {TRANSCRIPT_SUFFIX} and {COMPRESSED_SUFFIX} files are read"
 
 
-def _say_of_folder(path: str, on_skipped: OnSkipped) -> None:
+def _report_skipped_folder(path: str, on_skipped: OnSkipped) -> None:
     if is_recording(path):
         on_skipped(path, "is a folder, not a file")
     elif os.path.islink(path):
@@ -105,7 +104,7 @@ def find_session_files(program: str, path: str) -> list[str]:
 
 
 def find_branch(folder: str) -> str | None:
-    """The branch that a folder's repository is on now, if it is in one."""
+    """The branch that is checked out in a folder's repository; `None` outside of a repository or on a detached HEAD."""
     while folder and not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         folder = above if above != folder else ""
@@ -117,7 +116,7 @@ def find_branch(folder: str) -> str | None:
 
 
 def _git_folder(path: str) -> str:
-    """A further working tree has a file that says where its folder is."""
+    """Resolve `.git`: in a linked worktree it is a file that names the folder."""
     if os.path.isdir(path):
         return path
     return os.path.join(os.path.dirname(path), _first_line(path).removeprefix("gitdir: "))
@@ -129,7 +128,7 @@ def _first_line(*path: str) -> str:
 
 
 def expand_paths(paths: Iterable[str], *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
-    """Files as they are; of folders all recordings in them. Each once."""
+    """Replace folders by the transcripts in them; return absolute paths without duplicates."""
     found = [inner for path in paths for inner in (find_recordings(path, on_skipped=on_skipped) if os.path.isdir(path) else [path])]
     return list(dict.fromkeys(map(os.path.abspath, found)))
 
@@ -145,19 +144,19 @@ def import_new_lines(
     on_rejected: Callable[[SourceLine, str], None] = lambda line, reason: None,
     on_dropped: Callable[[str], None] = lambda message: None,
 ) -> ImportTally:
-    """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
+    """Import the lines that were added to transcripts since the last import; an incomplete last line waits."""
     recording = registry.find_recording(program)
-    tapes = recordings.open_growing_files(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
+    transcripts = recordings.open_growing_files(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
     admission = Admission(redactor=redactor, veil=veil)
-    deposit = BatchWriter(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)
-    if tapes:
-        recordings.import_transcripts(tapes, deposit, log, change=make_machine_stamp(), not_before=not_before)
-    return deposit.tally
+    writer = BatchWriter(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)
+    if transcripts:
+        recordings.import_transcripts(transcripts, writer, log, change=make_machine_stamp(), not_before=not_before)
+    return writer.tally
 
 
 def make_machine_stamp() -> recordings.ChangeEvent:
-    """Say of each session that starts here on whose behalf and on which machine."""
-    known = {key: value for key, value in (("host", _ask_or_none(gethostname)), ("person", _ask_or_none(getuser))) if value}
+    """Return a function that adds this machine's host and user to `session.started` events."""
+    known = {key: value for key, value in (("host", _call_or_none(gethostname)), ("person", _call_or_none(getuser))) if value}
 
     def change(event: Event) -> Event:
         return replace(event, data=known | event.data) if event.kind == "session.started" else event
@@ -165,8 +164,8 @@ def make_machine_stamp() -> recordings.ChangeEvent:
     return change
 
 
-def _ask_or_none(ask: Callable[[], str]) -> str | None:
+def _call_or_none(call: Callable[[], str]) -> str | None:
     try:
-        return ask()
+        return call()
     except (OSError, KeyError):
         return None

@@ -17,7 +17,7 @@ from fleetlore.documents.atomic_file import write_atomically
 from fleetlore.errors import ConfigError
 
 BACKUP_SUFFIX = ".before-fleetlore"
-"""What the file's copy from before the first change is called, behind the file's own name."""
+"""Appended to the file's name for the copy made before the first change."""
 
 HOOK_PROGRAM = "fleetlore"
 """The name that hooks call. `lore` is short for people, and other packages install a program of that name, too."""
@@ -31,7 +31,7 @@ class HookFile(NamedTuple):
 
     path: str
     program: str
-    """As `lore hook` is told it."""
+    """The argument of `lore hook`."""
     events: tuple[str, ...]
     """The steps at which the program calls us."""
 
@@ -90,7 +90,7 @@ def hook_command(executable: str, program: str) -> str:
 
 
 def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
-    """The table of hooks, checked as far as we need it."""
+    """The `hooks` table, validated as far as we need it."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
         raise ConfigError(f"{file.path}: hooks: an object is needed; mend it, nothing was changed")
@@ -101,7 +101,7 @@ def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
 
 
 def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each hook of ours at an event, with the group that it stands in."""
+    """Yield each of our hooks for an event, with its group."""
     for group in _get_hooks(file, settings).get(event, []):
         for hook in group.get("hooks", []) if isinstance(group, dict) and isinstance(group.get("hooks"), list) else []:
             if isinstance(hook, dict) and is_our_hook(hook.get("command"), file.program):
@@ -112,7 +112,7 @@ def is_our_hook(command: object, program: str) -> bool:
     """Whether a hook's command is `fleetlore hook PROGRAM` or, as in 0.1, `lore hook PROGRAM`, of any installation."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
-    except ValueError:  # somebody else's, and unfinished
+    except ValueError:  # not ours, and with an unclosed quote
         return False
     return words[1:3] == ["hook", program] and os.path.basename(words[0]) in COMMAND_NAMES
 
@@ -129,7 +129,7 @@ def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> 
 
 
 def _remove_hooks(file: HookFile, settings: _Settings, event: str) -> bool:
-    """Take ours out of an event, and what is empty without it."""
+    """Remove our hooks for an event, and what is empty without them."""
     found = list(_find_our_hooks(file, settings, event))
     hooks = _get_hooks(file, settings)
     for group, hook in found:
@@ -166,7 +166,7 @@ def _parse_settings(path: str, raw: bytes | None) -> _Settings:
 
 
 def _is_same_settings(settings: _Settings, original: bytes) -> bool:
-    """Whether settings are those of the original, in the same order, too, whatever empty places for hooks either has."""
+    """Whether settings equal the original, including the order of keys and ignoring empty hook tables."""
     try:
         return json.dumps(_drop_empty_hooks(settings)) == json.dumps(_drop_empty_hooks(_parse_settings("", original)))
     except ConfigError:
@@ -180,25 +180,25 @@ def _drop_empty_hooks(settings: _Settings) -> _Settings:
 
 
 def _encode_settings(settings: _Settings, *, like: bytes | None) -> bytes:
-    """The settings as text, indented as the file was."""
+    """Encode settings with the indentation of the original file."""
     text = (like or b"").decode("utf-8-sig", errors="replace")
     indent = match[1] if (match := re.search(r'\n([ \t]+)"', text)) else None if text.strip(" \n{}") else 2
     end = "" if text.strip() and not text.endswith("\n") else "\n"
     try:
         return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can stand for
+    except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return (json.dumps(settings, indent=indent) + end).encode()
 
 
 def _write_backup(path: str, before: bytes | None) -> None:
-    """Keep the file as it was before us, once."""
+    """Keep a copy of the file from before our first change."""
     backup = f"{path}{BACKUP_SUFFIX}"
     if before is not None and not os.path.exists(backup):
         _write_file(backup, before, mode_of=path)
 
 
 def _write_file(path: str, content: bytes, *, mode_of: str | None = None) -> None:
-    """Write a file whole or not at all; a link stays a link, and who could read it still can."""
+    """Replace a file atomically; symbolic links and permissions are kept."""
     os.makedirs(os.path.dirname(os.path.realpath(path)), mode=0o700, exist_ok=True)
     with write_atomically(path, mode=_file_mode(mode_of or path)) as file:
         file.write(content)

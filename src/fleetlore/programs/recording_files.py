@@ -4,13 +4,13 @@ from __future__ import annotations
 
 TRANSCRIPT_SUFFIX = ".jsonl"
 COMPRESSION_SUFFIX = ".zst"
-COMPRESSED_ROWS = f"{TRANSCRIPT_SUFFIX}{COMPRESSION_SUFFIX}"
+COMPRESSED_SUFFIX = f"{TRANSCRIPT_SUFFIX}{COMPRESSION_SUFFIX}"
 """Some programs compress transcripts that nobody has used for a while."""
 
 
 def is_recording(name: str) -> bool:
     """Whether a file of this name is read."""
-    return name.endswith((TRANSCRIPT_SUFFIX, COMPRESSED_ROWS))
+    return name.endswith((TRANSCRIPT_SUFFIX, COMPRESSED_SUFFIX))
 
 
 def plain_name(path: str) -> str:

@@ -44,7 +44,7 @@ class Finder:
         """The newest events with these words, and whether older ones may be missing because they are not indexed yet."""
         if self._store is None or search.count_unindexed(self._log, self._store) <= NEAR:
             return search.find(self._log, text, wanted=wanted, limit=limit, store=self._store), False
-        return search.find(self._log, text, wanted=wanted, limit=limit, most=search.NEWEST), True
+        return search.find(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
 
     def _run(self) -> None:
         while not self._stop.wait(TICK):
@@ -66,5 +66,5 @@ class Finder:
             self._indexed = head
 
     def _is_over(self) -> bool:
-        self._warm.rest()
+        self._warm.pause_if_requested()
         return self._stop.is_set()

@@ -68,7 +68,7 @@ def take_call(log: BlockingRecorder, settings: Settings, call: Call, raw: bytes)
     entry = _entry(record, call, raw)
     if drain.is_in_transcript(entry, log):
         return []
-    id = str(entry.told["id"])
+    id = str(entry.fields["id"])
     said = drain.add_branch(entry) if call.is_local else record
     hooks = entry.hooks
     assert hooks is not None, "only programs with hooks have a route"
