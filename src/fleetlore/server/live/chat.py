@@ -25,12 +25,12 @@ from fleetlore.log.tokens import is_secret
 from fleetlore.server import queries
 from fleetlore.server.endpoints.chat import Dashboard, Id, Text
 from fleetlore.server.live.stream import cutter
-from fleetlore.server.problems import Problem, problem_of
+from fleetlore.server.problems import Problem, to_problem
 from fleetlore.server.security.guard import refuse
 
 if TYPE_CHECKING:
     from fleetlore.graph.session import Session
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 PATH = "/ws/chat"
 PROTOCOL = "fleetlore.chat"
@@ -117,13 +117,13 @@ class Socket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One conversation, until one of the two ends it."""
         websocket = WebSocket(_bearing(scope), receive, send)
-        house: House = scope["app"].state.house
+        house: AppContext = scope["app"].state.house
         with ExitStack() as stack:
             try:
                 stack.enter_context(house.limits.stream())
                 talking = await Talking.begin(websocket, house)
             except (Problem, FleetloreError) as error:
-                await refuse(error if isinstance(error, Problem) else problem_of(error), scope, receive, send)
+                await refuse(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
                 return
             await websocket.accept(PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None)
             talking.wire.cut = cutter(receive)
@@ -133,17 +133,17 @@ class Socket:
 class Talking:
     """One socket and the session that it is for."""
 
-    def __init__(self, websocket: WebSocket, house: House, session: Session) -> None:
+    def __init__(self, websocket: WebSocket, house: AppContext, session: Session) -> None:
         self._websocket, self._house, self._session = websocket, house, session
         self.wire = Wire()
         self._turns = 0
 
     @classmethod
-    async def begin(cls, websocket: WebSocket, house: House) -> Talking:
+    async def begin(cls, websocket: WebSocket, house: AppContext) -> Talking:
         """Open the session that is asked for; a `Problem` if it cannot be."""
-        identity = await house.talk.identity(websocket, "write")
-        query = queries.read(websocket, SocketQuery)
-        return cls(websocket, house, await house.talk.open(query.session, identity))
+        identity = await house.chats.resolve_identity(websocket, "write")
+        query = queries.parse_query(websocket, SocketQuery)
+        return cls(websocket, house, await house.chats.open_session(query.session, identity))
 
     async def go_on(self, receive: Receive) -> None:
         """Hear and speak until the client goes."""
@@ -186,7 +186,7 @@ class Talking:
     async def _hear(self, raw: str | bytes) -> None:
         try:
             said = _decode(raw)
-            identity = await self._house.talk.identity(self._websocket, "write")
+            identity = await self._house.chats.resolve_identity(self._websocket, "write")
             await self._reopen(identity)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._complain(f"{error}; {_HOW}")
@@ -197,11 +197,11 @@ class Talking:
                 self._complain("too much was said at once; wait for the answer")
                 return
             self._turns += 1
-            self._house.talk.begin(self._take(said))
+            self._house.chats.start_turn(self._take(said))
 
     async def _reopen(self, identity: str) -> None:
         """A session that nobody used for long was closed; it goes on where the log ends."""
-        session = await self._house.talk.open(self._session.id, identity)
+        session = await self._house.chats.open_session(self._session.id, identity)
         if session is not self._session:
             self._session.detach_sink(self.wire)
             self._session = session
