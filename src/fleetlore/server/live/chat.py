@@ -117,7 +117,7 @@ class Socket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One conversation, until one of the two ends it."""
         websocket = WebSocket(_bearing(scope), receive, send)
-        house: AppContext = scope["app"].state.house
+        house: AppContext = scope["app"].state.context
         with ExitStack() as stack:
             try:
                 stack.enter_context(house.limits.stream())

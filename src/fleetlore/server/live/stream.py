@@ -78,7 +78,7 @@ async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
     house = connection.app.state.context
     if wanted.scope != TOWN:
         # A scope without events is followed as it is: its first one may still come.
-        wanted = replace(wanted, scope=await house.run(house.view_cache.scope, wanted.scope, may_be_new=True))
+        wanted = replace(wanted, scope=await house.run(house.view_cache.resolve_scope, wanted.scope, may_be_new=True))
     with house.limits.stream():
         subscription = await house.feed.subscribe(wanted, after=after)
         try:

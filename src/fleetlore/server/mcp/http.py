@@ -43,7 +43,7 @@ class McpEndpoint:
         request = Request(scope, receive)
         if request.method != "POST":
             raise Problem(405, f"{request.method} is not for {PATH}: it keeps no sessions; send a POST", headers={"allow": "POST"})
-        app_context: AppContext = scope["app"].state.app_context
+        app_context: AppContext = scope["app"].state.context
         scope[_CALLER] = await identify_caller(app_context, request)
         await _handle_request(await _get_server(scope["app"].state, app_context), scope, receive, send)
 
