@@ -26,23 +26,23 @@ from fleetlore import Event, connect
 from fleetlore import settings as config
 from fleetlore.events import codec
 from fleetlore.server.live.stream import HEADERS
-from fleetlore.server.open_context import open_house
+from fleetlore.server.open_context import open_context
 from fleetlore.server.security.limits import Limits
-from fleetlore.server.serve import HOST, bound, serving
+from fleetlore.server.serve import HOST, bind_socket, serve_in_thread
 
 
 @contextmanager
 def ours(url: str) -> Iterator[tuple[int, str]]:
     settings = config.load(log=url, environ={})
-    with connect(url).blocking() as log, open_house(log, settings, host=HOST) as rooms, bound(HOST, 0) as opened:
+    with connect(url).blocking() as log, open_context(log, settings, host=HOST) as rooms, bind_socket(HOST, 0) as opened:
         port: int = opened.getsockname()[1]
-        with serving(rooms.house, opened):
+        with serve_in_thread(rooms.context, opened):
             yield port, rooms.token
 
 
 @contextmanager
 def queues(url: str) -> Iterator[tuple[int, str]]:
-    with bound(HOST, 0) as opened:
+    with bind_socket(HOST, 0) as opened:
         port: int = opened.getsockname()[1]
         server = _Server(_queues(url))
         thread = Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)

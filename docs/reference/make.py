@@ -136,9 +136,9 @@ def _meaning(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 def api() -> str:
     """Every route, and every shape that is sent or answered."""
-    from fleetlore.server.openapi import document
+    from fleetlore.server.openapi import build_document
 
-    told = json.loads(document())
+    told = json.loads(build_document())
     parts = [API_HEAD, table("refusal | meaning", sorted(_refusals(told["paths"].values())))]
     for path, methods in told["paths"].items():
         parts += [_route(f"{method.upper()} {path}", operation) for method, operation in methods.items()]

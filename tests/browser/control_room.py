@@ -14,9 +14,9 @@ from fleetlore import Event, connect
 from fleetlore import settings as config
 from fleetlore.graph.settings import GraphSettings
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.context import House
-from fleetlore.server.open_context import open_house
-from fleetlore.server.serve import bound, serving
+from fleetlore.server.context import AppContext
+from fleetlore.server.open_context import open_context
+from fleetlore.server.serve import bind_socket, serve_in_thread
 from tests.server.serving import HOST, homely
 
 
@@ -28,7 +28,7 @@ class ControlRoom:
         self.graph: GraphSettings | None = None
         """What agents talk with; set it before `start`."""
         self.port, self.token = 0, ""
-        self._house: House | None = None
+        self._house: AppContext | None = None
         self._open = ExitStack()
 
     @property
@@ -42,7 +42,7 @@ class ControlRoom:
         return f"http://{HOST}:{self.port}"
 
     @property
-    def house(self) -> House:
+    def house(self) -> AppContext:
         assert self._house is not None, "it is not open"
         return self._house
 
@@ -50,12 +50,12 @@ class ControlRoom:
         settings = config.load(log=self.address, environ={}, folder=str(self.folder))
         with ExitStack() as stack:
             log = stack.enter_context(connect(self.address).blocking())
-            listening = stack.enter_context(bound(self.host, self.port))
+            listening = stack.enter_context(bind_socket(self.host, self.port))
             graph = self.graph
-            rooms = stack.enter_context(open_house(log, settings, host=self.host, graph=None if graph is None else lambda: graph))
-            self._house, self.token = rooms.house, rooms.token
+            rooms = stack.enter_context(open_context(log, settings, host=self.host, graph=None if graph is None else lambda: graph))
+            self._house, self.token = rooms.context, rooms.token
             self.port = listening.getsockname()[1]
-            stack.enter_context(serving(rooms.house, listening))
+            stack.enter_context(serve_in_thread(rooms.context, listening))
             self._open = stack.pop_all()
         return self
 

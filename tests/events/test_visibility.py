@@ -154,10 +154,10 @@ def test_no_mcp_tool_answers_another_agent_with_a_private_event(history: list[Ev
     def answers() -> Iterator[tuple[str, bytes]]:
         source = on_demand(log)
         for caller in (Caller("bob"), Caller()):
-            for tool in tools.offered(caller):
+            for tool in tools.allowed_tools(caller):
                 if (arguments := ARGUMENTS.get(tool.name)) is not None:
                     with suppress(Invalid, UnknownName):  # not every history has the task and the mission
-                        done = tools.use(tool, source, caller, arguments)
+                        done = tools.call_tool(tool, source, caller, arguments)
                         yield tool.name, msgspec.json.encode(done.structured) + done.text.encode()
 
     with connect("memory:").blocking() as log:

@@ -327,8 +327,8 @@ of_argument("--expires", ["2h", "30d", "2099-06-01T12:00Z"], lambda text: times.
 of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], durations.parse_duration)
 of_argument("retention", ["90d", "2w", "1y"], config.days_in)
 of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: mcp_times.parse_since(text, now=NOW))
-of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: view_cache.moment_of(text, "as_of"))
-of_text("time zone", ["Europe/Berlin", "UTC"], queries.zone_of)
+of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: view_cache.parse_time(text, "as_of"))
+of_text("time zone", ["Europe/Berlin", "UTC"], queries.parse_time_zone)
 of_argument("scope", ["town", "agent:ada", "mission:m1", "source:x"], check_scope)
 of_argument("place in a log", ["00000000000000000007", "7"], lambda text: make_query("town", text, text, [], NOW, False))
 of_argument("kind", ["fleet.commit", "fleet.*", "x.y"], lambda text: make_query("town", None, None, [text], NOW, False))
@@ -367,7 +367,7 @@ of_text("Host and Origin", ["localhost:4000", "[::1]:80", "http://a.b:8080"], la
 
 def _asked(kind: type[queries.Query]) -> Callable[[bytes], object]:
     def read(raw: bytes) -> object:
-        return queries.read(HTTPConnection({"type": "http", "query_string": raw, "headers": []}), kind)
+        return queries.parse_query(HTTPConnection({"type": "http", "query_string": raw, "headers": []}), kind)
 
     return read
 
@@ -476,4 +476,4 @@ of_text(
 )
 of_text("verdict of a reviewer", ["**APPROVED**: fine\nREJECTED - no", "x\nREJECTED."], verdict_in)
 of_text("table of processes", ["  1     0     1 Mon Jun  1 12:00:00 2026 /sbin/init --x=y", "12 1 12 x"], parse_ps_line)
-of_text("address of a page for tools", ["lore://fleet", "lore://story/today", "lore://task/t%201"], pages.find)
+of_text("address of a page for tools", ["lore://fleet", "lore://story/today", "lore://task/t%201"], pages.find_resource)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fleetlore import Event, connect
 from fleetlore.errors import Invalid
 from fleetlore.server.mcp import pages, tools
-from fleetlore.server.mcp.sources import Caller, OnDemand
-from fleetlore.server.mcp.tools import Tool
+from fleetlore.server.mcp.sources import Caller, OnDemandSource
+from fleetlore.server.mcp.tools import McpTool
 from tests.fuzz.mutants import PIECES
 from tests.server.mcp_talk import on_demand
 from tests.strategies import json_values, texts
@@ -42,7 +42,7 @@ VALUES = st.sampled_from(WORDS) | st.sampled_from(PIECES).map(lambda piece: piec
 
 
 @pytest.fixture(scope="module")
-def source() -> Iterator[OnDemand]:
+def source() -> Iterator[OnDemandSource]:
     with connect("memory:").blocking() as log:
         log.append([Event(kind=kind, agent="ada", task="t1", mission="m1", text="x") for kind in ("fleet.dispatch", "fleet.commit")])
         yield on_demand(log)
@@ -51,16 +51,16 @@ def source() -> Iterator[OnDemand]:
 @pytest.mark.parametrize("tool", tools.TOOLS, ids=[tool.name for tool in tools.TOOLS])
 @SOME
 @given(data=st.data())
-def test_any_arguments_are_answered_or_refused(source: OnDemand, tool: Tool, data: st.DataObject) -> None:
-    names = st.sampled_from([*tool.ask.__struct_fields__, "other"])
+def test_any_arguments_are_answered_or_refused(source: OnDemandSource, tool: McpTool, data: st.DataObject) -> None:
+    names = st.sampled_from([*tool.request.__struct_fields__, "other"])
     arguments: dict[str, Any] = data.draw(st.dictionaries(names, VALUES, max_size=4))
     with suppress(Invalid):
-        assert tools.use(tool, source, Caller("ada", may_write=True), arguments).text
+        assert tools.call_tool(tool, source, Caller("ada", can_write=True), arguments).text
 
 
 @SOME
 @given(uri=texts(20).map(lambda rest: f"lore://task/{rest}") | texts(30))
 @example(uri="lore://task/%ed%a0%80")
-def test_any_address_is_read_or_refused(source: OnDemand, uri: str) -> None:
+def test_any_address_is_read_or_refused(source: OnDemandSource, uri: str) -> None:
     with suppress(Invalid):
-        assert pages.read(uri, source, Caller())
+        assert pages.read_resource(uri, source, Caller())

@@ -16,7 +16,7 @@ import msgspec
 from fleetlore.cli import main as command_line
 from fleetlore.events import catalog
 from fleetlore.server.mcp import protocol, tools
-from fleetlore.server.openapi import document
+from fleetlore.server.openapi import build_document
 
 FOLDER = Path(__file__).parent
 COLUMNS = "100"
@@ -48,12 +48,12 @@ def _help_of(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def http_api() -> str:
     """The OpenAPI document."""
-    return _pretty(json.loads(document()))
+    return _pretty(json.loads(build_document()))
 
 
 def mcp_tools() -> str:
     """The answer to `tools/list`, with every tool that may be offered."""
-    return _pretty([protocol._tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools.TOOLS])
+    return _pretty([protocol._tool_definition(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools.TOOLS])
 
 
 def payload_schemas() -> str:

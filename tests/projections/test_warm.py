@@ -25,7 +25,7 @@ from fleetlore.projections.live_views import LiveViews
 from fleetlore.projections.runner import LogView
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore, open_store
-from fleetlore.server.view_cache import views_with
+from fleetlore.server.view_cache import build_views
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -34,7 +34,7 @@ from tests.projections.conftest import wait_for
 from tests.projections.test_runner import LINES, counting, fresh, naive, say, with_small_steps
 from tests.strategies import events
 
-VIEWS = views_with(Costs(Prices({})), SignedGoalsFold())
+VIEWS = build_views(Costs(Prices({})), SignedGoalsFold())
 
 
 @pytest.fixture(autouse=True)

@@ -11,4 +11,4 @@ from tests.patience import PATIENCE
 @pytest.fixture(autouse=True)
 def patient_desk(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the product it waits for a second: a page is better late than never."""
-    monkeypatch.setattr(view_cache, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(view_cache, "CATCH_UP_SECONDS", PATIENCE)

@@ -17,11 +17,11 @@ from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
 from fleetlore.server import problems
-from fleetlore.server.context import House
+from fleetlore.server.context import AppContext
 from fleetlore.server.endpoints import events as doors_events
 from fleetlore.server.endpoints import hooks as doors_hooks
 from fleetlore.server.endpoints import otlp as doors_otlp
-from fleetlore.server.open_context import open_house
+from fleetlore.server.open_context import open_context
 from fleetlore.server.security.limits import Limits
 from fleetlore.testing import FrozenClock
 from tests.server import asgi
@@ -32,13 +32,13 @@ NDJSON = "application/x-ndjson"
 class Doors:
     """Knocks, and looks into the log."""
 
-    def __init__(self, house: House, token: str, runner: asyncio.Runner) -> None:
+    def __init__(self, house: AppContext, token: str, runner: asyncio.Runner) -> None:
         self.house, self.token, self._runner = house, token, runner
         self.app = Starlette(
             routes=[*doors_events.ROUTES, *doors_hooks.ROUTES, *doors_otlp.ROUTES],
             exception_handlers={problems.Problem: problems.on_problem, FleetloreError: problems.on_fleetlore_error},
         )
-        self.app.state.house = house
+        self.app.state.context = house
 
     def post(
         self,
@@ -73,7 +73,7 @@ class Doors:
 
     def count(self, name: str, door: str) -> float:
         """What a meter of ours says; the page that Prometheus reads has the views in it, which are not at work here."""
-        counter: Counter = getattr(self.house.meters, f"_{name}")
+        counter: Counter = getattr(self.house.metrics, f"_{name}")
         return sum(
             sample.value
             for metric in counter.collect()
@@ -92,7 +92,7 @@ def open_doors(
     with (
         connect(url, now=now).blocking() as log,
         asyncio.Runner() as runner,
-        open_house(log, settings, host="127.0.0.1", limits=limits or Limits(), now=now) as opened,
+        open_context(log, settings, host="127.0.0.1", limits=limits or Limits(), now=now) as opened,
     ):
-        yield Doors(opened.house, opened.token, runner)
-        opened.house.close()
+        yield Doors(opened.context, opened.token, runner)
+        opened.context.close()

@@ -17,9 +17,9 @@ from fleetlore.log.tokens import TokenScope, create_token
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.server.mcp.protocol import make_server
-from fleetlore.server.mcp.sources import Caller, OnDemand, Source
-from fleetlore.server.mcp.stdio import Desk
-from fleetlore.server.view_cache import views_with
+from fleetlore.server.mcp.sources import Caller, OnDemandSource, ToolSource
+from fleetlore.server.mcp.stdio import StdioTransport
+from fleetlore.server.view_cache import build_views
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
 from tests.server.serving import Served
@@ -42,11 +42,11 @@ def over_http(served: Served, talk: Talk[T], *, token: str | None = None, mode: 
     return asyncio.run(go())
 
 
-def directly(source: Source, caller: Caller, talk: Talk[T]) -> T:
+def directly(source: ToolSource, caller: Caller, talk: Talk[T]) -> T:
     """The same as over standard input and output, without the pipes."""
 
     async def go() -> T:
-        async with Client(make_server(Desk(source, caller))) as client:
+        async with Client(make_server(StdioTransport(source, caller))) as client:
             return await talk(client)
 
     return asyncio.run(go())
@@ -74,7 +74,7 @@ def token_for(served: Served, label: str, scope: TokenScope = "write") -> str:
     return secret
 
 
-def on_demand(log: BlockingRecorder, store: ProjectionStore | None = None) -> OnDemand:
+def on_demand(log: BlockingRecorder, store: ProjectionStore | None = None) -> OnDemandSource:
     """A log as `lore mcp` reads it."""
     costs = Costs(Prices())
-    return OnDemand(log, views_with(costs, SignedGoalsFold()), lambda: store, town="default", costs=costs)
+    return OnDemandSource(log, build_views(costs, SignedGoalsFold()), lambda: store, town="default", costs=costs)

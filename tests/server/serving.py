@@ -19,10 +19,10 @@ from fleetlore.graph.settings import GraphSettings
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
-from fleetlore.server.context import House
-from fleetlore.server.open_context import open_house
+from fleetlore.server.context import AppContext
+from fleetlore.server.open_context import open_context
 from fleetlore.server.security.limits import Limits
-from fleetlore.server.serve import address_of, bound, serving
+from fleetlore.server.serve import bind_socket, browser_url, serve_in_thread
 from tests.patience import PATIENCE
 from tests.server.asgi import Answer
 
@@ -32,7 +32,7 @@ HOST = "127.0.0.1"
 class Served:
     """A server that runs. Give `get` and `post` a path and what goes behind its question mark."""
 
-    def __init__(self, house: House, token: str, url: str, *, steering: str | None = None) -> None:
+    def __init__(self, house: AppContext, token: str, url: str, *, steering: str | None = None) -> None:
         self.house, self.token, self.url, self.steering = house, token, url, steering
         """The address ends with a slash. On a sealed log `token` may not steer; `steering` may, where the operator key was given."""
 
@@ -94,11 +94,11 @@ def serve(
         talking = None if graph is None else lambda: graph
         with (
             connect(address, now=now).blocking() as log,
-            bound(host, 0) as opened,
-            open_house(log, settings, host=host, limits=generous, operator=operator, graph=talking, now=now) as rooms,
-            serving(rooms.house, opened),
+            bind_socket(host, 0) as opened,
+            open_context(log, settings, host=host, limits=generous, operator=operator, graph=talking, now=now) as rooms,
+            serve_in_thread(rooms.context, opened),
         ):
-            yield Served(rooms.house, rooms.token, address_of(opened, host), steering=rooms.steering)
+            yield Served(rooms.context, rooms.token, browser_url(opened, host), steering=rooms.admin_token)
 
 
 @contextmanager

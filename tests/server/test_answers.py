@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleetlore.server.view_cache import MOST_ANSWER_BYTES, Answers
+from fleetlore.server.view_cache import MAX_ANSWER_BYTES, AnswerCache
 
 
-def made_of(answers: Answers, names: str) -> list[str]:
+def made_of(answers: AnswerCache, names: str) -> list[str]:
     """Which of some answers had to be made when they were asked for one after the other."""
     made: list[str] = []
 
@@ -19,15 +19,15 @@ def made_of(answers: Answers, names: str) -> list[str]:
 
 
 def test_an_answer_is_made_once() -> None:
-    assert made_of(Answers(), "abab") == ["a", "b"]
+    assert made_of(AnswerCache(), "abab") == ["a", "b"]
 
 
 def test_of_too_many_the_one_that_was_asked_for_longest_ago_goes() -> None:
-    assert made_of(Answers(2), "abacab") == ["a", "b", "c", "b"]
+    assert made_of(AnswerCache(2), "abacab") == ["a", "b", "c", "b"]
 
 
 def test_answers_that_are_too_large_together_do_not_stay() -> None:
-    answers, half = Answers(), MOST_ANSWER_BYTES // 2 + 1
+    answers, half = AnswerCache(), MAX_ANSWER_BYTES // 2 + 1
     for name in "ab":
         answers.get((name,), lambda: bytes(half))
     assert answers.get(("b",), lambda: b"anew") == bytes(half)

@@ -16,8 +16,8 @@ from fleetlore.graph.settings import GraphSettings
 from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.tokens import TokenScope, create_token
-from fleetlore.server.open_context import open_house
-from fleetlore.server.serve import address_of, bound, serving
+from fleetlore.server.open_context import open_context
+from fleetlore.server.serve import bind_socket, browser_url, serve_in_thread
 from tests.server.serving import HOST, Served, homely, serve
 
 
@@ -193,8 +193,8 @@ def test_where_names_are_not_kept_a_session_is_still_its_owners(tmp_path: Path) 
     with homely(tmp_path), connect(address, veil=make_anonymiser(["names"])).blocking() as log:
         settings = config.load(log=address, environ={}, folder=str(tmp_path))
         for turns in (1, 2):
-            with bound(HOST, 0) as opened, open_house(log, settings, host=HOST) as rooms, serving(rooms.house, opened):
-                served = Served(rooms.house, rooms.token, address_of(opened, HOST))
+            with bind_socket(HOST, 0) as opened, open_context(log, settings, host=HOST) as rooms, serve_in_thread(rooms.context, opened):
+                served = Served(rooms.context, rooms.token, browser_url(opened, HOST))
                 session = look(served)["sessions"][0]["session"] if turns == 2 else None
                 session = say(served, "Make a counter", session)["session"]
                 assert look(served, session)["screen"]["turn"] == turns

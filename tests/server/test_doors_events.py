@@ -43,7 +43,7 @@ def test_one_event_is_stored_and_its_position_answered(doors: Doors) -> None:
     assert answer.status == 200
     assert answer.json == {"positions": [event.position]}
     assert (event.kind, event.actor, event.text, event.data) == ("fleet.commit", "ada", "parser fixed", {"sha": "c0ffee"})
-    assert doors.count("taken", "events") == 1
+    assert doors.count("stored", "events") == 1
 
 
 def test_many_events_keep_their_order_in_an_array_and_one_a_line(doors: Doors) -> None:
@@ -99,14 +99,14 @@ def test_a_misfit_in_an_array_is_named_by_its_index(doors: Doors) -> None:
 def test_of_many_misfits_the_first_are_shown_and_all_are_counted(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = doors.post(PATH, b"x\n" * 50, type=NDJSON)
     assert (len(answer.json["errors"]), answer.json["errors_in_all"]) == (20, 50)
-    monkeypatch.setattr(doors_storing, "MOST_WRONG", 30)
+    monkeypatch.setattr(doors_storing, "MAX_ERRORS", 30)
     assert "30 or more" in doors.post(PATH, b"x\n" * 50, type=NDJSON).detail
 
 
 def test_more_events_than_one_append_takes_are_stored_too(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = doors.post(PATH, lines(ONE) * (2 * MAX_APPEND_EVENTS + 1), type=NDJSON)
     assert len(set(answer.json["positions"])) == len(doors.events) == 2 * MAX_APPEND_EVENTS + 1
-    monkeypatch.setattr(doors_storing, "MOST_EVENTS", 10)
+    monkeypatch.setattr(doors_storing, "MAX_EVENTS", 10)
     assert doors.post(PATH, lines(ONE) * 11, type=NDJSON).status == 413
     assert len(doors.events) == 2 * MAX_APPEND_EVENTS + 1
 
@@ -145,7 +145,7 @@ def test_nobody_writes_without_a_token(doors: Doors, token: str | None) -> None:
 def test_every_door_stands_in_the_application_and_its_bodies_are_let_in(doors: Doors) -> None:
     app = make_app(doors.house)
     kinds = [(path, kind) for path in ("/v1/traces", "/v1/logs", "/v1/metrics") for kind in ("application/json", "application/x-protobuf")]
-    kinds += [(PATH, kind) for kind in doors_events.FORMS]
+    kinds += [(PATH, kind) for kind in doors_events.BODY_FORMATS]
     kinds += [(f"/hooks/{name}", "application/json") for name in ("claude-code", "codex", "heartbeat")]
     kinds += [(f"/hooks/{name}", kind) for name in doors_forges.FORGES for kind in ("application/json", doors_forges.FORM)]
     for path, kind in kinds:

@@ -14,7 +14,7 @@ import pytest
 
 from fleetlore.errors import DiskFull, Unreachable
 from fleetlore.events.envelope import Event
-from fleetlore.server.endpoints.store import keep
+from fleetlore.server.endpoints.store import store_valid_events
 from fleetlore.server.security.limits import Limits
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
 from tests.server.doors import Doors, open_doors
@@ -72,7 +72,7 @@ def test_spans_tell_the_same_in_json_and_in_protobuf_and_only_once(doors: Doors)
     answer = doors.post(TRACES, binary(SPANS), type=PROTOBUF)
     assert (answer.status, answer.headers["content-type"], answer.body) == (200, PROTOBUF, b"")
     assert doors.kinds == told
-    assert doors.count("taken", "traces") == 2 * len(told)
+    assert doors.count("stored", "traces") == 2 * len(told)
 
 
 def test_what_exporters_pack_is_unpacked(doors: Doors) -> None:
@@ -182,7 +182,7 @@ def test_spans_without_ids_are_left_out_and_counted(doors: Doors) -> None:
 
 def test_an_event_that_the_log_does_not_take_keeps_out_no_other(doors: Doors) -> None:
     good, bad = Event(kind="model.replied", agent="ada"), Event(kind="model.replied", agent="ada", data={"input": "many"})
-    kept = keep(doors.house.log, [bad, good])
+    kept = store_valid_events(doors.house.log, [bad, good])
     assert (len(kept.positions), [event for event, _ in kept.refused], doors.kinds) == (1, [bad], ["model.replied"])
 
 

@@ -432,11 +432,11 @@ def test_every_state_of_a_goal_can_be_asked_for() -> None:
     from typing import get_args
 
     from fleetlore.server import queries
-    from fleetlore.server.answers.goals import STATES
+    from fleetlore.server.answers.goals import STATE_ORDER
     from fleetlore.views.goal_state import GoalStatus
 
-    assert set(STATES) == set(get_args(GoalStatus))
-    assert set(get_args(queries.Goals)) == {"all", "open", "over", *STATES}
+    assert set(STATE_ORDER) == set(get_args(GoalStatus))
+    assert set(get_args(queries.Goals)) == {"all", "open", "over", *STATE_ORDER}
 
 
 # --- with the real driver

@@ -305,7 +305,7 @@ async def test_no_token_is_ever_said(shared: Counting, clock: FrozenClock, caplo
     for secret in (small, over, UNKNOWN):
         for written in (f"Bearer {secret}", f"Basic {secret}"):
             refused = await refusal(keys, bearing(written), "admin")
-            told = " ".join([repr(refused), str(refused), str(refused.response().body), str(refused.headers), repr(keys), caplog.text])
+            told = " ".join([repr(refused), str(refused), str(refused.to_response().body), str(refused.headers), repr(keys), caplog.text])
             assert secret.removeprefix("lore_") not in told
             assert hash_secret(secret) not in told
 

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from fleetlore import Event
 from fleetlore.cli.demo.command import play
 from fleetlore.cli.demo.fleet import script
-from fleetlore.server.mcp.tools import TOOLS, Tool
+from fleetlore.server.mcp.tools import TOOLS, McpTool
 from tests.server.mcp_talk import answer, over_http, text, token_for
 from tests.server.serving import Served, serve
 
@@ -60,7 +60,7 @@ def test_every_tool_answers_in_the_shape_that_it_promises_and_in_words(served: S
         for tool in TOOLS:
             result = await client.call_tool(tool.name, ASKED.get(tool.name, {}))
             assert not result.is_error, (tool.name, result.content)
-            msgspec.convert(result.structured_content, tool.answer)
+            msgspec.convert(result.structured_content, tool.response)
             assert result.content[0].type == "text"
             assert len(result.content[0].text) > 20
 
@@ -167,7 +167,7 @@ def test_a_tool_that_is_not_there_is_an_error_that_names_those_that_are(served: 
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_tool_says_that_what_it_quotes_is_data(tool: Tool, served: Served, ada: str) -> None:
+def test_every_tool_says_that_what_it_quotes_is_data(tool: McpTool, served: Served, ada: str) -> None:
     async def talk(client: Client) -> None:
         [shown] = [each for each in (await client.list_tools()).tools if each.name == tool.name]
         assert ("never instructions" in (shown.description or "")) != tool.writes

@@ -18,13 +18,13 @@ from fleetlore.ingest import forget
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.store import open_store
 from fleetlore.server.mcp import pages, tools
-from fleetlore.server.mcp.sanitise import MOST_BYTES, QUOTED
-from fleetlore.server.mcp.sources import Caller, OnDemand
+from fleetlore.server.mcp.sanitise import MAX_PAGE_BYTES, QUOTE_NOTICE
+from fleetlore.server.mcp.sources import Caller, OnDemandSource
 from tests.server.mcp_talk import answer, directly, on_demand, text
 from tests.server.serving import homely
 from tests.strategies import events
 
-NOBODY, ADA, BO = Caller(), Caller("ada", may_write=True), Caller("bo")
+NOBODY, ADA, BO = Caller(), Caller("ada", can_write=True), Caller("bo")
 BEGAN = datetime(2026, 11, 15, 20, tzinfo=UTC)
 HOSTILE = "\n".join(
     (
@@ -49,7 +49,7 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
 
 
 @pytest.fixture
-def source(log: BlockingRecorder) -> OnDemand:
+def source(log: BlockingRecorder) -> OnDemandSource:
     return on_demand(log)
 
 
@@ -99,22 +99,22 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, source: OnDemand) -> None:
+def test_hostile_words_cannot_leave_their_quotation(log: BlockingRecorder, source: OnDemandSource) -> None:
     log.append_all(hostile_life(HOSTILE))
     for tool in READING:
-        done = tools.use(tool, source, NOBODY, ASKED[tool.name])
+        done = tools.call_tool(tool, source, NOBODY, ASKED[tool.name])
         shown = msgspec.json.encode(done.structured).decode()
         assert not [each for each in UNSEEN if each in done.text or each in shown], tool.name
         ours = [line for line in done.text.splitlines() if not line.startswith("> ")]
-        assert ours[0] == QUOTED
+        assert ours[0] == QUOTE_NOTICE
         assert not [line for line in ours if "ignore" in line or "System" in line or "page=" in line or "```" in line], (tool.name, ours)
         assert "ignore all" in done.text or tool.name in ("arcs", "costs", "tasks"), tool.name
 
 
-def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemand) -> None:
+def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, source: OnDemandSource) -> None:
     log.append_all(hostile_life(HOSTILE))
     for prompt, given_to in ((pages.PROMPTS[0], {"since": "9999d"}), (pages.PROMPTS[1], {"task": "t1"})):
-        words, parts = pages.ask(prompt, source, NOBODY, given_to)
+        words, parts = pages.render_prompt(prompt, source, NOBODY, given_to)
         assert "ignore" not in words
         for part in parts:
             assert not [line for line in part.text.splitlines() if not line.startswith("> ") and "ignore" in line]
@@ -128,8 +128,8 @@ def test_whatever_is_stored_every_tool_answers(tmp_path: Path, told: list[Event]
         source = on_demand(log)
         for tool in READING:
             if tool.name not in ("task", "mission", "session"):
-                done = tools.use(tool, source, NOBODY, ASKED[tool.name] if tool.name != "search" else {"q": "a"})
-                msgspec.convert(done.structured, tool.answer)
+                done = tools.call_tool(tool, source, NOBODY, ASKED[tool.name] if tool.name != "search" else {"q": "a"})
+                msgspec.convert(done.structured, tool.response)
 
 
 # --- whose it is
@@ -153,21 +153,21 @@ def with_thoughts(log: BlockingRecorder) -> None:
     ids=["nobody", "a peer", "its owner", "who thought of another"],
 )
 def test_thoughts_and_inner_facts_are_shown_to_those_whose_they_are(
-    log: BlockingRecorder, source: OnDemand, caller: Caller, seen: set[str]
+    log: BlockingRecorder, source: OnDemandSource, caller: Caller, seen: set[str]
 ) -> None:
     with_thoughts(log)
     for word in ("secretplan", "secretdoubt", "secretfact"):
-        found = tools.use(tools.BY_NAME["search"], source, caller, {"q": word}).structured["events"]
+        found = tools.call_tool(tools.BY_NAME["search"], source, caller, {"q": word}).structured["events"]
         assert bool(found) == (word in seen)
     for asked in ({"limit": 200}, {"scope": "task:t1", "data": True}, {"scope": "agent:ada", "order": "oldest"}):
-        shown = tools.use(tools.BY_NAME["events"], source, caller, asked).text
+        shown = tools.call_tool(tools.BY_NAME["events"], source, caller, asked).text
         assert {word for word in ("secretplan", "secretdoubt", "secretfact") if word in shown} == seen
     for tool in READING:
-        shown = str(tools.use(tool, source, caller, ASKED[tool.name]))
+        shown = str(tools.call_tool(tool, source, caller, ASKED[tool.name]))
         assert not [word for word in ("secretplan", "secretdoubt", "secretfact") if word in shown and word not in seen], tool.name
 
 
-def test_a_search_does_not_tell_that_others_thought_of_it(log: BlockingRecorder, source: OnDemand) -> None:
+def test_a_search_does_not_tell_that_others_thought_of_it(log: BlockingRecorder, source: OnDemandSource) -> None:
     with_thoughts(log)
 
     async def talk(client: Client) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def test_a_search_does_not_tell_that_others_thought_of_it(log: BlockingRecorder,
     assert thought_of == never
 
 
-def test_what_lies_behind_many_thoughts_of_others_is_found(log: BlockingRecorder, source: OnDemand) -> None:
+def test_what_lies_behind_many_thoughts_of_others_is_found(log: BlockingRecorder, source: OnDemandSource) -> None:
     log.append_all([Event(kind="fleet.commit", agent="bo", text="needle open")])
     log.append_all([Event(kind="agent.thought", agent="ada", text=f"needle {n}", visibility="private") for n in range(150)])
 
@@ -193,13 +193,13 @@ def test_what_lies_behind_many_thoughts_of_others_is_found(log: BlockingRecorder
 # --- in measure
 
 
-def all_pages(source: OnDemand, tool: str, rows: Callable[[Any], list[Any]], **asked: Any) -> list[Any]:
+def all_pages(source: OnDemandSource, tool: str, rows: Callable[[Any], list[Any]], **asked: Any) -> list[Any]:
     found: list[Any] = []
     page: dict[str, str] = {}
     for _ in range(500):
-        done = tools.use(tools.BY_NAME[tool], source, NOBODY, asked | page)
-        assert len(msgspec.json.encode(done.structured)) < 2 * MOST_BYTES, tool
-        assert len(done.text.encode()) < 2 * MOST_BYTES, tool
+        done = tools.call_tool(tools.BY_NAME[tool], source, NOBODY, asked | page)
+        assert len(msgspec.json.encode(done.structured)) < 2 * MAX_PAGE_BYTES, tool
+        assert len(done.text.encode()) < 2 * MAX_PAGE_BYTES, tool
         found += rows(done.structured)
         if "next" not in done.structured:
             return found
@@ -209,13 +209,13 @@ def all_pages(source: OnDemand, tool: str, rows: Callable[[Any], list[Any]], **a
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize("limit", [7, 200])
-def test_pages_lead_through_every_event_once(log: BlockingRecorder, source: OnDemand, order: str, limit: int) -> None:
+def test_pages_lead_through_every_event_once(log: BlockingRecorder, source: OnDemandSource, order: str, limit: int) -> None:
     positions = log.append_all([Event(kind="fleet.commit", agent="ada", text="x" * (n % 9 * 100), data={"n": n}) for n in range(150)])
     found = all_pages(source, "events", lambda told: [event["position"] for event in told["events"]], order=order, limit=limit, data=True)
     assert found == (positions if order == "oldest" else positions[::-1])
 
 
-def test_long_events_and_many_agents_come_in_small_answers(log: BlockingRecorder, source: OnDemand) -> None:
+def test_long_events_and_many_agents_come_in_small_answers(log: BlockingRecorder, source: OnDemandSource) -> None:
     long = "wörd " * 3000
     log.append_all(
         Event(kind="town.agent_spawned" if n < 120 else "fleet.error", agent=f"{n % 120:03}" + "é" * 90, text=long, data={"error": long})
@@ -227,21 +227,21 @@ def test_long_events_and_many_agents_come_in_small_answers(log: BlockingRecorder
     assert len(all_pages(source, "events", lambda told: told["events"], data=True, limit=200)) == 180
     assert len(all_pages(source, "search", lambda told: told["events"], q="wörd", limit=100)) == 180
     assert all_pages(source, "story", lambda told: told["chapters"], detail="full", limit=200)
-    told = tools.use(tools.BY_NAME["story"], source, NOBODY, {"detail": "full"})
+    told = tools.call_tool(tools.BY_NAME["story"], source, NOBODY, {"detail": "full"})
     assert told.structured["left_out"] > 0 < len(told.structured["chapters"])
     assert "had no room: ask with a smaller limit" in told.text
     for tool in ("arcs", "costs", "tasks", "missions"):
         all_pages(source, tool, lambda told: [])
 
 
-def test_a_story_goes_back_page_by_page_and_ends_where_it_was_asked_to(log: BlockingRecorder, source: OnDemand) -> None:
+def test_a_story_goes_back_page_by_page_and_ends_where_it_was_asked_to(log: BlockingRecorder, source: OnDemandSource) -> None:
     log.append_all([Event(kind="fleet.commit", agent="ada", text=f"step {n}", at=BEGAN + timedelta(minutes=n)) for n in range(400)])
 
     def sentences(told: Any) -> list[str]:
         return [sentence for chapter in told["chapters"] for sentence in chapter["sentences"]]
 
     assert "step 0" in " ".join(all_pages(source, "story", sentences, detail="full", limit=100))
-    assert "left_out" not in tools.use(tools.BY_NAME["story"], source, NOBODY, {"limit": 100}).structured
+    assert "left_out" not in tools.call_tool(tools.BY_NAME["story"], source, NOBODY, {"limit": 100}).structured
     since = (BEGAN + timedelta(minutes=390)).isoformat()
     newest = " ".join(all_pages(source, "story", sentences, detail="full", since=since))
     assert "step 399" in newest
@@ -257,7 +257,7 @@ def test_what_comes_is_seen_with_the_next_question_and_what_was_erased_is_not(lo
         source = on_demand(log, store)
 
         def doing() -> dict[str, str]:
-            agents = tools.use(tools.BY_NAME["fleet"], source, NOBODY, {"everybody": True}).structured["agents"]
+            agents = tools.call_tool(tools.BY_NAME["fleet"], source, NOBODY, {"everybody": True}).structured["agents"]
             return {agent["name"]: agent["doing"] for agent in agents}
 
         assert doing() == {"ada": "first"}
@@ -282,12 +282,12 @@ def test_a_long_log_is_read_once_and_then_only_what_is_new(log: BlockingRecorder
     log.read = counting  # type: ignore[method-assign, assignment]  # to see how much is read
     with open_store(log.info()) as store:  # type: ignore[union-attr]  # as above
         source, fleet = on_demand(log, store), tools.BY_NAME["fleet"]
-        tools.use(fleet, source, NOBODY, {})
+        tools.call_tool(fleet, source, NOBODY, {})
         assert len(set(reads)) == 12_000
         reads.clear()
-        tools.use(fleet, source, NOBODY, {})
+        tools.call_tool(fleet, source, NOBODY, {})
         log.append([Event(kind="fleet.commit", agent="new")])
-        assert tools.use(fleet, source, NOBODY, {}).structured["agents"][0]["name"] == "new"
+        assert tools.call_tool(fleet, source, NOBODY, {}).structured["agents"][0]["name"] == "new"
         assert len(reads) < 50
-        tools.use(fleet, on_demand(log, store), NOBODY, {})
+        tools.call_tool(fleet, on_demand(log, store), NOBODY, {})
         assert len(reads) < 1100

@@ -14,19 +14,19 @@ from starlette.routing import Route
 from fleetlore.cli.demo.command import play
 from fleetlore.cli.demo.fleet import script
 from fleetlore.server import pages
-from fleetlore.server.app import routes
-from fleetlore.server.openapi import document
+from fleetlore.server.app import build_routes
+from fleetlore.server.openapi import build_document
 from fleetlore.server.security.guard import DECLARED, declared_for, undeclared
 from fleetlore.server.view_table import VIEWS
 from tests.server.probing import probe
 from tests.server.serving import serve
 
-DOCUMENT: dict[str, Any] = msgspec.json.decode(document())
+DOCUMENT: dict[str, Any] = msgspec.json.decode(build_document())
 OPERATIONS = [(path, method, told) for path, item in DOCUMENT["paths"].items() for method, told in item.items()]
 LEFT_OUT = {"GET /api/stream", "GET /openapi.json"}
 """What never ends, and what schemathesis itself leaves out."""
-FOR_PEOPLE = {route.path for route in pages.routes() if isinstance(route, Route)}
-ROUTES = [route for route in routes() if isinstance(route, Route) and route.path not in FOR_PEOPLE]
+FOR_PEOPLE = {route.path for route in pages.build_routes() if isinstance(route, Route)}
+ROUTES = [route for route in build_routes() if isinstance(route, Route) and route.path not in FOR_PEOPLE]
 
 
 def test_it_is_a_valid_document_of_openapi_3_1() -> None:
@@ -41,7 +41,7 @@ def test_every_route_is_in_it_with_its_methods_and_nothing_else_is() -> None:
 
 
 def test_nothing_can_be_posted_that_the_guard_does_not_know() -> None:
-    assert undeclared(routes()) == []
+    assert undeclared(build_routes()) == []
 
 
 @pytest.mark.parametrize("path", [path for path, method, _ in OPERATIONS if method == "post"])
@@ -57,7 +57,7 @@ def test_every_view_can_be_asked_for_as_of_any_moment(shown: Any) -> None:
 
 
 def test_every_reference_leads_somewhere_and_every_part_is_referred_to() -> None:
-    named = set(re.findall(r'"#/components/schemas/(\w+)"', document().decode()))
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', build_document().decode()))
     assert named == set(DOCUMENT["components"]["schemas"])
 
 

@@ -20,7 +20,7 @@ from tests.cli.running import Lore
 from tests.server.mcp_talk import answer, directly, on_demand, over_http, text, token_for
 from tests.server.serving import Served, serve
 
-ADA = Caller("ada", may_write=True)
+ADA = Caller("ada", can_write=True)
 
 
 @pytest.fixture

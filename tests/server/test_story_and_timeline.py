@@ -174,7 +174,7 @@ def test_a_log_cut_into_windows_is_counted_whole(served: Served) -> None:
     assert +sums == Counter(totals(whole))
 
 
-@pytest.mark.parametrize("limits", [{"MOST_MARKS": 5}, {"MOST_READ": 5}], ids=["read and counted", "as the pace has it"])
+@pytest.mark.parametrize("limits", [{"MAX_MARKS": 5}, {"MAX_EVENTS_READ": 5}], ids=["read and counted", "as the pace has it"])
 @pytest.mark.parametrize("width", [60, 1200])
 def test_a_window_with_too_many_events_has_the_same_totals(
     served: Served, monkeypatch: pytest.MonkeyPatch, limits: Any, width: int
@@ -182,7 +182,7 @@ def test_a_window_with_too_many_events_has_the_same_totals(
     whole = served.view("timeline")
     for name, value in limits.items():
         monkeypatch.setattr(timeline, name, value)
-    monkeypatch.setattr(views_routes, "_COSTLY", frozenset())  # so that nothing is answered as it was a moment ago
+    monkeypatch.setattr(views_routes, "_COSTLY_PATHS", frozenset())  # so that nothing is answered as it was a moment ago
     answer = served.view("timeline", width=width)
     assert not answer["exact"]
     assert (answer["marks"], answer["links"]) == ([], [])
@@ -235,8 +235,8 @@ def test_a_window_outside_of_all_time_has_nothing_in_it(served: Served, window: 
 
 def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     assert totals(served.view("timeline", **FOR_EVER)) == totals(served.view("timeline"))
-    monkeypatch.setattr(views_routes, "_COSTLY", frozenset())
-    monkeypatch.setattr(timeline, "MOST_READ", 0)
+    monkeypatch.setattr(views_routes, "_COSTLY_PATHS", frozenset())
+    monkeypatch.setattr(timeline, "MAX_EVENTS_READ", 0)
     assert totals(served.view("timeline", **FOR_EVER, width=600)) == totals(served.view("timeline"))
 
 

@@ -45,7 +45,7 @@ def served(tmp_path: Path, story: list[Event]) -> Iterator[Served]:
 
 def town_of(served: Served, **query: Any) -> Any:
     answer = served.view("town", **query)
-    msgspec.convert(answer, types_town.Town, strict=False)
+    msgspec.convert(answer, types_town.TownPage, strict=False)
     return answer
 
 
@@ -140,17 +140,17 @@ def test_a_parameter_that_is_not_known_is_refused(read_only: Served) -> None:
 
 def test_a_large_town_is_shown_in_bounds_and_says_what_is_left_out(tmp_path: Path) -> None:
     with serve(tmp_path) as served:
-        served.log.append_all(town_events.agent_spawned(f"a{n}", by="x") for n in range(shows.MOST_AGENTS + 5))
-        served.log.append_all(town_events.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(shows.MOST_OF_ONE + 5))
-        served.log.append_all(town_events.mission_state_changed(f"m{n}", None, "running", by="x") for n in range(shows.MOST_MISSIONS + 5))
+        served.log.append_all(town_events.agent_spawned(f"a{n}", by="x") for n in range(shows.MAX_AGENTS + 5))
+        served.log.append_all(town_events.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(shows.MAX_CARDS_OF_ONE_COLUMN + 5))
+        served.log.append_all(town_events.mission_state_changed(f"m{n}", None, "running", by="x") for n in range(shows.MAX_MISSIONS + 5))
         served.log.append_all(town_events.message_sent("x", f"a{n % 40}", "y" * 10_000) for n in range(600))
         town = town_of(served)
-        assert (len(town["agents"]), town["agents_total"]) == (shows.MOST_AGENTS, shows.MOST_AGENTS + 5)
-        assert (len(column(town, "pending")), town["board"][0]["total"]) == (shows.MOST_CARDS, shows.MOST_OF_ONE + 5)
-        assert len(column(town_of(served, more="pending"), "pending")) == shows.MOST_OF_ONE
-        assert (len(town["missions"]), town["missions_total"]) == (shows.MOST_MISSIONS, shows.MOST_MISSIONS + 5)
-        assert (len(town["inboxes"]), town["inboxes_total"], town["inboxes"][0]["total"]) == (shows.MOST_INBOXES, 40, 15)
-        assert len(town["inboxes"][0]["messages"]) == shows.MOST_MESSAGES
+        assert (len(town["agents"]), town["agents_total"]) == (shows.MAX_AGENTS, shows.MAX_AGENTS + 5)
+        assert (len(column(town, "pending")), town["board"][0]["total"]) == (shows.MAX_CARDS, shows.MAX_CARDS_OF_ONE_COLUMN + 5)
+        assert len(column(town_of(served, more="pending"), "pending")) == shows.MAX_CARDS_OF_ONE_COLUMN
+        assert (len(town["missions"]), town["missions_total"]) == (shows.MAX_MISSIONS, shows.MAX_MISSIONS + 5)
+        assert (len(town["inboxes"]), town["inboxes_total"], town["inboxes"][0]["total"]) == (shows.MAX_INBOXES, 40, 15)
+        assert len(town["inboxes"][0]["messages"]) == shows.MAX_MESSAGES
         assert len(served.get("/api/town").body) < 3_000_000
 
 
@@ -355,6 +355,6 @@ def test_who_asks_while_others_write_is_heard_all_the_same(served: Served) -> No
     """A wish that expects the task as it was seen is looked at again."""
     served.log.append_all(Event(kind="tool.called", actor="ada", task="w-store", data={"tool": "Bash"}) for _ in range(50))
     assert served.post("/api/town/tasks", {"task": "w-store", "action": "cancel"}).status == 200
-    with served.house.desk.looking(None, ["town"]) as look:
+    with served.house.view_cache.snapshot(None, ["town"]) as look:
         town: TownState = look.states["town"]
         assert town.tasks["w-store"].state == "cancelled"

@@ -20,7 +20,7 @@ from fleetlore.log.sqlite.maintenance import backup
 from fleetlore.projections.live_views import LiveViews
 from fleetlore.server import view_cache
 from fleetlore.server.answers import fleet
-from fleetlore.server.app import routes
+from fleetlore.server.app import build_routes
 from fleetlore.server.types import common, stage
 from fleetlore.testing import START, FrozenClock
 from tests.cli.running import Lore
@@ -57,8 +57,8 @@ VIEWS = {
     "fleet": (common.Fleet, {"now", "counts", "agents", "asking"}),
     "threads": (common.Threads, {"threads", "total"}),
     "arcs": (common.Arcs, {"arcs", "counts"}),
-    "sessions": (common.Sessions, {"sessions", "more"}),
-    "costs": (common.Costs, {"total", "by", "unpriced", "prices", "older"}),
+    "sessions": (common.SessionsPage, {"sessions", "more"}),
+    "costs": (common.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
     "story": (common.Story, {"opening", "chapters", "open", "closing", "more"}),
     "timeline": (
@@ -128,7 +128,7 @@ def test_the_fleet_has_a_card_for_everybody_those_first_whom_a_person_has_to_loo
         ("idle", "ada"),
         ("ended", "dov"),
     ]
-    assert answer["counts"] == dict.fromkeys(fleet.ORDER, 1)
+    assert answer["counts"] == dict.fromkeys(fleet.STANDING_ORDER, 1)
     ids = {event.id: event for event in stored(served)}
     for card in answer["agents"]:
         assert set(card) >= AGENT
@@ -347,7 +347,7 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
 
 def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(own: Served) -> None:
     """With the first event there is a store, and all begins anew with it; that may heed an erasure which nobody has heard of."""
-    held, go_on, warm = Flag(), Flag(), own.house.desk.warm
+    held, go_on, warm = Flag(), Flag(), own.house.view_cache.live_views
     begin = warm._resume
 
     def begin_later() -> None:
@@ -368,7 +368,7 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
 
 def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Served) -> None:
     own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1)])
-    go_on, warm = Flag(), own.house.desk.warm
+    go_on, warm = Flag(), own.house.view_cache.live_views
     while not (warm.has_checkpoints and warm.caught_up):  # with the first events all is begun once more
         own.view("fleet")
     assert "SECRET" in str(own.view("fleet"))
@@ -435,7 +435,7 @@ def test_a_past_answer_is_the_same_however_often_and_whatever_came_since(own: Se
 
 def test_a_look_at_the_past_that_is_still_told_of_holds_no_views(served: Served) -> None:
     """The next one may begin by then, and views of the past are large."""
-    with served.house.desk.looking(stored(served)[5].position, ["fleet"]) as look:
+    with served.house.view_cache.snapshot(stored(served)[5].position, ["fleet"]) as look:
         assert look.states["fleet"].agents
     assert not look.states
 
@@ -451,11 +451,13 @@ def test_it_says_that_it_lives_and_is_ready_and_counts_what_it_does(served: Serv
     page = served.get("/metrics")
     assert page.headers["content-type"].startswith("text/plain")
     families = {family.name: family for family in text_string_to_metric_families(page.body.decode())}
-    assert {sample.labels["standing"]: sample.value for sample in families["fleetlore_agents"].samples} == dict.fromkeys(fleet.ORDER, 1.0)
+    assert {sample.labels["standing"]: sample.value for sample in families["fleetlore_agents"].samples} == dict.fromkeys(
+        fleet.STANDING_ORDER, 1.0
+    )
     assert families["fleetlore_events_folded"].samples[0].value == len(stored(served))
     counted = {sample.labels["route"] for sample in families["fleetlore_request_seconds"].samples}
     assert "/api/fleet" in counted
-    assert counted <= {route.path for route in routes() if hasattr(route, "path")} | {"none"}
+    assert counted <= {route.path for route in build_routes() if hasattr(route, "path")} | {"none"}
 
 
 def test_when_the_log_is_gone_it_says_so_and_still_lives(tmp_path: Path) -> None:

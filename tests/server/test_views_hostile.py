@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fleetlore import Event, connect
 from fleetlore import settings as config
 from fleetlore.server.app import make_app
-from fleetlore.server.open_context import open_house
+from fleetlore.server.open_context import open_context
 from fleetlore.server.types import common
 from fleetlore.server.view_table import VIEWS
 from tests.server import asgi
@@ -37,9 +37,9 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("/api/search", {"q": "a"}),
     ("/api/meta", {}),
 ]
-ANSWERS = {shown.path: shown.answer for shown in VIEWS} | {
+ANSWERS = {view.path: view.response for view in VIEWS} | {
     "/api/events": common.Events,
-    "/api/search": common.Found,
+    "/api/search": common.SearchHits,
     "/api/meta": common.Meta,
 }
 
@@ -65,13 +65,13 @@ def inside(folder: Path, stored: list[Event]) -> Iterator[tuple[Inside, list[Eve
     settings = config.load(log="memory:", environ={}, folder="/")
     with homely(folder), connect("memory:").blocking() as log, asyncio.Runner() as runner:
         log.append(stored)
-        with open_house(log, settings, host="127.0.0.1") as rooms:
-            rooms.house.desk.start()
+        with open_context(log, settings, host="127.0.0.1") as rooms:
+            rooms.context.view_cache.start()
             try:
-                yield Inside(make_app(rooms.house), runner), list(log.read())
+                yield Inside(make_app(rooms.context), runner), list(log.read())
             finally:
                 log.close()  # which ends at once whoever follows it
-                rooms.house.close()
+                rooms.context.close()
 
 
 def end_of_time(at: datetime) -> list[Event]:

@@ -18,14 +18,14 @@ from fleetlore import Event
 from fleetlore.log.sqlite import maintenance
 from fleetlore.projections import live_views
 from fleetlore.server import serve, uvicorn_protocols, views_routes
-from fleetlore.server.context import LOOKS, THREADS
+from fleetlore.server.context import MAX_COSTLY_ANSWERS, THREADS
 from fleetlore.server.endpoints import request_body as doors_reading
-from fleetlore.server.endpoints.request_body import elements_of, inflate, lines_of
+from fleetlore.server.endpoints.request_body import decompress, split_array, split_lines
 from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.concurrency_limit import Turns
 from fleetlore.server.security.limits import Limited, Limits
-from fleetlore.server.view_cache import Desk
+from fleetlore.server.view_cache import ViewCache
 from tests.patience import PATIENCE
 from tests.server.asgi import ask
 from tests.server.serving import HOST, Served
@@ -74,9 +74,9 @@ def deeds(count: int, text: str = "done") -> list[Event]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that looks at its connections all the time, and waits for nobody."""
-    monkeypatch.setattr(uvicorn_protocols, "HEAD_SECONDS", 0.0)
-    monkeypatch.setattr(uvicorn_protocols, "READ_SECONDS", 0.0)
-    monkeypatch.setattr(serve, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(uvicorn_protocols, "REQUEST_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(uvicorn_protocols, "READ_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(serve, "CHECK_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -155,21 +155,21 @@ async def _reading(scope: Scope, receive: Receive, send: Send) -> None:
 
 def test_a_body_that_was_packed_in_very_many_pieces_is_refused_soon() -> None:
     with pytest.raises(Problem, match="pack it as one"):
-        inflate(gzip.compress(b"") * (doors_reading.MOST_MEMBERS + 1), "gzip", 1000)
+        decompress(gzip.compress(b"") * (doors_reading.MAX_MEMBERS + 1), "gzip", 1000)
 
 
 def test_pieces_of_any_length_are_unpacked_one_behind_the_other() -> None:
-    parts = [b"a" * n for n in (0, 1, doors_reading.STEP, 3 * doors_reading.STEP + 1)]
-    assert inflate(b"".join(map(gzip.compress, parts)), "gzip", 20_000) == b"".join(parts)
+    parts = [b"a" * n for n in (0, 1, doors_reading.DECOMPRESS_STEP, 3 * doors_reading.DECOMPRESS_STEP + 1)]
+    assert decompress(b"".join(map(gzip.compress, parts)), "gzip", 20_000) == b"".join(parts)
 
 
 def test_blank_lines_and_empty_elements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors_reading, "MOST_LINES", 10)
-    monkeypatch.setattr(doors_reading, "MOST_EVENTS", 10)
+    monkeypatch.setattr(doors_reading, "MAX_LINES", 10)
+    monkeypatch.setattr(doors_reading, "MAX_EVENTS", 10)
     with pytest.raises(Problem, match="more than 10 lines"):
-        list(lines_of(b"\n" * 11))
+        list(split_lines(b"\n" * 11))
     with pytest.raises(Problem, match="more than 10 events"):
-        elements_of(b"[" + b"1," * 10 + b"1]")
+        split_array(b"[" + b"1," * 10 + b"1]")
 
 
 async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
@@ -201,22 +201,22 @@ async def test_a_turn_that_does_not_come_in_time_is_a_503_that_says_when_to_try_
 def test_looks_into_the_past_keep_nobody_from_writing_and_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, under_way = Flag(), list[str]()
 
-    def slow(desk: Desk, as_of: str | None) -> str | None:
+    def slow(view_cache: ViewCache, as_of: str | None) -> str | None:
         if as_of is not None:
             under_way.append(as_of)
             go_on.wait(PATIENCE)
         return as_of
 
-    monkeypatch.setattr(Desk, "place", slow)
+    monkeypatch.setattr(ViewCache, "resolve_position", slow)
     with serving(tmp_path) as served, ThreadPoolExecutor(2 * THREADS) as crowd:
         position = served.log.append(deeds(2))[0]
         try:
             asked = [crowd.submit(served.get, "/api/fleet", as_of=position) for _ in range(2 * THREADS)]
-            asyncio.run(until(lambda: len(under_way) == LOOKS))
+            asyncio.run(until(lambda: len(under_way) == MAX_COSTLY_ANSWERS))
             assert served.post("/api/events", {"kind": "fleet.commit", "agent": "ada"}).status == 200
             assert served.view("meta")["events"] == 3
             assert served.get("/readyz").status == 200
-            assert len(under_way) == LOOKS
+            assert len(under_way) == MAX_COSTLY_ANSWERS
         finally:
             go_on.set()
         assert {each.result().status for each in asked} == {200}
@@ -230,7 +230,7 @@ def test_only_so_many_kinds_can_be_asked_for_at_once(tmp_path: Path, path: str) 
 
 
 def test_an_answer_with_long_events_is_cut_and_leads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_routes, "MOST_BYTES", 1000)
+    monkeypatch.setattr(views_routes, "MAX_PAGE_BYTES", 1000)
     with serving(tmp_path) as served:
         positions = served.log.append(deeds(10, "x" * 400))
         seen, after = list[str](), "0" * 16

@@ -37,8 +37,8 @@ class Station:
         )
         keys = Keyring(shared, is_open_to_read=is_open, ticks=lambda: 100 * monotonic())  # which forgets a revoked token sooner
         # There are no views here, so that names are taken as they are; test_scopes.py follows scopes at a whole server.
-        desk = SimpleNamespace(scope=lambda scope, may_be_new: scope)
-        self.app.state.house = SimpleNamespace(log=log, feed=feed, limits=limits, keys=keys, desk=desk, run=asyncio.to_thread)
+        view_cache = SimpleNamespace(resolve_scope=lambda scope, may_be_new: scope)
+        self.app.state.context = SimpleNamespace(log=log, feed=feed, limits=limits, keys=keys, view_cache=view_cache, run=asyncio.to_thread)
         self.server = uvicorn.Server(
             uvicorn.Config(
                 self.app, http="h11", ws="websockets-sansio", lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.log.seal import Seal
-    from fleetlore.server.mcp.sources import Caller, OnDemand
+    from fleetlore.server.mcp.sources import Caller, OnDemandSource
     from fleetlore.settings import Settings
 
 SUMMARY = "let an agent ask what its peers are doing: an MCP server for its program"
@@ -46,13 +46,13 @@ def run(args: Namespace) -> int:
     """Talk until the program closes our input."""
     caller = _caller(args, os.environ.get(AGENT) or os.environ.get(AT_WORK))
     try:
-        from fleetlore.server.mcp.stdio import serve
+        from fleetlore.server.mcp.stdio import serve_stdio
     except ModuleNotFoundError as error:
         raise ConfigError(f"mcp: its library is not installed ({error.name}); pip install 'fleetlore[mcp]'") from error
     settings = open_log.settings_of(args)
     with ExitStack() as stack:
         log = stack.enter_context(_open(args, settings))
-        serve(_source(log, settings, stack), caller)
+        serve_stdio(_source(log, settings, stack), caller)
     return 0
 
 
@@ -74,18 +74,18 @@ def _open(args: Namespace, settings: Settings) -> BlockingRecorder:
     return open_log.open_log(args, settings=settings) if own else open_log.open_existing_log(args, settings=settings)
 
 
-def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemand:
+def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemandSource:
     """The views of a log, folded on demand from what its store keeps."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
     from fleetlore.projections.signed_town import SignedTownFold
     from fleetlore.projections.store import ProjectionStore, open_store
-    from fleetlore.server.mcp.sources import OnDemand
-    from fleetlore.server.view_cache import views_with
+    from fleetlore.server.mcp.sources import OnDemandSource
+    from fleetlore.server.view_cache import build_views
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
     costs, seal = Costs(Prices(settings.prices.value)), _seal(settings)
-    views: dict[str, Any] = views_with(costs, SignedGoalsFold(seal), SignedTownFold(seal))
+    views: dict[str, Any] = build_views(costs, SignedGoalsFold(seal), SignedTownFold(seal))
     kept: list[ProjectionStore] = []
     said: set[str] = set()
 
@@ -97,7 +97,7 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
     def refresh() -> None:
         open_log.drain_spool(said=said)
 
-    return OnDemand(log, views, find_store, town=settings.town.value, costs=costs, refresh=refresh)
+    return OnDemandSource(log, views, find_store, town=settings.town.value, costs=costs, refresh=refresh)
 
 
 def _seal(settings: Settings) -> Seal | None:

@@ -1,1 +1,1 @@
-"""Shown live: the HTTP API, the doors in, the feed, the control room and the notices."""
+"""The HTTP server: API, ingest endpoints, live feed, MCP, control room pages and notifications."""

@@ -1,4 +1,4 @@
-"""The web application: every route, and what stands before them."""
+"""Builds the ASGI application: all routes, error handlers and middleware. Served by `serve.py`."""
 
 from __future__ import annotations
 
@@ -13,101 +13,104 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
 from fleetlore.server import health, openapi, pages, problems, views_routes
-from fleetlore.server.context import House
-from fleetlore.server.endpoints import chat as doors_chat
-from fleetlore.server.endpoints import events as doors_events
-from fleetlore.server.endpoints import goals as doors_goals
-from fleetlore.server.endpoints import graphs as doors_graphs
-from fleetlore.server.endpoints import hooks as doors_hooks
-from fleetlore.server.endpoints import otlp as doors_otlp
-from fleetlore.server.endpoints import stage as doors_stage
-from fleetlore.server.endpoints import town as doors_town
+from fleetlore.server.context import AppContext
+from fleetlore.server.endpoints import chat as chat_endpoints
+from fleetlore.server.endpoints import events as events_endpoints
+from fleetlore.server.endpoints import goals as goals_endpoints
+from fleetlore.server.endpoints import graphs as graphs_endpoints
+from fleetlore.server.endpoints import hooks as hooks_endpoints
+from fleetlore.server.endpoints import otlp as otlp_endpoints
+from fleetlore.server.endpoints import stage as stage_endpoints
+from fleetlore.server.endpoints import town as town_endpoints
 from fleetlore.server.live import chat, sockets, stream
 from fleetlore.server.mcp import http as mcp_http
-from fleetlore.server.metrics import Meters
+from fleetlore.server.metrics import ServerMetrics
 from fleetlore.server.security.guard import Guard
 from fleetlore.server.security.limits import STREAMS, Limited
 
 
-def routes() -> list[BaseRoute]:
-    """Everything that can be asked for."""
+def build_routes() -> list[BaseRoute]:
+    """All routes; the pages come last because they match any name."""
     return [
         *views_routes.ROUTES,
         *stream.ROUTES,
         *sockets.ROUTES,
         *chat.ROUTES,
-        *doors_events.ROUTES,
-        *doors_hooks.ROUTES,
-        *doors_otlp.ROUTES,
-        *doors_stage.ROUTES,
-        *doors_goals.ROUTES,
-        *doors_town.ROUTES,
-        *doors_chat.ROUTES,
-        *doors_graphs.ROUTES,
+        *events_endpoints.ROUTES,
+        *hooks_endpoints.ROUTES,
+        *otlp_endpoints.ROUTES,
+        *stage_endpoints.ROUTES,
+        *goals_endpoints.ROUTES,
+        *town_endpoints.ROUTES,
+        *chat_endpoints.ROUTES,
+        *graphs_endpoints.ROUTES,
         *mcp_http.ROUTES,
         *health.ROUTES,
         *openapi.ROUTES,
-        *pages.routes(),
+        *pages.build_routes(),
     ]
 
 
-def make_app(house: House, *, allow_hosts: Iterable[str] = ()) -> ASGIApp:
-    """The application of one house; it begins and ends with it. The guard stands before everything, our own faults included."""
+def make_app(context: AppContext, *, allow_hosts: Iterable[str] = ()) -> ASGIApp:
+    """The ASGI application of one context; its lifespan starts and closes the context.
+
+    `Guard` is outermost, so that it also covers responses to unexpected errors.
+    """
 
     @asynccontextmanager
-    async def living(app: Starlette) -> AsyncIterator[None]:
-        house.start()
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        context.start()
         try:
             yield
         finally:
-            await house.talk.close()
-            house.close()
+            await context.chats.close()
+            context.close()
 
     app = Starlette(
-        routes=routes(),
+        routes=build_routes(),
         exception_handlers={
             problems.Problem: problems.on_problem,
             FleetloreError: problems.on_fleetlore_error,
             HTTPException: problems.on_http_exception,
-            Exception: problems.on_fault,
+            Exception: problems.on_unexpected_error,
         },
-        lifespan=living,
+        lifespan=lifespan,
     )
-    app.state.house = house
-    return Guard(Limited(Metered(app, house.meters), limits=house.limits), allow_hosts=tuple(allow_hosts))
+    app.state.context = context
+    return Guard(Limited(MetricsMiddleware(app, context.metrics), limits=context.limits), allow_hosts=tuple(allow_hosts))
 
 
-class Metered:
-    """The middleware that times answers by route; streams, which have no end, are left out."""
+class MetricsMiddleware:
+    """Middleware that measures the time to the complete response, by route. Streams never end, so they are left out."""
 
-    def __init__(self, app: ASGIApp, meters: Meters) -> None:
-        self._app, self._meters = app, meters
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or scope["path"] in STREAMS:
             await self._app(scope, receive, send)
             return
         status, start = 500, perf_counter()
 
-        async def sending(message: Message) -> None:
+        async def send_and_note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send_and_note_status)
         finally:
-            self._meters.answered(_route_of(scope), _method_of(scope), status, perf_counter() - start)
+            self._metrics.observe_request(_route_path(scope), _known_method(scope), status, perf_counter() - start)
 
 
-def _route_of(scope: Scope) -> str:
-    """The route, never the path itself: whoever asks for many paths makes no new counts."""
+def _route_path(scope: Scope) -> str:
+    # Not the requested path: otherwise a client could create any number of time series.
     route = scope.get("route")
     return getattr(route, "path", None) or "none"
 
 
-def _method_of(scope: Scope) -> str:
+def _known_method(scope: Scope) -> str:
     method = scope["method"]
     return method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS") else "other"

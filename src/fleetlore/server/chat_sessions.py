@@ -1,6 +1,6 @@
-"""Where people talk to agents: the sessions of a house, opened when somebody first does, and ended with it.
+"""Chat sessions of the server, opened with the first chat request and closed with the `AppContext`.
 
-Nothing of the graph runtime is loaded before that: most who start a server only look.
+The graph runtime is imported only then: most servers are never used for chat.
 """
 
 from __future__ import annotations
@@ -24,88 +24,91 @@ if TYPE_CHECKING:
     from fleetlore.graph.sessions import SessionManager
     from fleetlore.graph.settings import GraphSettings
     from fleetlore.log.tokens import TokenScope
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 CHANNEL = "web"
-_RUNTIME = "fleetlore.graph.sessions"
-_LATER = {"retry-after": "5"}
-_Answer = TypeVar("_Answer")
+_RUNTIME_MODULE = "fleetlore.graph.sessions"
+_RETRY_LATER = {"retry-after": "5"}
+_T = TypeVar("_T")
 
 
-class Talk:
-    """The sessions of one house. For its event loop."""
+class ChatSessions:
+    """The chat sessions of one context. Not thread-safe: use it on the context's event loop."""
 
-    def __init__(self, house: House, settings: Callable[[], GraphSettings] | None = None) -> None:
-        self._house, self._settings = house, settings
-        self._opening = asyncio.Lock()
-        self._open_rooms = AsyncExitStack()
-        self._sessions: SessionManager | None = None
-        self._header: str | None = None
+    def __init__(self, context: AppContext, settings: Callable[[], GraphSettings] | None = None) -> None:
+        self._context, self._settings = context, settings
+        self._open_lock = asyncio.Lock()
+        self._exit_stack = AsyncExitStack()
+        self._manager: SessionManager | None = None
+        self._identity_header: str | None = None
         self._turns: set[asyncio.Task[Any]] = set()
 
-    async def sessions(self) -> SessionManager:
-        """The sessions, opened by whoever asks first."""
-        if self._sessions is None:
-            async with self._opening:
-                if self._sessions is None:
+    async def get_manager(self) -> SessionManager:
+        """The session manager, opened by the first call; a `Problem` 503 if the graph settings cannot be used."""
+        if self._manager is None:
+            async with self._open_lock:
+                if self._manager is None:
                     try:
-                        self._sessions = await self._open()
-                    except (ConfigError, Invalid, MindError) as error:  # in the settings, not in what was asked
+                        self._manager = await self._open()
+                    except (ConfigError, Invalid, MindError) as error:  # wrong settings, not a wrong request
                         raise Problem(503, f"nobody can be talked to here yet: {error}") from error
-        return self._sessions
+        return self._manager
 
     async def _open(self) -> SessionManager:
-        await self._house.run(import_module, _RUNTIME)  # in a thread: it takes a while, and streams go on
+        await self._context.run(import_module, _RUNTIME_MODULE)  # in a thread: the import is slow and would block the event loop
         from fleetlore.graph.sessions import SessionManager
         from fleetlore.graph.settings import GraphSettings
         from fleetlore.log.async_recorder import Recorder
 
         settings = GraphSettings() if self._settings is None else self._settings()
-        self._header = settings.proxy_header
+        self._identity_header = settings.proxy_header
         async with AsyncExitStack() as stack:
-            recorder = Recorder.from_blocking(self._house.log)
+            recorder = Recorder.from_blocking(self._context.log)
             stack.push_async_callback(recorder.close)
-            sessions = await stack.enter_async_context(SessionManager(recorder, settings, now=self._house.clock))
-            self._open_rooms = stack.pop_all()
-        return sessions
+            manager = await stack.enter_async_context(SessionManager(recorder, settings, now=self._context.clock))
+            self._exit_stack = stack.pop_all()
+        return manager
 
-    async def identity(self, connection: HTTPConnection, scope: TokenScope) -> str:
-        """As whom a request speaks: who the trusted proxy says it is, if one is named, else the label of its token."""
-        token = await self._house.keys.holder(connection, scope)
-        await self.sessions()
-        said = connection.headers.getlist(self._header) if self._header else []
-        if not said:
+    async def resolve_identity(self, connection: HTTPConnection, scope: TokenScope) -> str:
+        """The user of a request: from the trusted proxy's header if one is set up, else the label of its token.
+
+        A `Problem` if the token lacks the scope or the header is malformed.
+        """
+        token = await self._context.keys.holder(connection, scope)
+        await self.get_manager()  # reads the settings
+        users = connection.headers.getlist(self._identity_header) if self._identity_header else []
+        if not users:
             return self._as_stored(token.label or token.id)
-        if len(said) > 1 or not is_name(said[0]):
-            raise Problem(400, f"the header {self._header} names no user; it is needed once, with at most 200 bytes")
-        return self._as_stored(said[0])
+        if len(users) > 1 or not is_name(users[0]):
+            raise Problem(400, f"the header {self._identity_header} names no user; it is needed once, with at most 200 bytes")
+        return self._as_stored(users[0])
 
     def _as_stored(self, name: str) -> str:
-        """What the log makes of a name: where names are not to be kept, it knows its people by others (docs/privacy.md)."""
-        record = self._house.log.admit(Event(kind="session.started", actor=name, data={"person": name}))
+        """The name as the log stores it: redaction may replace names of people (docs/privacy.md)."""
+        record = self._context.log.admit(Event(kind="session.started", actor=name, data={"person": name}))
         return str(codec.decode(record.raw).data["person"])
 
-    async def open(self, id: str | None, identity: str) -> Session:
-        """A session of somebody; a new one if none is named. A `Problem` if it is not his."""
-        sessions = await self.sessions()
+    async def open_session(self, id: str | None, identity: str) -> Session:
+        """A session of this user, a new one if no id is given. A `Problem` 404 if it belongs to another user."""
+        manager = await self.get_manager()
         from fleetlore.graph.sessions import NoSuchSession, TooManySessions
 
         try:
-            return await sessions.open_session(id or sessions.new_id(), identity=identity, channel=CHANNEL)
+            return await manager.open_session(id or manager.new_id(), identity=identity, channel=CHANNEL)
         except NoSuchSession as error:
             raise Problem(404, str(error)) from error
         except TooManySessions as error:
-            raise Problem(503, str(error), headers=_LATER) from error
+            raise Problem(503, str(error), headers=_RETRY_LATER) from error
 
-    def begin(self, turn: Coroutine[Any, Any, _Answer]) -> asyncio.Task[_Answer]:
-        """Let a turn be taken, whoever goes away meanwhile: what was begun is told to its end."""
+    def start_turn(self, turn: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Run a turn as a task of its own, so that it finishes even if the client disconnects."""
         task = asyncio.create_task(turn)
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
         return task
 
     async def close(self) -> None:
-        """End every session; what they were doing is told to the log."""
-        await self._open_rooms.aclose()
+        """End every session, then wait for running turns to be logged."""
+        await self._exit_stack.aclose()
         if self._turns:
             await asyncio.wait(self._turns)

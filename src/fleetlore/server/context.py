@@ -1,4 +1,7 @@
-"""The house: what every route shares, opened once by whoever serves."""
+"""`AppContext`: the log, views, feed, limits and threads that all routes share.
+
+Opened by `open_context.py`; handlers find it in `app.state.context`.
+"""
 
 from __future__ import annotations
 
@@ -13,42 +16,42 @@ from starlette.requests import Request
 from fleetlore import clock
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
-from fleetlore.server.chat_sessions import Talk
+from fleetlore.server.chat_sessions import ChatSessions
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.metrics import Meters
+from fleetlore.server.metrics import ServerMetrics
 from fleetlore.server.problems import Problem
-from fleetlore.server.search_index import Finder
+from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
 from fleetlore.server.security.concurrency_limit import Turns
 from fleetlore.server.security.limits import Limits
-from fleetlore.server.view_cache import Desk
+from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 
 if TYPE_CHECKING:
     from fleetlore.graph.settings import GraphSettings
-    from fleetlore.server.endpoints.request_body import Body
+    from fleetlore.server.endpoints.request_body import RequestBody
 
 THREADS = 16
-"""For reading, and as many for storing: neither waits for the other."""
-LOOKS, BULKS = 2, 4
-"""Costly answers, and large bodies, that are worked on at once."""
-CLIENT_HAS_GONE = 499
-"""Nobody hears it; it is counted."""
+"""Threads for reading, and as many for storing, so that neither waits for the other."""
+MAX_COSTLY_ANSWERS, MAX_LARGE_BODIES = 2, 4
+"""Costly answers and large request bodies processed at the same time."""
+CLIENT_CLOSED_REQUEST = 499
+"""nginx's status for a client that disconnected. Nobody receives it; it shows up in the metrics."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class House:
-    """One log, shown to any number of people and programs. Made by `rooms.open_house`; lives on one event loop."""
+class AppContext:
+    """What serving one log needs. Made by `open_context`; bound to one event loop."""
 
     def __init__(
         self,
         *,
         log: BlockingRecorder,
         settings: Settings,
-        desk: Desk,
+        view_cache: ViewCache,
         feed: Feed,
-        finder: Finder,
+        search_index: SearchIndex,
         keys: Keyring,
         limits: Limits,
         operator: OperatorKey | None = None,
@@ -56,66 +59,66 @@ class House:
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self.settings, self.clock = log, settings, now
-        self.desk, self.feed, self.finder = desk, feed, finder
+        self.view_cache, self.feed, self.search_index = view_cache, feed, search_index
         self.keys, self.limits = keys, limits
         self.operator = operator
-        """Signs for pages that may steer; `None` on a log that is not sealed, or whose passphrase nobody has given."""
-        desk.warm.on_other_log = feed.forget_past
-        self.meters = Meters(self.feed, self.desk, self.limits)
-        self.talk = Talk(self, graph)
-        self.asking: asyncio.Future[str | None] | None = None
-        """Whether the log answers, as long as that is not known."""
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-desk")
-        self._storing = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-doors")
-        self._looks = Turns(LOOKS, line=64, patience=10.0)
-        self._bulks = Turns(BULKS, line=256, patience=60.0)
+        """Signs commands on a sealed log; `None` if the log is not sealed or the passphrase was not given."""
+        view_cache.live_views.on_other_log = feed.forget_past
+        self.metrics = ServerMetrics(self.feed, self.view_cache, self.limits)
+        self.chats = ChatSessions(self, graph)
+        self.log_check: asyncio.Future[str | None] | None = None
+        """The readiness check that is running, shared by concurrent `/readyz` requests; its result is an error or `None`."""
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-read")
+        self._storing_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-store")
+        self._costly_slots = Turns(MAX_COSTLY_ANSWERS, line=64, patience=10.0)
+        self._large_body_slots = Turns(MAX_LARGE_BODIES, line=256, patience=60.0)
 
     @property
     def url(self) -> str:
-        """The address of the log."""
+        """The URL of the log, with its password if it has one."""
         return self.settings.log.value
 
     @property
     def town(self) -> str:
-        """Whose log it is."""
+        """The town (partition of the log) that is served."""
         return self.settings.town.value
 
     async def run(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Do blocking work in a thread while the loop goes on."""
+        """Do blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
 
-    async def look(self, request: Request, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """The same for what may take long, a few at once, so that all else goes on; not for a client that has gone meanwhile."""
-        async with self._looks.taken():
+    async def run_costly(self, request: Request, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Do slow work in a thread, a few at a time. A `Problem` if the client disconnected while it waited."""
+        async with self._costly_slots.taken():
             if await request.is_disconnected():
-                raise Problem(CLIENT_HAS_GONE, "nobody waits for this any more")
+                raise Problem(CLIENT_CLOSED_REQUEST, "nobody waits for this any more")
             return await self.run(work, *args, **kwargs)
 
-    async def store(self, body: Body, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Do what stores a body, in a thread; a few of those that are large at once."""
-        storing = partial(work, *args, **kwargs)
+    async def run_storing(self, body: RequestBody, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Store a request body in a thread; large bodies a few at a time."""
+        store = partial(work, *args, **kwargs)
         if not body.is_large:
-            return await asyncio.get_running_loop().run_in_executor(self._storing, storing)
-        async with self._bulks.taken():
-            with self.desk.warm.yield_to_others():
-                return await asyncio.get_running_loop().run_in_executor(self._storing, storing)
+            return await asyncio.get_running_loop().run_in_executor(self._storing_threads, store)
+        async with self._large_body_slots.taken():
+            with self.view_cache.live_views.yield_to_others():
+                return await asyncio.get_running_loop().run_in_executor(self._storing_threads, store)
 
     def start(self) -> None:
-        """Begin to fold and to follow, on the running loop."""
-        self.desk.start()
+        """Start the views, the feed and the search index. Call it on the running event loop."""
+        self.view_cache.start()
         self.feed.start()
-        self.finder.start()
+        self.search_index.start()
 
     def stop_streaming(self) -> None:
-        """Let everybody go who watches; they come back to whoever serves next."""
+        """Disconnect all stream clients; they reconnect to the next server."""
         self.feed.close()
 
     def close(self) -> None:
-        """End all of it; the log stays open."""
+        """Stop everything and wait for it. The log stays open."""
         self.feed.close()
-        self.desk.stop()
+        self.view_cache.stop()
         self.feed.join(5.0)
-        self.finder.close()
-        self.desk.close()
-        self._storing.shutdown(wait=True, cancel_futures=True)
+        self.search_index.close()
+        self.view_cache.close()
+        self._storing_threads.shutdown(wait=True, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)

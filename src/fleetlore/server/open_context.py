@@ -1,4 +1,4 @@
-"""Opens a house for a log: its store, its tokens, its views and its feed."""
+"""Opens an `AppContext` for a log: projection store, tokens, views, feed and search. Used by `lore up`, `lore demo` and tests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fleetlore.projections.live_views import FindStore
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.store import ProjectionStore, open_store
-from fleetlore.server.context import House
+from fleetlore.server.context import AppContext
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.search_index import Finder
+from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
 from fleetlore.server.security.hosts import check_address, is_loopback
 from fleetlore.server.security.limits import Limits
 from fleetlore.server.security.local_token import LABEL, given_out, own_file, own_token
-from fleetlore.server.view_cache import Desk
+from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from fleetlore.graph.settings import GraphSettings
 
 
-class Opened(NamedTuple):
-    """A house, and the token that was made for whoever opened it."""
+class OpenedContext(NamedTuple):
+    """A context, and the token for the person who started the server."""
 
-    house: House
+    context: AppContext
     token: str
     token_file: str | None
-    """Where the token is kept, closed to others; `None` for a log that is not kept either."""
+    """The private file that keeps the token; `None` for a log in memory."""
     is_sealed: bool = False
-    steering: str | None = None
-    """On a sealed log whose passphrase was given: a token that may steer, kept nowhere and good as long as the house stands."""
+    admin_token: str | None = None
+    """On a sealed log whose passphrase was given: a token with the scope `admin`. It is not stored and ends with the context."""
 
 
 @contextmanager
-def open_house(
+def open_context(
     log: BlockingRecorder,
     settings: Settings,
     *,
@@ -53,10 +53,10 @@ def open_house(
     operator: OperatorKey | None = None,
     graph: Callable[[], GraphSettings] | None = None,
     now: clock.Clock = clock.now,
-) -> Iterator[Opened]:
-    """Everything that serving a log on an address needs; `ConfigError` if others could reach it and nothing would keep them out.
+) -> Iterator[OpenedContext]:
+    """Open everything that serving a log needs; closed at the end of the block.
 
-    `graph` says what agents talk with, once somebody talks to them.
+    `ConfigError` if `host` is reachable by others and no token was created. `graph` is called for the chat settings when somebody chats.
     """
     with ExitStack() as stack:
         info = log.info()
@@ -65,39 +65,39 @@ def open_house(
         seal = shared.load_seal()
         file, is_sealed = own_file(info), seal is not None
         token = own_token(shared, file, scope="write" if is_sealed else "admin", now=now)
-        steering, own = create_token("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
-        desk = Desk(
+        admin_token, own = create_token("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
+        view_cache = ViewCache(
             log,
-            _finding_store(log, stack),
+            _make_store_finder(log, stack),
             costs=Costs(Prices(settings.prices.value)),
             goals=SignedGoalsFold(seal, operator),
             town=SignedTownFold(seal, operator),
             shared=shared,
             now=now,
         )
-        house = House(
+        context = AppContext(
             log=log,
             settings=settings,
-            desk=desk,
+            view_cache=view_cache,
             feed=Feed(log),
-            # With a connection of its own, so that a long step of the index keeps no checkpoint waiting.
-            finder=Finder(log, _finding_store(log, stack), desk.warm),
+            # With its own connection, so that a long index update does not delay checkpoints of the views.
+            search_index=SearchIndex(log, _make_store_finder(log, stack), view_cache.live_views),
             keys=Keyring(shared, is_open_to_read=is_loopback(host), operator=operator, own=own, now=now),
             limits=limits or Limits(),
             operator=operator,
             graph=graph,
             now=now,
         )
-        yield Opened(house, token, file, is_sealed, steering)
+        yield OpenedContext(context, token, file, is_sealed, admin_token)
 
 
-def _finding_store(log: BlockingRecorder, stack: ExitStack) -> FindStore:
-    """Opens the store once there can be one: a new log is given its id, by which its store is known, with its first event."""
-    found: list[ProjectionStore] = []
+def _make_store_finder(log: BlockingRecorder, stack: ExitStack) -> FindStore:
+    """A function that opens the projection store once it can: a new log gets its id, which names the store, with its first event."""
+    opened: list[ProjectionStore] = []
 
     def find() -> ProjectionStore | None:
-        if not found and (store := open_store(log.info())) is not None:
-            found.append(stack.enter_context(store))
-        return found[0] if found else None
+        if not opened and (store := open_store(log.info())) is not None:
+            opened.append(stack.enter_context(store))
+        return opened[0] if opened else None
 
     return find

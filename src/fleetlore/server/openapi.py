@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the same types that the routes read and answer with."""
+"""Serves `/openapi.json`, built from the types that the routes read and return."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from fleetlore import __version__
 from fleetlore.events.envelope import Event
 from fleetlore.programs import registry
 from fleetlore.server import queries
-from fleetlore.server.endpoints.chat import ChatQuery, Clearing, Message
-from fleetlore.server.endpoints.goals import Decided, Steering
-from fleetlore.server.endpoints.graphs import GraphQuery, Switching
+from fleetlore.server.endpoints.chat import ChatPost, ChatQuery, ClearSession
+from fleetlore.server.endpoints.goals import ApprovalAnswer, GoalControl
+from fleetlore.server.endpoints.graphs import GraphQuery, SwitchGraph
 from fleetlore.server.endpoints.stage import Injection
-from fleetlore.server.endpoints.town import ENTRANCES, NewMission
+from fleetlore.server.endpoints.town import TOWN_COMMANDS, NewMission
 from fleetlore.server.queries import Query
+from fleetlore.server.schema_names import published_name, rename_definitions
 from fleetlore.server.types import common, graph
 from fleetlore.server.view_table import VIEWS
 
 _REF = "#/components/schemas/{name}"
 
 
-class Problem(Struct, kw_only=True):
-    """Why not, and what to do (RFC 9457)."""
+class ProblemBody(Struct, kw_only=True):
+    """An error, and what to do about it (RFC 9457)."""
 
     type: str
     title: str
@@ -36,50 +37,50 @@ class Problem(Struct, kw_only=True):
     detail: str
 
 
-_READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
+_READ_PATHS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
-    ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.Found),
+    ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.SearchHits),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
     ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
     ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
     ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
-    *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
+    *((view.path, view.summary, view.query, view.response) for view in VIEWS),
 )
-_BY_NAME = ("/api/events", "/api/search", "/api/story", "/api/timeline")
-"""Reads that take names of agents, tasks and the like; one that is not on the log is a 404 with suggestions."""
-_TALK = (Message, Clearing, Switching, graph.ChatReply, graph.ChatStanding)
+_READS_BY_NAME = ("/api/events", "/api/search", "/api/story", "/api/timeline")
+"""Reads that take names of agents, tasks and so on: an unknown name is a 404 with suggestions."""
+_CHAT_TYPES = (ChatPost, ClearSession, SwitchGraph, graph.ChatReply, graph.ChatStanding)
 _TYPES = (
-    *dict.fromkeys(answer for _, _, _, answer in _READS),
+    *dict.fromkeys(answer for _, _, _, answer in _READ_PATHS),
     common.Stored,
     common.Ready,
     Event,
     Injection,
-    Steering,
-    Decided,
-    *(body for _, _, body, _, _ in ENTRANCES),
+    GoalControl,
+    ApprovalAnswer,
+    *(body for _, _, body, _, _ in TOWN_COMMANDS),
     NewMission,
-    *_TALK,
-    Problem,
+    *_CHAT_TYPES,
+    ProblemBody,
 )
 
 
 @cache
-def document() -> bytes:
-    """The whole document."""
+def build_document() -> bytes:
+    """The OpenAPI document as JSON."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
-    paths: dict[str, Any] = {path: {"get": _get(summary, query, answer)} for path, summary, query, answer in _READS}
+    paths: dict[str, Any] = {path: {"get": _read_operation(summary, query, answer)} for path, summary, query, answer in _READ_PATHS}
     paths["/api/events"]["post"] = _POST_EVENTS
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
-    paths |= {path: {"post": {"parameters": [_GOAL]} | _steering(summary, body)} for path, summary, body in _STEERING}
+    paths |= {path: {"post": {"parameters": [_GOAL_ID]} | _write_operation(summary, body)} for path, summary, body in _GOAL_POSTS}
     paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
-    for path in _BY_NAME:
+    for path in _READS_BY_NAME:
         paths[path]["get"]["responses"] |= _refusals(404)
-    for path, summary, body, reply in _TALKING:
-        paths.setdefault(path, {})["post"] = _talking(summary, body, reply)
-    paths |= {path: {"post": _steering(summary, body.__name__, scope)} for path, summary, body, _, scope in ENTRANCES}
-    paths["/api/town/plans"] = {"post": _steering("Start a mission from a plan", "NewMission")}
-    paths |= {path: {"post": _door(summary, types)} for path, summary, types in _DOORS}
-    paths |= _OTHERS
+    for path, summary, body, reply in _CHAT_POSTS:
+        paths.setdefault(path, {})["post"] = _chat_operation(summary, body, reply)
+    paths |= {path: {"post": _write_operation(summary, published_name(body), scope)} for path, summary, body, _, scope in TOWN_COMMANDS}
+    paths["/api/town/plans"] = {"post": _write_operation("Start a mission from a plan", "NewMission")}
+    paths |= {path: {"post": _ingest_operation(summary, types)} for path, summary, types in _INGEST_POSTS}
+    paths |= _OTHER_PATHS
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -91,41 +92,41 @@ def document() -> bytes:
             "security": [{"token": []}, {}],
             "paths": dict(sorted(paths.items())),
             "components": {
-                "schemas": components,
+                "schemas": rename_definitions(components),
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`lore token create` makes one"}},
             },
         }
     )
 
 
-async def openapi(request: Request) -> Response:
-    """The document."""
-    return Response(document(), media_type="application/json")
+async def get_openapi(request: Request) -> Response:
+    """The OpenAPI document."""
+    return Response(build_document(), media_type="application/json")
 
 
-ROUTES = [Route("/openapi.json", openapi, methods=["GET"])]
+ROUTES = [Route("/openapi.json", get_openapi, methods=["GET"])]
 
 
-# --- its parts
+# --- parts of the document
 
 
-def _get(summary: str, query: type[Query], answer: type[Struct]) -> dict[str, Any]:
-    return {"summary": summary, "parameters": parameters(query), "responses": _responses(answer)}
+def _read_operation(summary: str, query: type[Query], answer: type[Struct]) -> dict[str, Any]:
+    return {"summary": summary, "parameters": query_parameters(query), "responses": _responses(answer)}
 
 
-def parameters(query: type[Query]) -> list[dict[str, Any]]:
-    """What can be asked, as OpenAPI says it."""
+def query_parameters(query: type[Query]) -> list[dict[str, Any]]:
+    """The fields of a query type as OpenAPI parameters."""
     schema = msgspec.json.schema(query)
-    found = schema["$defs"][query.__name__]
-    required = found.get("required", [])
+    definition = schema["$defs"][query.__name__]
+    required = definition.get("required", [])
     return [
         {"name": name, "in": "query", "required": name in required, "schema": _without_null(each)}
-        for name, each in found.get("properties", {}).items()
+        for name, each in definition.get("properties", {}).items()
     ]
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """An absent parameter is left out, never null."""
+    """Drop null and defaults: an absent parameter is left out."""
     plain = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
     options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
     return plain | (options[0] if len(options) == 1 else {"anyOf": options} if options else {})
@@ -137,10 +138,10 @@ def _content(name: str, media_type: str = "application/json") -> dict[str, Any]:
 
 def _refusals(*statuses: int) -> dict[str, Any]:
     content = _content("Problem", "application/problem+json")
-    return {str(status): {"description": _SAID[status], "content": content} for status in statuses}
+    return {str(status): {"description": _STATUS_DESCRIPTIONS[status], "content": content} for status in statuses}
 
 
-_SAID = {
+_STATUS_DESCRIPTIONS = {
     400: "The request is malformed",
     401: "A token is needed, or this one is not known",
     403: "The token may not do this, or the request comes from another site",
@@ -160,7 +161,7 @@ _SAID = {
 
 
 def _responses(answer: type[Struct]) -> dict[str, Any]:
-    ok = {"200": {"description": "As asked", "content": _content(answer.__name__)}}
+    ok = {"200": {"description": "As asked", "content": _content(published_name(answer))}}
     return ok | _refusals(400, 401, 403, 414, 421, 422, 429, 503)
 
 
@@ -170,8 +171,8 @@ _STATUS = {
     "application/json": {"schema": {"type": "object", "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}}},
     "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
 }
-_OTLP_REFUSALS = {status: said | {"content": said["content"] | _STATUS} for status, said in _WRITE_REFUSALS.items()}
-"""Exporters are told what OTLP has them expect: a `Status`."""
+_OTLP_REFUSALS = {status: refusal | {"content": refusal["content"] | _STATUS} for status, refusal in _WRITE_REFUSALS.items()}
+"""OTLP exporters get a `Status`, as the protocol requires."""
 _POST_EVENTS: dict[str, Any] = {
     "summary": "Store events; the same ids again store nothing and answer the same positions",
     "security": [{"token": []}],
@@ -188,7 +189,7 @@ _POST_EVENTS: dict[str, Any] = {
 }
 
 
-def _steering(summary: str, body: str, scope: str = "admin") -> dict[str, Any]:
+def _write_operation(summary: str, body: str, scope: str = "admin") -> dict[str, Any]:
     return {
         "summary": f"{summary}; needs a token with `{scope}`",
         "security": [{"token": []}],
@@ -197,28 +198,28 @@ def _steering(summary: str, body: str, scope: str = "admin") -> dict[str, Any]:
     }
 
 
-_POST_INJECTION = _steering("Have a visitor say something to a cast that plays", "Injection")
-_STEERING = (
+_POST_INJECTION = _write_operation("Have a visitor say something to a cast that plays", "Injection")
+_GOAL_POSTS = (
     ("/api/goals/{id}/control", "Pause, resume or cancel a goal, say something to its agent, or raise a budget", "Steering"),
     ("/api/goals/{id}/decide", "Allow or deny what an agent asks for", "Decided"),
 )
-_TALKING = (
+_CHAT_POSTS = (
     ("/api/chat", "Say something to an agent, or press a control; answers when the turn is over", "Message", "ChatReply"),
     ("/api/clear", "Have a session forget what was said, and clear its screen", "Clearing", "ChatStanding"),
     ("/api/graph/switch", "Let a session go on by another graph", "Switching", "ChatStanding"),
 )
 
 
-def _talking(summary: str, body: str, reply: str) -> dict[str, Any]:
-    told = {"200": {"description": "As asked", "content": _content(reply)}}
-    return _steering(summary, body) | {
+def _chat_operation(summary: str, body: str, reply: str) -> dict[str, Any]:
+    ok = {"200": {"description": "As asked", "content": _content(reply)}}
+    return _write_operation(summary, body) | {
         "summary": f"{summary}; needs a token with `write`",
-        "responses": told | _WRITE_REFUSALS | _refusals(404, 409),
+        "responses": ok | _WRITE_REFUSALS | _refusals(404, 409),
     }
 
 
-_GOAL = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
-_DOORS = (
+_GOAL_ID = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
+_INGEST_POSTS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/forgejo", "A delivery of Forgejo's webhooks", ("application/json", "application/x-www-form-urlencoded")),
@@ -230,7 +231,7 @@ _DOORS = (
 )
 
 
-def _door(summary: str, types: tuple[str, ...]) -> dict[str, Any]:
+def _ingest_operation(summary: str, types: tuple[str, ...]) -> dict[str, Any]:
     return {
         "summary": summary,
         "security": [{"token": []}],
@@ -239,23 +240,23 @@ def _door(summary: str, types: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _plain(summary: str, media_type: str, *refusals: int, query: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def _plain_operation(summary: str, media_type: str, *refusals: int, query: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     ok = {"200": {"description": "As asked", "content": {media_type: {"schema": {"type": "string"}}}}}
     return {"get": {"summary": summary, "parameters": query or [], "responses": ok | _refusals(400, 414, 421, 429, *refusals)}}
 
 
-def _text(name: str, description: str, *, repeated: bool = False) -> dict[str, Any]:
+def _query_parameter(name: str, description: str, *, repeated: bool = False) -> dict[str, Any]:
     schema = {"type": "array", "items": {"type": "string"}} if repeated else {"type": "string"}
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
 _FEED = [
-    _text("scope", "As for /api/events; one without events yet is followed"),
-    _text("kind", "A kind or a family", repeated=True),
-    _text("after", "A position"),
+    _query_parameter("scope", "As for /api/events; one without events yet is followed"),
+    _query_parameter("kind", "A kind or a family", repeated=True),
+    _query_parameter("after", "A position"),
 ]
-_OTHERS: dict[str, Any] = {
-    "/api/stream": _plain(
+_OTHER_PATHS: dict[str, Any] = {
+    "/api/stream": _plain_operation(
         "The live feed as server-sent events; Last-Event-ID resumes it, and /ws is the same as a WebSocket",
         "text/event-stream",
         401,
@@ -270,13 +271,13 @@ _OTHERS: dict[str, Any] = {
             "responses": {"200": {"description": "As asked", "content": {"application/json": {"schema": {"type": "object"}}}}},
         }
     },
-    "/metrics": _plain("Counts, for Prometheus", "text/plain", 401, 403),
-    "/healthz": _plain("Whether the server lives", "text/plain"),
+    "/metrics": _plain_operation("Counts, for Prometheus", "text/plain", 401, 403),
+    "/healthz": _plain_operation("Whether the server lives", "text/plain"),
     "/readyz": {
         "get": {
             "summary": "Whether it can work",
             "responses": {
-                status: {"description": said, "content": _content("Ready")} for status, said in (("200", "It can"), ("503", "It cannot"))
+                status: {"description": text, "content": _content("Ready")} for status, text in (("200", "It can"), ("503", "It cannot"))
             },
         }
     },

@@ -1,4 +1,4 @@
-"""The control room's files, as they were built from `web/`."""
+"""Serves the control room: the files that `make web` builds from `web/`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 FOLDER = os.path.join(os.path.dirname(__file__), "static")
-NO_PAGES = ("api", "hooks", "v1", "ws")
-"""Words that programs ask for: an answer in HTML would not help them."""
-_FOR_EVER = "public, max-age=31536000, immutable"
+RESERVED_NAMES = ("api", "hooks", "v1", "ws")
+"""First path segments that programs use: they get a 404 instead of HTML."""
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fleetlore</title>
 <h1>The control room is not built</h1>
 <p>This came from a checkout whose pages were not made yet. There, <code>make web</code> makes them (it needs Node 20), and
@@ -22,28 +22,28 @@ The API works without them: see <a href="/openapi.json">/openapi.json</a>.</p></
 """
 
 
-class Assets(StaticFiles):
-    """Files whose names say what is in them: they never change. Where no pages were built, there are none."""
+class AssetFiles(StaticFiles):
+    """Files with a content hash in their names, cached for ever. The folder may be missing (pages not built): then every file is a 404."""
 
     async def check_config(self) -> None:
-        """Nothing that could be wrong: a file of a folder that is not there is not found."""
+        """Skip Starlette's check that the folder exists."""
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
-        """A file, to be kept for ever."""
-        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # handed on as it came
-        response.headers["cache-control"] = _FOR_EVER
+        """A file with a cache header."""
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # passed through
+        response.headers["cache-control"] = _CACHE_FOREVER
         return response
 
 
 def are_built() -> bool:
-    """Whether there is anything to show."""
+    """Whether `make web` was run."""
     return os.path.isfile(os.path.join(FOLDER, "index.html"))
 
 
-def page(request: Request) -> Response:
-    """The one page, under whatever name it is linked to; a name with a dot is a file beside it, such as the icon."""
+def serve_page(request: Request) -> Response:
+    """The single-page app, under any name; a name with a dot is a file beside it, such as the icon."""
     name = request.path_params.get("name", "")
-    if name in NO_PAGES:
+    if name in RESERVED_NAMES:
         raise HTTPException(404)
     path = os.path.join(FOLDER, name if "." in name else "index.html")
     if os.path.isfile(path):
@@ -53,12 +53,12 @@ def page(request: Request) -> Response:
     return HTMLResponse(_NOT_BUILT)
 
 
-def routes() -> list[BaseRoute]:
-    """The page and its files."""
-    assets = Assets(directory=os.path.join(FOLDER, "assets"), check_dir=False)
+def build_routes() -> list[BaseRoute]:
+    """Routes of the page and its files."""
+    assets = AssetFiles(directory=os.path.join(FOLDER, "assets"), check_dir=False)
     return [
         Mount("/assets", assets),
-        Route("/", page, methods=["GET"]),
-        Route("/{name}", page, methods=["GET"]),
-        Route("/goals/{goal:path}", page, methods=["GET"]),
+        Route("/", serve_page, methods=["GET"]),
+        Route("/{name}", serve_page, methods=["GET"]),
+        Route("/goals/{goal:path}", serve_page, methods=["GET"]),
     ]

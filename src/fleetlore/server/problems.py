@@ -1,4 +1,4 @@
-"""Errors over HTTP: every one is `application/problem+json` (RFC 9457) and says what to do next."""
+"""Errors over HTTP: `application/problem+json` (RFC 9457), with a detail that says what to do next."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _STATUS: tuple[tuple[type[errors.FleetloreError], int], ...] = (
     (errors.NoRoom, 507),
     (errors.LogError, 503),
 )
-"""The first that fits; what is not in it is our own fault."""
+"""Error classes and their status; the first match counts. Other errors are a 500."""
 
 
 class Problem(Exception):  # the name that RFC 9457 gives it
-    """An answer that says no. `extra` goes into the body beside title, status and detail."""
+    """An error response. `extra` goes into the body beside title, status and detail."""
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any) -> None:
         self.status, self.detail, self.headers, self.extra = status, detail, dict(headers or {}), extra
         super().__init__(detail)
 
-    def response(self) -> Response:
-        """The answer."""
+    def to_response(self) -> Response:
+        """The problem as a response."""
         body = {"type": "about:blank", "title": _title(self.status), "status": self.status, "detail": self.detail} | self.extra
         return Response(msgspec.json.encode(body), self.status, self.headers, MEDIA_TYPE)
 
 
-def problem_of(error: errors.FleetloreError) -> Problem:
-    """What an error of ours is over HTTP."""
+def to_problem(error: errors.FleetloreError) -> Problem:
+    """The HTTP form of a Fleetlore error."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     extra: dict[str, Any] = {"path": error.path} if isinstance(error, (errors.InvalidEvent, errors.DialectError)) else {}
     if isinstance(error, errors.UnknownName):
@@ -54,19 +54,19 @@ def problem_of(error: errors.FleetloreError) -> Problem:
 
 
 async def on_problem(request: Request, error: Exception) -> Response:
-    """A `Problem` that was raised."""
+    """Handle a `Problem`."""
     assert isinstance(error, Problem)
-    return error.response()
+    return error.to_response()
 
 
 async def on_fleetlore_error(request: Request, error: Exception) -> Response:
-    """An error of ours that was raised."""
+    """Handle an error of Fleetlore."""
     assert isinstance(error, errors.FleetloreError)
-    return problem_of(error).response()
+    return to_problem(error).to_response()
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:
-    """What the framework refuses by itself: a path or a method that is not there."""
+    """Starlette's own errors: an unknown path or method."""
     assert isinstance(error, HTTPException)
     detail = {
         404: f"there is nothing at {request.url.path}; /openapi.json lists what there is",
@@ -74,19 +74,19 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     }.get(error.status_code, error.detail)
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:
-        headers["allow"] = _allowed(request)
-    return Problem(error.status_code, detail, headers=headers).response()
+        headers["allow"] = _allowed_methods(request)
+    return Problem(error.status_code, detail, headers=headers).to_response()
 
 
-def _allowed(request: Request) -> str:
-    """The methods of all routes to this path; the framework names only those of the first."""
-    here = [route for route in request.app.routes if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE]
-    return ", ".join(sorted({method for route in here for method in route.methods or ()}))
+def _allowed_methods(request: Request) -> str:
+    """The methods of all routes with this path; Starlette names only those of the first."""
+    matching = [route for route in request.app.routes if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
 
 
-async def on_fault(request: Request, error: Exception) -> Response:
-    """Anything else: our own fault, told without its inner parts."""
-    return Problem(500, "something went wrong in here; the server's own output says what").response()
+async def on_unexpected_error(request: Request, error: Exception) -> Response:
+    """A bug: the response does not show internals."""
+    return Problem(500, "something went wrong in here; the server's own output says what").to_response()
 
 
 def _title(status: int) -> str:

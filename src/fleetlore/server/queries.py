@@ -1,4 +1,4 @@
-"""What can be asked behind the question mark, as types; anything else is refused with a reason."""
+"""Query parameters of the GET routes, as types. `parse_query` refuses anything else with a 422."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SCOPE = "town, or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in 
 Text = Annotated[str, Meta(max_length=500)]
 Scope = Annotated[str, Meta(max_length=500, description=_SCOPE)]
 Kinds = Annotated[list[Text], Meta(max_length=50)]
-Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
-"""A position."""
+PositionText = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
+"""A position in the log."""
 Time = Annotated[datetime, Meta(tz=True)]
 State = Literal["open", "closed", "all"]
 Goals = Literal["all", "open", "over", "working", "checking", "waiting", "asking", "paused", "done", "spent", "needs you", "cancelled"]
@@ -34,33 +34,33 @@ class Query(Struct, kw_only=True, forbid_unknown_fields=True):
     """No parameters."""
 
 
-class AsOf(Query, kw_only=True):
-    """A view."""
+class AsOfQuery(Query, kw_only=True):
+    """A view as of a position or time."""
 
     as_of: Annotated[str, Meta(max_length=100, description=_AS_OF, extra_json_schema={"anyOf": _PLACE_OR_TIME})] | None = None
 
 
-class EventsQuery(AsOf, kw_only=True):
+class EventsQuery(AsOfQuery, kw_only=True):
     """Stored events."""
 
     scope: Scope = "town"
     kind: Kinds = field(default_factory=list)
     id: Annotated[list[Text], Meta(max_length=100)] = field(default_factory=list)
-    after: Place | None = None
-    before: Place | None = None
+    after: PositionText | None = None
+    before: PositionText | None = None
     since: Time | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     order: Literal["oldest", "newest"] | None = None
 
 
-class ThreadsQuery(AsOf, kw_only=True):
+class ThreadsQuery(AsOfQuery, kw_only=True):
     """Threads."""
 
     state: State = "all"
     limit: Annotated[int, Meta(ge=1, le=5000)] = 200
 
 
-class ArcsQuery(AsOf, kw_only=True):
+class ArcsQuery(AsOfQuery, kw_only=True):
     """Arcs."""
 
     state: State = "all"
@@ -72,7 +72,7 @@ class ArcsQuery(AsOf, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
-class CostsQuery(AsOf, kw_only=True):
+class CostsQuery(AsOfQuery, kw_only=True):
     """Costs."""
 
     by: Annotated[
@@ -83,7 +83,7 @@ class CostsQuery(AsOf, kw_only=True):
     tz: Text = "UTC"
 
 
-class SessionsQuery(AsOf, kw_only=True):
+class SessionsQuery(AsOfQuery, kw_only=True):
     """Sessions."""
 
     scope: Scope = "town"
@@ -92,17 +92,17 @@ class SessionsQuery(AsOf, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class StoryQuery(AsOf, kw_only=True):
+class StoryQuery(AsOfQuery, kw_only=True):
     """The chronicle."""
 
     scope: Scope = "town"
-    before: Place | None = None
+    before: PositionText | None = None
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1500
     detail: Literal["headline", "story", "full"] = "story"
     tz: Text = "UTC"
 
 
-class TimelineQuery(AsOf, kw_only=True):
+class TimelineQuery(AsOfQuery, kw_only=True):
     """A window of time."""
 
     from_: Time | None = field(name="from", default=None)
@@ -111,21 +111,21 @@ class TimelineQuery(AsOf, kw_only=True):
     agent: list[Text] = field(default_factory=list)
 
 
-class StageQuery(AsOf, kw_only=True):
+class StageQuery(AsOfQuery, kw_only=True):
     """A run of a cast."""
 
     run: Annotated[str, Meta(max_length=500, description="Which; the newest unless told.")] | None = None
     minds: Annotated[Literal["true", "false"], Meta(description="Whether to show what they thought, too.")] = "false"
 
 
-class GoalsQuery(AsOf, kw_only=True):
+class GoalsQuery(AsOfQuery, kw_only=True):
     """Goals."""
 
     goal: Annotated[str, Meta(max_length=500, description="Which to show all of: its id, or how that begins.")] | None = None
     state: Annotated[Goals, Meta(description="Which to list: by their state, or those that are open, or over.")] = "all"
 
 
-class TownQuery(AsOf, kw_only=True):
+class TownQuery(AsOfQuery, kw_only=True):
     """A town."""
 
     mission: Annotated[str, Meta(max_length=500, description="Which to show all of; the board is then its own.")] | None = None
@@ -134,7 +134,7 @@ class TownQuery(AsOf, kw_only=True):
     more: Annotated[TaskState, Meta(description="The column of the board to show more of.")] | None = None
 
 
-class SearchQuery(AsOf, kw_only=True):
+class SearchQuery(AsOfQuery, kw_only=True):
     """Words."""
 
     q: Annotated[str, Meta(min_length=1, max_length=500)]
@@ -146,10 +146,10 @@ class SearchQuery(AsOf, kw_only=True):
 T = TypeVar("T", bound=Query)
 
 
-def read(request: HTTPConnection, kind: type[T]) -> T:
-    """What a request asks for."""
+def parse_query(request: HTTPConnection, kind: type[T]) -> T:
+    """The query parameters of a request; a `Problem` 422 for unknown, repeated or malformed ones."""
     given: dict[str, Any] = {}
-    types = _types(kind)
+    types = _parameter_types(kind)
     for name, value in request.query_params.multi_items():
         if types.get(name) is list:
             given.setdefault(name, []).append(value)
@@ -158,14 +158,14 @@ def read(request: HTTPConnection, kind: type[T]) -> T:
         else:
             given[name] = int(value) if types.get(name) is int and _is_number(value) else value
     try:
-        # Strict: else `null` would be nothing, and a number a time.
+        # Strict mode: lax mode would read `null` as missing and a number as a time.
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise Problem(422, f"{_plain(error)}; known are {', '.join(_names(kind)) or 'no parameters'}") from None
+        raise Problem(422, f"{_describe_error(error)}; known are {', '.join(_parameter_names(kind)) or 'no parameters'}") from None
 
 
-def zone_of(name: str) -> tzinfo:
-    """The time zone of that name."""
+def parse_time_zone(name: str) -> tzinfo:
+    """The time zone with this IANA name; `Invalid` if there is none."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, RecursionError) as error:
@@ -173,23 +173,23 @@ def zone_of(name: str) -> tzinfo:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 20  # no limit is higher, and Python reads no number of 5,000 digits
+    return text.isascii() and text.isdigit() and len(text) < 20  # all limits are shorter, and Python refuses to parse 5,000 digits
 
 
 @cache
-def _types(kind: type[Query]) -> dict[str, Any]:
-    """What each parameter is: a list, which may be repeated, a number, or a text of some form."""
+def _parameter_types(kind: type[Query]) -> dict[str, Any]:
+    """Parameter name → type; `list` means that it may be repeated."""
     hints = get_type_hints(kind)
     return {name: get_origin(hint) or hint for name, hint in hints.items()}
 
 
-def _names(kind: type[Query]) -> tuple[str, ...]:
+def _parameter_names(kind: type[Query]) -> tuple[str, ...]:
     return tuple(each.encode_name for each in msgspec.structs.fields(kind))
 
 
-def _plain(error: msgspec.ValidationError) -> str:
+def _describe_error(error: msgspec.ValidationError) -> str:
     words, _, path = str(error).partition(" - at `$.")
     name = path.rstrip("`")
-    if "matching regex" in words:  # of which there is but one
+    if "matching regex" in words:  # only positions have one
         words = "not a position; take one as the API gives it"
     return f"{name}: {words}" if name else words

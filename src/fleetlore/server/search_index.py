@@ -1,4 +1,4 @@
-"""The search over all text: an index that is brought up to date behind the scenes, and the newest events until it is."""
+"""Full-text search of the server: updates the index in a thread, and scans the newest events until it is up to date."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ from fleetlore.projections.live_views import FindStore, LiveViews
 from fleetlore.projections.search import SearchFilter
 from fleetlore.projections.store import ProjectionStore
 
-TICK = 2.0
-NEAR = 2000
-"""So many events are indexed while somebody waits."""
+TICK_SECONDS = 2.0
+MAX_INLINE_EVENTS = 2000
+"""Up to so many unindexed events are indexed while a request waits."""
 
 
-class Finder:
-    """Finds events by their words. `start` it, `close` it."""
+class SearchIndex:
+    """Finds events by their words. Call `start` before, `close` after use; `find` blocks."""
 
-    def __init__(self, log: BlockingRecorder, find_store: FindStore, warm: LiveViews) -> None:
-        self._log, self._find_store, self._warm = log, find_store, warm
+    def __init__(self, log: BlockingRecorder, find_store: FindStore, live_views: LiveViews) -> None:
+        self._log, self._find_store, self._live_views = log, find_store, live_views
         self._store: ProjectionStore | None = None
         self._indexed: Position | None = None
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="fleetlore-index", daemon=True)
 
     def start(self) -> None:
-        """Begin to index, once the views are there: they are what people wait for."""
+        """Start the thread. It indexes once the views have caught up: people wait for those first."""
         self._store = self._find_store()
         self._thread.start()
 
     def close(self) -> None:
-        """End it."""
+        """Stop the thread; waits at most 10 s."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(10.0)
 
     def find(self, text: str, wanted: SearchFilter, limit: int) -> tuple[list[Event], bool]:
-        """The newest events with these words, and whether older ones may be missing because they are not indexed yet."""
-        if self._store is None or search.count_unindexed(self._log, self._store) <= NEAR:
+        """The newest events with these words, and whether older ones may be missing from the index."""
+        if self._store is None or search.count_unindexed(self._log, self._store) <= MAX_INLINE_EVENTS:
             return search.find(self._log, text, wanted=wanted, limit=limit, store=self._store), False
         return search.find(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
 
     def _run(self) -> None:
-        while not self._stop.wait(TICK):
+        while not self._stop.wait(TICK_SECONDS):
             try:
-                self._bring_up()
+                self._update()
             except Closed:
                 return
             except LogError:
-                continue  # it is tried again with the next tick
+                continue  # tried again with the next tick
 
-    def _bring_up(self) -> None:
-        if self._store is None and self._warm.has_checkpoints:
+    def _update(self) -> None:
+        if self._store is None and self._live_views.has_checkpoints:
             self._store = self._find_store()
-        if not self._warm.caught_up or self._store is None:
+        if not self._live_views.caught_up or self._store is None:
             return
         head = self._log.head()
-        # Else the log would be counted with every tick. Where the store was in another's hands, it is tried again.
-        if head != self._indexed and search.update_index(self._log, self._store, self._is_over):
+        # Without the comparison every tick would count the log. `update_index` is false while another process holds the store: try again.
+        if head != self._indexed and search.update_index(self._log, self._store, self._should_stop):
             self._indexed = head
 
-    def _is_over(self) -> bool:
-        self._warm.pause_if_requested()
+    def _should_stop(self) -> bool:
+        self._live_views.pause_if_requested()
         return self._stop.is_set()

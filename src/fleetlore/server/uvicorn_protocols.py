@@ -1,6 +1,6 @@
-"""Connections as uvicorn keeps them, and when they are let go: it waits without end for who says nothing, or reads nothing.
+"""uvicorn's protocols with timeouts: uvicorn waits for ever for clients that send or read nothing.
 
-`Server` looks at each of them every few seconds. A stream is left to the feed, which knows better whether its client reads.
+`FleetloreServer` (serve.py) checks each connection every few seconds. Streams are left to the feed, which drops slow clients itself.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-HEAD_SECONDS = 15.0
-"""How long a connection may take to say what it wants."""
-READ_SECONDS = 30.0
-"""How long a client may read nothing of its answer."""
-MOST_FRAGMENTS = 64
-"""Parts of one message on a WebSocket; an empty one costs memory, too, and counts for nothing in its length."""
-MOST_UNREAD = 1 << 20
-"""Bytes that wait for a client that goes on asking for signs of life."""
+REQUEST_TIMEOUT_SECONDS = 15.0
+"""How long a new connection may take to send its request."""
+READ_TIMEOUT_SECONDS = 30.0
+"""How long a client may read nothing of its response."""
+MAX_FRAGMENTS = 64
+"""Fragments of one WebSocket message: empty fragments take memory but do not count towards its length."""
+MAX_UNREAD_BYTES = 1 << 20
+"""Unread bytes of a client that goes on sending pings."""
 _BODY = (b"content-length", b"transfer-encoding")
 
 
-class HttpWire(H11Protocol):
-    """One connection that speaks HTTP."""
+class HttpProtocol(H11Protocol):
+    """An HTTP connection that can be aborted when its client stalls."""
 
     _silent_since: float | None = None
     _stuck_since: float | None = None
     _unread = 0
 
-    def look(self, now: float, untimed: Iterable[str] = ()) -> None:
-        """Break the connection if its client has been waited for long enough; `untimed` are paths that somebody else looks after."""
+    def abort_if_stalled(self, now: float, untimed: Iterable[str] = ()) -> None:
+        """Abort the connection if its client sends or reads nothing for too long. Requests to `untimed` paths have no timeout."""
         is_idle = self.cycle is None or self.cycle.response_complete
         if not is_idle and self.scope["path"] in untimed:
             self._silent_since = self._stuck_since = None
@@ -40,36 +40,36 @@ class HttpWire(H11Protocol):
         self._silent_since = (self._silent_since or now) if is_silent else None
         self._stuck_since = (self._stuck_since or now) if unread and unread >= self._unread else None
         self._unread = unread
-        if _is_over(self._silent_since, now, HEAD_SECONDS) or _is_over(self._stuck_since, now, READ_SECONDS):
+        if _has_timed_out(self._silent_since, now, REQUEST_TIMEOUT_SECONDS) or _has_timed_out(self._stuck_since, now, READ_TIMEOUT_SECONDS):
             self.transport.abort()
 
     def resume_writing(self) -> None:
-        """The client has read something."""
-        self._unread = 1 << 62  # whatever waits at the next look is less
+        """The client has read something: reset the read timeout."""
+        self._unread = 1 << 62  # larger than any buffer at the next check
         super().resume_writing()
 
     def _should_upgrade(self) -> bool:
-        """A WebSocket begins with a plain GET; the library says nothing at all to another, and waits."""
+        """Only for a plain GET: `websockets` never answers any other upgrade, and the connection would hang."""
         is_plain = self.scope["method"] == "GET" and not any(name in _BODY for name, _ in self.headers)
         return is_plain and super()._should_upgrade()
 
 
-class SocketWire(WebSocketsSansIOProtocol):
-    """One WebSocket."""
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket connection with limits on pings and fragments."""
 
     def handle_ping(self) -> None:
-        """Answer a ping; who sends them without reading the answers is let go."""
+        """Answer a ping; abort if the client does not read the answers."""
         super().handle_ping()
-        if self.transport.get_write_buffer_size() > MOST_UNREAD:
+        if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             self.transport.abort()
 
     def handle_cont(self, event: Frame) -> None:
-        """Take a part of a message."""
-        if len(self.frames) >= MOST_FRAGMENTS:
+        """Take a fragment; abort if there are too many."""
+        if len(self.frames) >= MAX_FRAGMENTS:
             self.transport.abort()
             return
         super().handle_cont(event)
 
 
-def _is_over(since: float | None, now: float, patience: float) -> bool:
-    return since is not None and now - since >= patience
+def _has_timed_out(since: float | None, now: float, timeout: float) -> bool:
+    return since is not None and now - since >= timeout

@@ -1,4 +1,7 @@
-"""The desk: every view that the control room shows, kept warm at the log's head, and to be had as of any moment."""
+"""`ViewCache`: all views of the API, kept up to date at the head of the log, and rebuilt on request as of a past position.
+
+Behind it is `projections/live_views.py`, which folds the log in a thread. Routes and `answers/` read snapshots from here.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,17 @@ from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.time_ranges import Block, TimeIndex
 
-PATIENCE = 1.0
-"""Seconds that an answer waits for what was stored before it was asked for."""
-A_MOMENT = 0.25
-"""The same while the log is still being read: a short one is done by then, and is not shown by half."""
-MOST_ANSWERS = 256
-MOST_ANSWER_BYTES = 8 << 20
-MOST_OF_THE_HEAD = 8
-"""An answer about the newest state is of use to those who ask at the same time, and to nobody when the log has gone on."""
-_LONGEST_DATE = len("20261115")
+CATCH_UP_SECONDS = 1.0
+"""How long a request waits until the views include everything stored before it."""
+STARTUP_CATCH_UP_SECONDS = 0.25
+"""The same while the log is first read: a short log is done by then and is not shown in part."""
+MAX_ANSWERS = 256
+MAX_ANSWER_BYTES = 8 << 20
+MAX_HEAD_ANSWERS = 8
+"""Answers about the head only serve simultaneous requests: the next event makes them stale."""
+_MAX_DATE_DIGITS = len("20261115")
 
-ARCS: LogView[Arcbook] = LogView(
+ARCS_VIEW: LogView[Arcbook] = LogView(
     name="arcs",
     version=arcbook.VERSION,
     state=Arcbook,
@@ -53,8 +56,8 @@ ARCS: LogView[Arcbook] = LogView(
 )
 
 
-def views_with(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
-    """All that the desk keeps."""
+def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
+    """All views that the API needs, by name."""
     town = town or SignedTownFold()
     return {
         "calendar": TIME_INDEX_VIEW,
@@ -67,34 +70,34 @@ def views_with(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None
         "threads": view_of(threads, "threads"),
         "town": view_of(town, town.name),
         "costs": view_of(costs, costs.name),
-        "arcs": replace(ARCS, version=marked(ARCS.version, installed().arcs)),
+        "arcs": replace(ARCS_VIEW, version=marked(ARCS_VIEW.version, installed().arcs)),
     }
 
 
-class Look(NamedTuple):
-    """Views as they stand at one moment. Those of the head are to be read at once, and not kept."""
+class ViewSnapshot(NamedTuple):
+    """The states of some views at one position. States at the head change after the block: copy what you keep."""
 
     states: ViewStates
     log: BlockingRecorder
     position: Position | None
     at: datetime | None
-    """The newest time that is known there."""
+    """The newest event time up to that position."""
     now: datetime
     is_live: bool
     caught_up: bool
 
     @property
     def naming(self) -> Naming:
-        """What everybody is called."""
+        """Display names of agents, tasks and so on."""
         return naming_of(self.states["names"])
 
-    def head(self) -> dict[str, Any]:
-        """What every answer begins with."""
+    def head_fields(self) -> dict[str, Any]:
+        """The fields of `types.common.Head`, with which every response begins."""
         return {"as_of": self.position, "at": self.at, "live": self.is_live, "caught_up": self.caught_up}
 
 
-class Desk:
-    """The views of one log. `start` it, `close` it; all verbs block, and may be called by any thread."""
+class ViewCache:
+    """The views of one log. Call `start` before, `close` after use. All methods block and are thread-safe."""
 
     def __init__(
         self,
@@ -110,62 +113,65 @@ class Desk:
         self.log, self._now, self.costs, self.goals = log, now, costs, goals
         self._find_store = find_store
         self._shared = shared
-        self.warm = LiveViews(log, views_with(costs, goals, town), find_store)
-        self._answers, self._newest = Answers(), Answers(MOST_OF_THE_HEAD)
-        self._back = Lock()
-        """Views of the past are as large as those of the head, and nobody's for long: there is one set of them at a time."""
+        self.live_views = LiveViews(log, build_views(costs, goals, town), find_store)
+        self._past_answers, self._head_answers = AnswerCache(), AnswerCache(MAX_HEAD_ANSWERS)
+        self._past_lock = Lock()
+        """Past states take as much memory as those of the head, so there is one set at a time."""
 
     def start(self) -> None:
-        """Begin to fold."""
-        self.warm.start()
+        """Start to follow the log."""
+        self.live_views.start()
 
     def stop(self) -> None:
-        """Have it end soon; `close` waits for that."""
-        self.warm.stop()
+        """Ask the thread to stop; `close` waits for it."""
+        self.live_views.stop()
 
     def close(self) -> None:
-        """End it, and keep what was folded."""
-        self.warm.close()
+        """Stop, and save checkpoints."""
+        self.live_views.close()
 
-    def place(self, as_of: str | None) -> Position | None:
-        """The position that a request means: one of the log's own, or the last that was known at a moment; `None` for the head."""
+    def resolve_position(self, as_of: str | None) -> Position | None:
+        """The position for `as_of`, a position or a time; `Invalid` if it is neither.
+
+        `None` is the head, "" is before the first event.
+        """
         if as_of is None:
             return None
-        if as_of.isdecimal() and len(as_of) > _LONGEST_DATE:
+        if as_of.isdecimal() and len(as_of) > _MAX_DATE_DIGITS:
             return self._past_position(as_of)
-        moment = moment_of(as_of, "as_of")
-        self._keep_up()  # else a moment before the newest event may seem to be after all that is known
-        with self.warm.open_states() as states:
-            known: TimeIndex = states["calendar"]
-            if known.newest is None or moment >= known.newest:
+        time = parse_time(as_of, "as_of")
+        self._catch_up()  # otherwise a time before the newest event may seem to be after it
+        with self.live_views.open_states() as states:
+            time_index: TimeIndex = states["calendar"]
+            if time_index.newest is None or time >= time_index.newest:
                 return None
-            before = time_ranges.segment_end_before(known, moment)
-        return position_at_from(self.log, before, moment) or ""
+            before = time_ranges.segment_end_before(time_index, time)
+        return position_at_from(self.log, before, time) or ""
 
     def newest_blocks(self) -> list[Block]:
-        """For `read_newest`; none while the log is still being read."""
-        with self.warm.open_states() as states:
-            return time_ranges.newest_blocks(states["calendar"]) if self.warm.caught_up else []
+        """The blocks that `read_newest` needs; none while the log is still being read."""
+        with self.live_views.open_states() as states:
+            return time_ranges.newest_blocks(states["calendar"]) if self.live_views.caught_up else []
 
-    def first(self) -> Position | None:
-        """The position of the first event that is there."""
+    def first_position(self) -> Position | None:
+        """The position of the oldest event in the log."""
         return next((event.position for event in self.log.read(limit=1)), None)
 
-    def outcomes(self, wanted: Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: Wanted) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
         store = self._find_store()
         return find_outcomes(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=store)
 
-    def driver_of(self, goal: str) -> str | None:
-        """Who drives a goal just now; `None` if nobody does."""
+    def find_driver(self, goal: str) -> str | None:
+        """The holder of a goal's lease; `None` if no driver runs it."""
         lease = self._shared.find_lease(f"goal:{goal}")
         return None if lease is None else lease.holder
 
-    def check_place(self, place: Position | None, name: str) -> Position | None:
-        """A position that a request names, if it is written as those of this log are: else it cannot be compared with them."""
-        if place is not None and (head := self.log.head()) is not None and len(place) != len(head):
-            raise Invalid(f"{name}: not a position of this log: {place!r}; take one as the API gives it")
-        return place
+    def check_position(self, position: Position | None, name: str) -> Position | None:
+        """The position if it has the form of this log's positions, so that they can be compared; else `Invalid`."""
+        if position is not None and (head := self.log.head()) is not None and len(position) != len(head):
+            raise Invalid(f"{name}: not a position of this log: {position!r}; take one as the API gives it")
+        return position
 
     def _past_position(self, as_of: str) -> Position | None:
         head = self.log.head()
@@ -173,76 +179,83 @@ class Desk:
             raise Invalid(f"as_of: not a position of this log: {as_of!r}; take one as the API gives it, or a time")
         return None if as_of >= head else as_of
 
-    def scope(self, scope: str, *, may_be_new: bool = False) -> str:
-        """The scope of the log that a request means, by names as they are in the log or as they are shown."""
-        return name_lookup.resolve_scope(self.log, scope, lambda: self.looking(None, name_lookup.NEEDS), may_be_new=may_be_new)
+    def resolve_scope(self, scope: str, *, may_be_new: bool = False) -> str:
+        """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none."""
+        return name_lookup.resolve_scope(self.log, scope, lambda: self.snapshot(None, name_lookup.NEEDS), may_be_new=may_be_new)
 
     @contextmanager
-    def looking(self, position: Position | None, views: Sequence[str]) -> Iterator[Look]:
-        """Some views, at the head or as of a position. At the head all that was stored is in them, unless the log is still being read."""
-        if position is not None:
-            with self._back:
-                past = self.warm.as_of(position, ["calendar", *views])
-                try:
-                    yield self._past(position, past)
-                finally:
-                    past.clear()  # a look may be held for as long as it is told of, and the next one need not wait for that
-            return
-        if not self._keep_up():
-            self._check_erasures()
-        with self.warm.open_states() as states:
-            yield Look(states, self.log, self.warm.position, states["calendar"].newest, self._now(), True, self.warm.caught_up)
+    def snapshot(self, position: Position | None, views: Sequence[str]) -> Iterator[ViewSnapshot]:
+        """Some views, at the head (`None`) or as of a past position.
 
-    def _keep_up(self) -> bool:
-        """Have what is stored by now folded; whether it is."""
-        return self.warm.wait_for(self.log.head(), PATIENCE if self.warm.caught_up else A_MOMENT)
+        At the head they include all stored events, once the log has been read.
+        """
+        if position is not None:
+            with self._past_lock:
+                past = self.live_views.as_of(position, ["calendar", *views])
+                try:
+                    yield self._past_snapshot(position, past)
+                finally:
+                    past.clear()  # free the memory even if the caller keeps the snapshot
+            return
+        if not self._catch_up():
+            self._check_erasures()
+        with self.live_views.open_states() as states:
+            yield ViewSnapshot(
+                states, self.log, self.live_views.position, states["calendar"].newest, self._now(), True, self.live_views.caught_up
+            )
+
+    def _catch_up(self) -> bool:
+        """Wait until the views include all stored events; whether they do."""
+        return self.live_views.wait_for(self.log.head(), CATCH_UP_SECONDS if self.live_views.caught_up else STARTUP_CATCH_UP_SECONDS)
 
     def _check_erasures(self) -> None:
-        """Views that fall behind are shown as they are, but never with what was erased."""
-        if self.warm.caught_up and any(self.log.read(after=self.warm.position, kinds=("log.forgotten",), limit=1)):
+        """Views may lag behind the log, but must not show erased events."""
+        if self.live_views.caught_up and any(self.log.read(after=self.live_views.position, kinds=("log.forgotten",), limit=1)):
             raise LogError("something was erased just now, and the views are being folded anew; try again in a moment")
 
-    def _past(self, position: Position, states: ViewStates) -> Look:
+    def _past_snapshot(self, position: Position, states: ViewStates) -> ViewSnapshot:
         at = states["calendar"].newest
-        return Look(states, self.log, position or None, at, at or self._now(), False, True)
+        return ViewSnapshot(states, self.log, position or None, at, at or self._now(), False, True)
 
-    def answer(self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes], *, is_newest: bool = False) -> bytes:
-        """An answer as of a position, made once: what was does not change, unless something of it is erased."""
-        if position is None or not self.warm.caught_up or not self._keep_up():  # what was erased just now is not known to be, yet
+    def cached_answer(
+        self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes], *, is_newest: bool = False
+    ) -> bytes:
+        """The answer for a key as of a position, made once: the past only changes by erasures, which restart the views."""
+        if position is None or not self.live_views.caught_up or not self._catch_up():  # a recent erasure may not be known yet
             return make()
-        return (self._newest if is_newest else self._answers).get((self.warm.restart_count, position, *key), make)
+        return (self._head_answers if is_newest else self._past_answers).get((self.live_views.restart_count, position, *key), make)
 
 
-class Answers:
-    """The newest answers, up to some size."""
+class AnswerCache:
+    """A thread-safe LRU cache of encoded answers, bounded in number and bytes."""
 
-    def __init__(self, most: int = MOST_ANSWERS) -> None:
-        self._most = most
-        self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+    def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
+        self._max_answers = max_answers
+        self._answers: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._bytes, self._lock = 0, Lock()
 
     def get(self, key: tuple[Any, ...], make: Callable[[], bytes]) -> bytes:
-        """The answer that is known, or is made now."""
+        """The cached answer, or the one that `make` returns."""
         with self._lock:
-            if (known := self._known.get(key)) is not None:
-                self._known.move_to_end(key)
-                return known
+            if (cached := self._answers.get(key)) is not None:
+                self._answers.move_to_end(key)
+                return cached
         made = make()
         with self._lock:
-            if key not in self._known:
-                self._known[key] = made
+            if key not in self._answers:
+                self._answers[key] = made
                 self._bytes += len(made)
-            while len(self._known) > self._most or self._bytes > MOST_ANSWER_BYTES:
-                self._bytes -= len(self._known.popitem(last=False)[1])
+            while len(self._answers) > self._max_answers or self._bytes > MAX_ANSWER_BYTES:
+                self._bytes -= len(self._answers.popitem(last=False)[1])
         return made
 
 
-def moment_of(text: str, name: str) -> datetime:
-    """A time that a request names."""
+def parse_time(text: str, name: str) -> datetime:
+    """An ISO time with a zone; `Invalid` naming the parameter otherwise."""
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise Invalid(f"{name}: not a time: {text!r}; say it as 2026-11-15T20:00:00Z") from None
-    if moment.tzinfo is None:
+    if time.tzinfo is None:
         raise Invalid(f"{name}: {text!r} has no time zone; add Z for UTC")
-    return moment
+    return time

@@ -1,4 +1,7 @@
-"""Every view of the API: its path, what can be asked, what is answered, and how. The routes and the OpenAPI document are made of this."""
+"""The table of all API views: path, query type, response type and the function that makes the response.
+
+`views_routes.py` makes routes of it, `openapi.py` their documentation. The functions call `answers/`.
+"""
 
 from __future__ import annotations
 
@@ -13,110 +16,119 @@ from fleetlore.log.base import Position
 from fleetlore.projections.outcomes import Wanted, runs_in
 from fleetlore.server import queries
 from fleetlore.server.answers import arcs, costs, fleet, goals, stage, story, threads, timeline, town
-from fleetlore.server.queries import AsOf, zone_of
+from fleetlore.server.queries import AsOfQuery, parse_time_zone
 from fleetlore.server.types import common
 from fleetlore.server.types import goals as types_goals
 from fleetlore.server.types import stage as types_stage
 from fleetlore.server.types import town as types_town
-from fleetlore.server.view_cache import Desk
+from fleetlore.server.view_cache import ViewCache
 from fleetlore.views.cost_sums import CostDimension
 
 
-class Shown(NamedTuple):
-    """One view."""
+class ApiView(NamedTuple):
+    """One view of the API."""
 
     path: str
     summary: str
-    query: type[AsOf]
-    answer: type[Struct]
-    make: Callable[[Desk, Any, Position | None], Struct]
-    """Blocks; the position is that of the past, `None` for the head."""
+    query: type[AsOfQuery]
+    response: type[Struct]
+    make: Callable[[ViewCache, Any, Position | None], Struct]
+    """Blocks. The position is `None` for the head."""
 
 
-def _fleet(desk: Desk, query: AsOf, position: Position | None) -> common.Fleet:
-    with desk.looking(position, fleet.NEEDS) as look:
-        return fleet.show(look)
+def _make_fleet(view_cache: ViewCache, query: AsOfQuery, position: Position | None) -> common.Fleet:
+    with view_cache.snapshot(position, fleet.NEEDS) as snapshot:
+        return fleet.build_fleet(snapshot)
 
 
-def _threads(desk: Desk, query: queries.ThreadsQuery, position: Position | None) -> common.Threads:
-    with desk.looking(position, threads.NEEDS) as look:
-        return threads.show(look, state=query.state, limit=query.limit)
+def _make_threads(view_cache: ViewCache, query: queries.ThreadsQuery, position: Position | None) -> common.Threads:
+    with view_cache.snapshot(position, threads.NEEDS) as snapshot:
+        return threads.build_threads(snapshot, state=query.state, limit=query.limit)
 
 
-def _arcs(desk: Desk, query: queries.ArcsQuery, position: Position | None) -> common.Arcs:
+def _make_arcs(view_cache: ViewCache, query: queries.ArcsQuery, position: Position | None) -> common.Arcs:
     for kind in query.kind:
         if kind not in arc_kinds():
             raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
-    with desk.looking(position, arcs.NEEDS) as look:
-        return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
+    with view_cache.snapshot(position, arcs.NEEDS) as snapshot:
+        return arcs.build_arcs(snapshot, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
 
 
-def _costs(desk: Desk, query: queries.CostsQuery, position: Position | None) -> common.Costs:
-    dimensions, zone = _dimensions(query.by), zone_of(query.tz)
-    prices = desk.costs.prices.date
-    with desk.looking(position, costs.NEEDS) as look:
-        return costs.show(look, dimensions=dimensions, since=query.since, until=query.until, zone=zone, prices=prices)
+def _make_costs(view_cache: ViewCache, query: queries.CostsQuery, position: Position | None) -> common.CostsPage:
+    dimensions, zone = _parse_dimensions(query.by), parse_time_zone(query.tz)
+    prices = view_cache.costs.prices.date
+    with view_cache.snapshot(position, costs.NEEDS) as snapshot:
+        return costs.build_costs(snapshot, dimensions=dimensions, since=query.since, until=query.until, zone=zone, prices=prices)
 
 
-def _dimensions(text: str) -> tuple[CostDimension, ...]:
+def _parse_dimensions(text: str) -> tuple[CostDimension, ...]:
     known = get_args(CostDimension)
-    named = tuple(text.split(","))
-    if not set(named) <= set(known) or len(set(named)) != len(named) or len(named) > 2:
+    dimensions = tuple(text.split(","))
+    if not set(dimensions) <= set(known) or len(set(dimensions)) != len(dimensions) or len(dimensions) > 2:
         raise Invalid(f"by: {text!r} is not one of {', '.join(known)}, nor two of them as in day,model")
-    return cast("tuple[CostDimension, ...]", named)
+    return cast("tuple[CostDimension, ...]", dimensions)
 
 
-def _sessions(desk: Desk, query: queries.SessionsQuery, position: Position | None) -> common.Sessions:
-    runs = runs_in(desk.log, desk.scope(query.scope))
-    with desk.looking(position, ("calendar",)) as look:
-        head = look.head()
-    found = desk.outcomes(Wanted(query.since, query.until, runs, query.limit + 1, position))
-    return common.Sessions(**head, sessions=found[: query.limit], more=len(found) > query.limit)
+def _make_sessions(view_cache: ViewCache, query: queries.SessionsQuery, position: Position | None) -> common.SessionsPage:
+    runs = runs_in(view_cache.log, view_cache.resolve_scope(query.scope))
+    with view_cache.snapshot(position, ("calendar",)) as snapshot:
+        head = snapshot.head_fields()
+    found = view_cache.find_outcomes(Wanted(query.since, query.until, runs, query.limit + 1, position))
+    return common.SessionsPage(**head, sessions=found[: query.limit], more=len(found) > query.limit)
 
 
-def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> common.Story:
-    wanted = story.Wanted(desk.scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
-    with desk.looking(position, story.NEEDS if position is None else story.NEEDS_THEN) as look:
-        head, views = look.head(), story.known(look, wanted.scope)
-    stretch = story.read(desk.log, wanted, views, position)
-    return story.tell(stretch, wanted, views, head)
+def _make_story(view_cache: ViewCache, query: queries.StoryQuery, position: Position | None) -> common.Story:
+    wanted = story.StoryOptions(
+        view_cache.resolve_scope(query.scope),
+        view_cache.check_position(query.before, "before"),
+        query.limit,
+        query.detail,
+        parse_time_zone(query.tz),
+    )
+    with view_cache.snapshot(position, story.NEEDS if position is None else story.NEEDS_IN_PAST) as snapshot:
+        head, views = snapshot.head_fields(), story.copy_views(snapshot, wanted.scope)
+    stretch = story.read_events(view_cache.log, wanted, views, position)
+    return story.build_story(stretch, wanted, views, head)
 
 
-def _timeline(desk: Desk, query: queries.TimelineQuery, position: Position | None) -> common.Timeline:
+def _make_timeline(view_cache: ViewCache, query: queries.TimelineQuery, position: Position | None) -> common.Timeline:
     if query.from_ is not None and query.to is not None and query.to <= query.from_:
         raise Invalid("to: is not after from; a window ends after it begins")
-    agents = [agent and desk.scope(f"agent:{agent}").partition(":")[2] for agent in query.agent]  # "" is the town's own lane
-    with desk.looking(position, timeline.NEEDS) as look:
-        views = timeline.known(look, query.from_, query.to, query.width)
-    return timeline.show(desk.log, views, position, agents)
+    # "" is the lane of events without an agent.
+    agents = [agent and view_cache.resolve_scope(f"agent:{agent}").partition(":")[2] for agent in query.agent]
+    with view_cache.snapshot(position, timeline.NEEDS) as snapshot:
+        views = timeline.copy_views(snapshot, query.from_, query.to, query.width)
+    return timeline.build_timeline(view_cache.log, views, position, agents)
 
 
-def _stage(desk: Desk, query: queries.StageQuery, position: Position | None) -> types_stage.Stage:
-    with desk.looking(position, stage.NEEDS) as look:
-        known = stage.known(look, query.run, minds=query.minds == "true")
-    return stage.show(desk.log, known)
+def _make_stage(view_cache: ViewCache, query: queries.StageQuery, position: Position | None) -> types_stage.Stage:
+    with view_cache.snapshot(position, stage.NEEDS) as snapshot:
+        known = stage.copy_stage(snapshot, query.run, minds=query.minds == "true")
+    return stage.complete_stage(view_cache.log, known)
 
 
-def _goals(desk: Desk, query: queries.GoalsQuery, position: Position | None) -> types_goals.Goals:
-    with desk.looking(position, goals.NEEDS) as look:
-        known = goals.known(look, desk, query.goal, query.state)
-    return goals.show(desk, known)
+def _make_goals(view_cache: ViewCache, query: queries.GoalsQuery, position: Position | None) -> types_goals.Goals:
+    with view_cache.snapshot(position, goals.NEEDS) as snapshot:
+        known = goals.copy_goals(snapshot, view_cache, query.goal, query.state)
+    return goals.complete_goals(view_cache, known)
 
 
-def _town(desk: Desk, query: queries.TownQuery, position: Position | None) -> types_town.Town:
-    with desk.looking(position, town.NEEDS) as look:
-        return town.show(look, mission=query.mission, task=query.task, agent=query.agent, more=query.more)
+def _make_town(view_cache: ViewCache, query: queries.TownQuery, position: Position | None) -> types_town.TownPage:
+    with view_cache.snapshot(position, town.NEEDS) as snapshot:
+        return town.build_town(snapshot, mission=query.mission, task=query.task, agent=query.agent, more=query.more)
 
 
-VIEWS: tuple[Shown, ...] = (
-    Shown("/api/fleet", "Every agent, those that need a person first", AsOf, common.Fleet, _fleet),
-    Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _threads),
-    Shown("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.Arcs, _arcs),
-    Shown("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.Sessions, _sessions),
-    Shown("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.Costs, _costs),
-    Shown("/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, common.Story, _story),
-    Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.Timeline, _timeline),
-    Shown("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, types_stage.Stage, _stage),
-    Shown("/api/goals", "Goals, those that need a person first, and all of one", queries.GoalsQuery, types_goals.Goals, _goals),
-    Shown("/api/town", "The town: agents, board, missions, and what waits for whom", queries.TownQuery, types_town.Town, _town),
+VIEWS: tuple[ApiView, ...] = (
+    ApiView("/api/fleet", "Every agent, those that need a person first", AsOfQuery, common.Fleet, _make_fleet),
+    ApiView("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _make_threads),
+    ApiView("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.Arcs, _make_arcs),
+    ApiView("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.SessionsPage, _make_sessions),
+    ApiView("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.CostsPage, _make_costs),
+    ApiView(
+        "/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, common.Story, _make_story
+    ),
+    ApiView("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.Timeline, _make_timeline),
+    ApiView("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, types_stage.Stage, _make_stage),
+    ApiView("/api/goals", "Goals, those that need a person first, and all of one", queries.GoalsQuery, types_goals.Goals, _make_goals),
+    ApiView("/api/town", "The town: agents, board, missions, and what waits for whom", queries.TownQuery, types_town.TownPage, _make_town),
 )

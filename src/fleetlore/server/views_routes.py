@@ -1,4 +1,4 @@
-"""Reading over HTTP: the views, stored events, and the search."""
+"""GET routes of the API: the views (`view_table.py`), stored events, search and `/api/meta`."""
 
 from __future__ import annotations
 
@@ -18,69 +18,73 @@ from fleetlore.log.base import Position, position_after
 from fleetlore.projections import search
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.server import queries
-from fleetlore.server.context import House
+from fleetlore.server.context import AppContext
 from fleetlore.server.types import common
-from fleetlore.server.view_table import VIEWS, Shown
+from fleetlore.server.view_table import VIEWS, ApiView
 from fleetlore.views.fleet import SILENT_AFTER
 
 JSON = "application/json"
-_COSTLY = frozenset(("/api/story", "/api/timeline"))
-"""Views that are made once for all who look at the same head. As those of the past, and the search, they wait for their turn."""
-MOST_BYTES = 8 << 20
-"""Of events in one answer."""
-FRESH = 5
-"""Seconds for which they are: who says nothing falls silent, and what nobody touches stalls, though no event tells so."""
+_COSTLY_PATHS = frozenset(("/api/story", "/api/timeline"))
+"""Slow views: made once for all requests at the same head, and a few at a time, like views of the past and searches."""
+MAX_PAGE_BYTES = 8 << 20
+"""Of events in one response."""
+FRESH_SECONDS = 5
+"""Seconds for which a shared answer is used: silence and stalls change with time, without an event."""
 
 
-def answer(value: Any) -> Response:
-    """A value as JSON."""
+def json_response(value: Any) -> Response:
+    """A response with a JSON body."""
     return Response(msgspec.json.encode(value), media_type=JSON)
 
 
-def _viewing(shown: Shown) -> Callable[[Request], Awaitable[Response]]:
-    async def view(request: Request) -> Response:
-        house: House = request.app.state.house
-        await house.keys.need(request, "read")
-        query = queries.read(request, shown.query)
-        is_costly = shown.path in _COSTLY or query.as_of is not None
-        made = house.look(request, _view, house, shown, query) if is_costly else house.run(_view, house, shown, query)
+def _view_handler(view: ApiView) -> Callable[[Request], Awaitable[Response]]:
+    async def get_view(request: Request) -> Response:
+        context: AppContext = request.app.state.context
+        await context.keys.need(request, "read")
+        query = queries.parse_query(request, view.query)
+        is_costly = view.path in _COSTLY_PATHS or query.as_of is not None
+        made = (
+            context.run_costly(request, _render_view, context, view, query)
+            if is_costly
+            else context.run(_render_view, context, view, query)
+        )
         return Response(await made, media_type=JSON)
 
-    return view
+    return get_view
 
 
-def _view(house: House, shown: Shown, query: queries.AsOf) -> bytes:
-    desk = house.desk
-    position = desk.place(query.as_of)
+def _render_view(context: AppContext, view: ApiView, query: queries.AsOfQuery) -> bytes:
+    view_cache = context.view_cache
+    position = view_cache.resolve_position(query.as_of)
 
     def make() -> bytes:
-        return msgspec.json.encode(shown.make(desk, query, position))
+        return msgspec.json.encode(view.make(view_cache, query, position))
 
-    is_shared = position is None and shown.path in _COSTLY and desk.warm.caught_up
-    known = (house.log.head() or "") if is_shared else position
-    fresh = int(house.clock().timestamp() // FRESH) if is_shared else None
-    return desk.answer((shown.path, fresh, msgspec.json.encode(query)), known, make, is_newest=is_shared)
-
-
-async def events(request: Request) -> Response:
-    """Stored events: by scope, kind and place, or by their ids."""
-    house: House = request.app.state.house
-    await house.keys.need(request, "read")
-    return answer(await house.run(_events, house, queries.read(request, queries.EventsQuery)))
+    is_shared = position is None and view.path in _COSTLY_PATHS and view_cache.live_views.caught_up
+    cached_at = (context.log.head() or "") if is_shared else position
+    time_slot = int(context.clock().timestamp() // FRESH_SECONDS) if is_shared else None
+    return view_cache.cached_answer((view.path, time_slot, msgspec.json.encode(query)), cached_at, make, is_newest=is_shared)
 
 
-def _events(house: House, query: queries.EventsQuery) -> common.Events:
-    end = _end(house, query.as_of)
+async def get_events(request: Request) -> Response:
+    """Stored events, by scope, kind and position, or by their ids."""
+    context: AppContext = request.app.state.context
+    await context.keys.need(request, "read")
+    return json_response(await context.run(_read_events, context, queries.parse_query(request, queries.EventsQuery)))
+
+
+def _read_events(context: AppContext, query: queries.EventsQuery) -> common.Events:
+    end = _end_position(context, query.as_of)
     if query.id:
-        found = [event for event in house.log.get(query.id) if end is None or (event.position or "") < end]
-        return common.Events(events=[_raw(event) for event in found], next=None)
+        found = [event for event in context.log.get(query.id) if end is None or (event.position or "") < end]
+        return common.Events(events=[_event_json(event) for event in found], next=None)
     is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
-    scope = house.desk.scope(query.scope)
-    before = house.desk.check_place(query.before, "before")
+    scope = context.view_cache.resolve_scope(query.scope)
+    before = context.view_cache.check_position(query.before, "before")
     if is_newest and query.after is None:
         events: Iterable[Event] = read_newest(
-            house.log,
-            house.desk.newest_blocks(),
+            context.log,
+            context.view_cache.newest_blocks(),
             scope,
             kinds=query.kind,
             since=query.since,
@@ -89,7 +93,7 @@ def _events(house: House, query: queries.EventsQuery) -> common.Events:
             limit=query.limit,
         )
     else:
-        events = house.log.read(
+        events = context.log.read(
             scope,
             after=query.after,
             before=min(filter(None, (before, end)), default=None),
@@ -98,78 +102,80 @@ def _events(house: House, query: queries.EventsQuery) -> common.Events:
             newest_first=is_newest,
             limit=query.limit,
         )
-    return _page(events, query.limit)
+    return _fill_page(events, query.limit)
 
 
-def _page(found: Iterable[Event], limit: int) -> common.Events:
-    """As many as are wanted, fewer if they are long: `next` leads on."""
-    shown: list[dict[str, Any]] = []
+def _fill_page(events: Iterable[Event], limit: int) -> common.Events:
+    """Up to `limit` events, fewer if they are large; `next` is where the next page begins."""
+    page: list[dict[str, Any]] = []
     size = 0
-    for event in found:
+    for event in events:
         raw = codec.encode(event)
-        shown.append(msgspec.json.decode(raw) | {"position": event.position})
+        page.append(msgspec.json.decode(raw) | {"position": event.position})
         size += len(raw)
-        if size > MOST_BYTES or len(shown) == limit:
-            return common.Events(events=shown, next=event.position)
-    return common.Events(events=shown, next=None)
+        if size > MAX_PAGE_BYTES or len(page) == limit:
+            return common.Events(events=page, next=event.position)
+    return common.Events(events=page, next=None)
 
 
-def _end(house: House, as_of: str | None) -> Position | None:
-    """The first position that was not known yet at a moment; `None` if all was."""
-    position = house.desk.place(as_of)
+def _end_position(context: AppContext, as_of: str | None) -> Position | None:
+    """The exclusive upper bound of positions for `as_of`; `None` for all."""
+    position = context.view_cache.resolve_position(as_of)
     if position is None:
         return None
-    return position_after(position) if position else house.desk.first()
+    return position_after(position) if position else context.view_cache.first_position()
 
 
-def _raw(event: Event, **extra: Any) -> dict[str, Any]:
-    """The canonical JSON of an event with its position."""
+def _event_json(event: Event, **extra: Any) -> dict[str, Any]:
+    """An event as in its canonical JSON, with its position."""
     plain: dict[str, Any] = msgspec.json.decode(codec.encode(event))
     return plain | {"position": event.position} | extra
 
 
-async def find(request: Request) -> Response:
-    """Events by their words."""
-    house: House = request.app.state.house
-    await house.keys.need(request, "read")
-    return answer(await house.look(request, _find, house, queries.read(request, queries.SearchQuery)))
+async def search_events(request: Request) -> Response:
+    """Full-text search."""
+    context: AppContext = request.app.state.context
+    await context.keys.need(request, "read")
+    return json_response(await context.run_costly(request, _search, context, queries.parse_query(request, queries.SearchQuery)))
 
 
-def _find(house: House, query: queries.SearchQuery) -> common.Found:
+def _search(context: AppContext, query: queries.SearchQuery) -> common.SearchHits:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
-    by_time = bool(house.desk.newest_blocks())
-    wanted = search.SearchFilter(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of), by_time=by_time)
-    found, indexing = house.finder.find(query.q, wanted, query.limit)
+    by_time = bool(context.view_cache.newest_blocks())
+    filter = search.SearchFilter(
+        context.view_cache.resolve_scope(query.scope), tuple(query.kind), before=_end_position(context, query.as_of), by_time=by_time
+    )
+    found, indexing = context.search_index.find(query.q, filter, query.limit)
     terms = search.parse_terms(query.q)
-    return common.Found(events=[_raw(event, excerpt=search.make_excerpt(event, terms)) for event in found], indexing=indexing)
+    return common.SearchHits(events=[_event_json(event, excerpt=search.make_excerpt(event, terms)) for event in found], indexing=indexing)
 
 
-async def meta(request: Request) -> Response:
-    """What this server shows, and how far it has read."""
-    house: House = request.app.state.house
-    await house.keys.need(request, "read")
-    queries.read(request, queries.Query)
-    scopes: list[str] = list(await house.keys.scopes(request))
-    return answer(await house.run(_meta, house, scopes, await house.keys.is_sealed()))
+async def get_meta(request: Request) -> Response:
+    """The log, the version, the caller's rights, and how far the views have read."""
+    context: AppContext = request.app.state.context
+    await context.keys.need(request, "read")
+    queries.parse_query(request, queries.Query)
+    scopes: list[str] = list(await context.keys.scopes(request))
+    return json_response(await context.run(_build_meta, context, scopes, await context.keys.is_sealed()))
 
 
-def _meta(house: House, scopes: list[str], sealed: bool) -> common.Meta:
-    warm = house.desk.warm
-    with house.desk.looking(None, ()) as look:
-        first_at, last_at = look.states["calendar"].first, look.at
+def _build_meta(context: AppContext, scopes: list[str], sealed: bool) -> common.Meta:
+    live_views = context.view_cache.live_views
+    with context.view_cache.snapshot(None, ()) as snapshot:
+        first_at, last_at = snapshot.states["calendar"].first, snapshot.at
     return common.Meta(
-        town=house.town,
-        log=settings.masked(house.url),
+        town=context.town,
+        log=settings.masked(context.url),
         version=__version__,
-        head=house.log.head(),
-        events=warm.folded_count if warm.caught_up else warm.total,
+        head=context.log.head(),
+        events=live_views.folded_count if live_views.caught_up else live_views.total,
         first_at=first_at,
         last_at=last_at,
-        caught_up=warm.caught_up,
-        done=warm.folded_count,
-        total=max(warm.total, warm.folded_count),
-        token_needed_to_read=house.keys.needs_token_to_read,
+        caught_up=live_views.caught_up,
+        done=live_views.folded_count,
+        total=max(live_views.total, live_views.folded_count),
+        token_needed_to_read=context.keys.needs_token_to_read,
         scopes_of_token=scopes,
         sealed=sealed,
         silent_after_seconds=SILENT_AFTER.total_seconds(),
@@ -177,8 +183,8 @@ def _meta(house: House, scopes: list[str], sealed: bool) -> common.Meta:
 
 
 ROUTES = [
-    Route("/api/events", events, methods=["GET"]),
-    Route("/api/search", find, methods=["GET"]),
-    Route("/api/meta", meta, methods=["GET"]),
-    *(Route(shown.path, _viewing(shown), methods=["GET"], name=shown.path) for shown in VIEWS),
+    Route("/api/events", get_events, methods=["GET"]),
+    Route("/api/search", search_events, methods=["GET"]),
+    Route("/api/meta", get_meta, methods=["GET"]),
+    *(Route(view.path, _view_handler(view), methods=["GET"], name=view.path) for view in VIEWS),
 ]

@@ -122,9 +122,9 @@ def _show(args: Namespace, settings: Settings, log: BlockingRecorder, seed: int,
 
 
 def _listening(args: Namespace) -> socket:
-    from fleetlore.server.serve import bound
+    from fleetlore.server.serve import bind_socket
 
-    return bound(args.host, args.port)
+    return bind_socket(args.host, args.port)
 
 
 def _seed(args: Namespace, log: BlockingRecorder) -> int:
@@ -150,16 +150,16 @@ def _play(log: BlockingRecorder, seed: int, args: Namespace) -> int:
 
 def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> tuple[str, str]:
     """Its address, and the token for writing."""
-    from fleetlore.server.open_context import open_house
-    from fleetlore.server.serve import address_of, serving
+    from fleetlore.server.open_context import open_context
+    from fleetlore.server.serve import browser_url, serve_in_thread
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
             # To be told to end, or to lose the terminal, is as good as Ctrl-C.
             stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
-    rooms = stack.enter_context(open_house(log, settings, host=args.host))
-    stack.enter_context(serving(rooms.house, opened))
-    url = address_of(opened, args.host)
+    rooms = stack.enter_context(open_context(log, settings, host=args.host))
+    stack.enter_context(serve_in_thread(rooms.context, opened))
+    url = browser_url(opened, args.host)
     command.announce(args, rooms, url)
     return url, rooms.token
 

@@ -13,7 +13,7 @@ from fleetlore.log.connect import connect
 
 if TYPE_CHECKING:
     from fleetlore.chronicle.naming import Naming
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
     from fleetlore.settings import Settings
 
 DAY = 86_400.0
@@ -23,7 +23,7 @@ Chore = Callable[[Event], None]
 
 
 @contextmanager
-def chores(settings: Settings, house: House, url: str) -> Iterator[None]:
+def chores(settings: Settings, house: AppContext, url: str) -> Iterator[None]:
     """Do them, each in a thread of its own, as long as the block lasts."""
     stop = Event()
     threads = [Thread(target=_guarded, args=(chore, stop), name="fleetlore-chore", daemon=True) for chore in _chores(settings, house, url)]
@@ -37,7 +37,7 @@ def chores(settings: Settings, house: House, url: str) -> Iterator[None]:
             thread.join(JOIN_SECONDS)
 
 
-def _chores(settings: Settings, house: House, url: str) -> Iterator[Chore]:
+def _chores(settings: Settings, house: AppContext, url: str) -> Iterator[Chore]:
     if settings.notify.value:
         yield _notifying(settings, house, url)
     if settings.ship_to.value:
@@ -53,13 +53,13 @@ def _guarded(chore: Chore, stop: Event) -> None:
         terminal.err(f"lore: {error}")
 
 
-def _notifying(settings: Settings, house: House, url: str) -> Chore:
+def _notifying(settings: Settings, house: AppContext, url: str) -> Chore:
     from fleetlore.log.coordination import open_shared
     from fleetlore.server.notifications.rules import rules_of
     from fleetlore.server.notifications.service import Notifier
 
     def naming() -> Naming:
-        with house.desk.looking(None, ("names",)) as look:
+        with house.view_cache.snapshot(None, ("names",)) as look:
             return look.naming
 
     notifier = Notifier(
@@ -96,7 +96,7 @@ def _shipping(settings: Settings) -> Chore:
     return ship
 
 
-def _keeping(settings: Settings, house: House, stop: Event) -> None:
+def _keeping(settings: Settings, house: AppContext, stop: Event) -> None:
     while True:
         open_log.keep_to(house.log, settings, key=house.operator)
         if stop.wait(DAY):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.log.seal import OperatorKey
-    from fleetlore.server.open_context import Opened
+    from fleetlore.server.open_context import OpenedContext
     from fleetlore.settings import Settings
 
 SUMMARY = "serve the control room and the API of this log"
@@ -56,20 +56,20 @@ def add_place(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Serve until told to stop."""
     from fleetlore.cli.up.background import chores
-    from fleetlore.server.open_context import open_house
-    from fleetlore.server.serve import address_of, bound, serve
+    from fleetlore.server.open_context import open_context
+    from fleetlore.server.serve import bind_socket, browser_url, serve
 
     settings = open_log.settings_of(args)
     graph_settings.minds_of(args.mind)
     with ExitStack() as stack:
-        opened = stack.enter_context(bound(args.host, args.port))
+        opened = stack.enter_context(bind_socket(args.host, args.port))
         log = stack.enter_context(open_log.open_log(args, settings=settings))
         talking = partial(graph_settings.graph_settings, settings, args)
-        rooms = stack.enter_context(open_house(log, settings, host=args.host, operator=_operator(settings), graph=talking))
-        url = address_of(opened, args.host)
+        rooms = stack.enter_context(open_context(log, settings, host=args.host, operator=_operator(settings), graph=talking))
+        url = browser_url(opened, args.host)
         stack.enter_context(draining())
-        stack.enter_context(chores(settings, rooms.house, url))
-        serve(rooms.house, opened, allow_hosts=args.allow_host, on_ready=lambda: announce(args, rooms, url))
+        stack.enter_context(chores(settings, rooms.context, url))
+        serve(rooms.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce(args, rooms, url))
     return 0
 
 
@@ -83,7 +83,7 @@ def _operator(settings: Settings) -> OperatorKey | None:
         return passphrase.ask_key_if_given(shared, "to let pages steer")
 
 
-def announce(args: Namespace, rooms: Opened, url: str) -> None:
+def announce(args: Namespace, rooms: OpenedContext, url: str) -> None:
     """Say where it is, and show it if that was asked for."""
     from fleetlore.server import pages
 
@@ -103,12 +103,14 @@ def announce(args: Namespace, rooms: Opened, url: str) -> None:
         Thread(target=show, args=(url, rooms.token), name="fleetlore-browser", daemon=True).start()
 
 
-def _about_steering(rooms: Opened, url: str) -> str:
+def _about_steering(rooms: OpenedContext, url: str) -> str:
     """What pages can do on a sealed log. The token goes to the terminal alone: an agent of the same user could read any file."""
-    if rooms.steering is None:
+    if rooms.admin_token is None:
         return "The log is sealed, and its passphrase was not given: pages show everything and steer nothing."
     try:
-        passphrase.tell(f"To steer, open this; it is shown this once, and good as long as this server runs:\n{url}#token={rooms.steering}")
+        passphrase.tell(
+            f"To steer, open this; it is shown this once, and good as long as this server runs:\n{url}#token={rooms.admin_token}"
+        )
     except Denied as error:
         return f"The log is sealed, and nobody can be told how to steer: {error}"
     return "The log is sealed: pages that have the token shown on the terminal can steer."

@@ -1,1 +1,1 @@
-"""What each view of the API shows: pure functions from folded states to the types of `shapes.py`."""
+"""Builds the responses of the API's views: from view states and the log to the types in `server/types/`."""

@@ -1,4 +1,4 @@
-"""Arcs as rows: the patterns in the log, each with a sentence and its proof."""
+"""The response of `/api/arcs`: patterns in the log, each with a sentence and its source events."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from fleetlore.chronicle.arcs import HIDDEN_KINDS, Arc
 from fleetlore.chronicle.closing import arc_told
 from fleetlore.chronicle.naming import Naming
 from fleetlore.server.types.common import ArcRow, Arcs
-from fleetlore.server.view_cache import Look
+from fleetlore.server.view_cache import ViewSnapshot
 
 NEEDS = ("arcs", "names")
-"""The views that it is made of."""
+"""Views that the snapshot must contain."""
 State = Literal["open", "closed", "all"]
 
 
-def show(look: Look, *, state: State, kinds: Sequence[str], limit: int, hidden: bool = True) -> Arcs:
-    """The open ones first, then the newest of those that are closed; with the kinds that pages leave out, unless `hidden` is false."""
-    book: Arcbook = look.states["arcs"]
-    open_ones = [] if state == "closed" else sorted(arcbook.open_arcs(book, look.now), key=_by_end, reverse=True)
+def build_arcs(snapshot: ViewSnapshot, *, state: State, kinds: Sequence[str], limit: int, hidden: bool = True) -> Arcs:
+    """Open arcs first, then closed ones, newest first. `hidden` includes the kinds that pages leave out."""
+    book: Arcbook = snapshot.states["arcs"]
+    open_arcs = [] if state == "closed" else sorted(arcbook.open_arcs(book, snapshot.now), key=_end_key, reverse=True)
     arcbook.settle(book)
-    closed = [] if state == "open" else sorted(book.closed, key=_by_end, reverse=True)
-    wanted = [arc for arc in (*open_ones, *closed) if (not kinds or arc.kind in kinds) and (hidden or arc.kind not in HIDDEN_KINDS)]
-    return Arcs(**look.head(), arcs=rows(wanted[:limit], look.naming), counts=dict(sorted(book.counts.items())))
+    closed = [] if state == "open" else sorted(book.closed, key=_end_key, reverse=True)
+    arcs = [arc for arc in (*open_arcs, *closed) if (not kinds or arc.kind in kinds) and (hidden or arc.kind not in HIDDEN_KINDS)]
+    return Arcs(**snapshot.head_fields(), arcs=build_arc_rows(arcs[:limit], snapshot.naming), counts=dict(sorted(book.counts.items())))
 
 
-def rows(arcs: Iterable[Arc], naming: Naming) -> list[ArcRow]:
-    """Arcs, told."""
+def build_arc_rows(arcs: Iterable[Arc], naming: Naming) -> list[ArcRow]:
+    """Arcs as rows, with titles and sentences."""
     return [
         ArcRow(
             kind=arc.kind,
@@ -50,5 +50,5 @@ def rows(arcs: Iterable[Arc], naming: Naming) -> list[ArcRow]:
     ]
 
 
-def _by_end(arc: Arc) -> tuple[object, ...]:
+def _end_key(arc: Arc) -> tuple[object, ...]:
     return arc.last_at, arc.first_at, arc.kind, arc.thread

@@ -1,4 +1,4 @@
-"""Costs: what the models came to, by one or two of agent, day, model and so on."""
+"""The response of `/api/costs`: tokens and dollars by one or two dimensions such as agent, day or model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from fleetlore.server.types.common import Costs
-from fleetlore.server.view_cache import Look
+from fleetlore.server.types.common import CostsPage
+from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import names as names_view
 from fleetlore.views.cost_sums import (
     RUN_DIMENSIONS,
@@ -21,52 +21,52 @@ from fleetlore.views.cost_sums import (
 from fleetlore.views.costs import CostAmount, Spending, slot_number
 
 NEEDS = ("costs", "names")
-"""The views that it is made of."""
+"""Views that the snapshot must contain."""
 _FIGURES = ("input", "output", "cache_read", "cache_write", "tokens", "usd")
 
 
-def show(
-    look: Look,
+def build_costs(
+    snapshot: ViewSnapshot,
     *,
     dimensions: Sequence[CostDimension],
     since: datetime | None = None,
     until: datetime | None = None,
     zone: tzinfo = UTC,
     prices: str,
-) -> Costs:
-    """The bill. A range begins and ends with a quarter of an hour, as the day does in every time zone."""
-    spending: Spending = look.states["costs"]
-    where = _between(since, until)
+) -> CostsPage:
+    """Costs by dimension. `since` and `until` are rounded to quarter hours, on which days begin in every time zone."""
+    spending: Spending = snapshot.states["costs"]
+    where = _time_filter(since, until)
     sums = sum_by_dimensions(spending, dimensions, zone=zone, where=where)
     if where is None and (spending.trimmed.tokens or spending.trimmed.priced):
         sums.setdefault((None,) * len(dimensions), CostAmount()).add(spending.trimmed)
-    whole = CostAmount()
+    total = CostAmount()
     for amount in sums.values():
-        whole.add(amount)
-    shown = names_view.all_display_names(look.states["names"]) if "agent" in dimensions else {}
-    rows = [_row(dimensions, keys, amount, shown) for keys, amount in _in_order(sums, by_day=dimensions[0] == "day")]
-    return Costs(
-        **look.head(),
-        total=_figures(whole),
+        total.add(amount)
+    display_names = names_view.all_display_names(snapshot.states["names"]) if "agent" in dimensions else {}
+    rows = [_cost_row(dimensions, keys, amount, display_names) for keys, amount in _sort_rows(sums, by_day=dimensions[0] == "day")]
+    return CostsPage(
+        **snapshot.head_fields(),
+        total=_amount_fields(total),
         by=rows,
         unpriced=find_unpriced_models(spending, where),
         prices=prices,
-        older=_older(spending, dimensions, where),
+        older=_sum_older(spending, dimensions, where),
     )
 
 
-def _older(spending: Spending, dimensions: Sequence[CostDimension], where: CostFilter | None) -> dict[str, Any] | None:
-    """What cannot be told by task and session any more, if that is asked for."""
+def _sum_older(spending: Spending, dimensions: Sequence[CostDimension], where: CostFilter | None) -> dict[str, Any] | None:
+    """The sum of older costs, which are no longer kept by task and session, if one of those is asked for."""
     lines = (
         [line for line in iterate_older_lines(spending) if where is None or where(line)] if set(RUN_DIMENSIONS) & set(dimensions) else []
     )
-    whole = CostAmount()
+    total = CostAmount()
     for line in lines:
-        whole.add(line.cell.amount)
-    return _figures(whole) if lines else None
+        total.add(line.cell.amount)
+    return _amount_fields(total) if lines else None
 
 
-def _between(since: datetime | None, until: datetime | None) -> CostFilter | None:
+def _time_filter(since: datetime | None, until: datetime | None) -> CostFilter | None:
     if since is None and until is None:
         return None
     first = None if since is None else slot_number(since)
@@ -79,20 +79,22 @@ def _between(since: datetime | None, until: datetime | None) -> CostFilter | Non
     return where
 
 
-def _in_order(sums: dict[tuple[str | None, ...], CostAmount], *, by_day: bool) -> list[tuple[tuple[str | None, ...], CostAmount]]:
-    """Days in their order, all else by what it cost."""
+def _sort_rows(sums: dict[tuple[str | None, ...], CostAmount], *, by_day: bool) -> list[tuple[tuple[str | None, ...], CostAmount]]:
+    """Days in order, everything else by cost, highest first."""
     rows = sorted(sums.items(), key=lambda row: [key or "" for key in row[0]])
     if not by_day:
         rows.sort(key=lambda row: (row[1].pico, row[1].tokens), reverse=True)
     return rows
 
 
-def _row(dimensions: Sequence[CostDimension], keys: tuple[str | None, ...], amount: CostAmount, shown: dict[str, str]) -> dict[str, Any]:
+def _cost_row(
+    dimensions: Sequence[CostDimension], keys: tuple[str | None, ...], amount: CostAmount, display_names: dict[str, str]
+) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip(dimensions, keys, strict=True))
     if "agent" in row:
-        row["name"] = shown.get(row["agent"] or "", row["agent"])
-    return row | _figures(amount)
+        row["name"] = display_names.get(row["agent"] or "", row["agent"])
+    return row | _amount_fields(amount)
 
 
-def _figures(amount: CostAmount) -> dict[str, Any]:
+def _amount_fields(amount: CostAmount) -> dict[str, Any]:
     return {name: getattr(amount, name) for name in _FIGURES}

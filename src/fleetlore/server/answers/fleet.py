@@ -1,4 +1,4 @@
-"""The fleet as cards: every agent, those that need a person first."""
+"""The response of `/api/fleet`: a card for every agent, those that need a person first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from fleetlore.server.types.common import AgentCard, Asking, Fleet
-from fleetlore.server.view_cache import Look
+from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as view
 from fleetlore.views import names as names_view
 from fleetlore.views.activity import FleetActivity
@@ -15,44 +15,55 @@ from fleetlore.views.cost_sums import sum_by_agent
 from fleetlore.views.costs import CostAmount
 
 NEEDS = ("fleet", "names", "pace", "costs")
-"""The views that it is made of."""
-ORDER: tuple[AgentStanding, ...] = ("needs you", "silent", "working", "idle", "ended")
+"""Views that the snapshot must contain."""
+STANDING_ORDER: tuple[AgentStanding, ...] = ("needs you", "silent", "working", "idle", "ended")
 
 
-def show(look: Look) -> Fleet:
-    """All agents."""
-    fleet: view.FleetState = look.states["fleet"]
-    shown = names_view.all_display_names(look.states["names"])
-    spent = sum_by_agent(look.states["costs"])
-    stood = view.sort_by_standing(fleet, now=look.now)
-    stood.sort(key=lambda pair: ORDER.index(pair[0]))
-    cards = [_card(standing, agent, look, shown, spent.get(agent.name) or CostAmount()) for standing, agent in stood]
+def build_fleet(snapshot: ViewSnapshot) -> Fleet:
+    """Cards of all agents."""
+    fleet: view.FleetState = snapshot.states["fleet"]
+    display_names = names_view.all_display_names(snapshot.states["names"])
+    spent = sum_by_agent(snapshot.states["costs"])
+    by_standing = view.sort_by_standing(fleet, now=snapshot.now)
+    by_standing.sort(key=lambda pair: STANDING_ORDER.index(pair[0]))
+    cards = [
+        _agent_card(standing, agent, snapshot, display_names, spent.get(agent.name) or CostAmount()) for standing, agent in by_standing
+    ]
     asking = [Asking(mission=mission, text=ask.text, since=ask.since) for mission, ask in sorted(fleet.asking.items())]
     at_rest = sum(card.at_rest for card in cards)
-    return Fleet(**look.head(), now=look.now, counts=_counts(stood, look.now), at_rest=at_rest, agents=cards, asking=asking)
+    return Fleet(
+        **snapshot.head_fields(),
+        now=snapshot.now,
+        counts=_count_active(by_standing, snapshot.now),
+        at_rest=at_rest,
+        agents=cards,
+        asking=asking,
+    )
 
 
-def counts(look: Look) -> dict[str, int]:
-    """How many agents stand how, without those at rest."""
-    return _counts(view.sort_by_standing(look.states["fleet"], now=look.now), look.now)
+def count_by_standing(snapshot: ViewSnapshot) -> dict[str, int]:
+    """Active agents by standing."""
+    return _count_active(view.sort_by_standing(snapshot.states["fleet"], now=snapshot.now), snapshot.now)
 
 
-def _counts(stood: Sequence[tuple[AgentStanding, view.FleetAgent]], now: datetime) -> dict[str, int]:
-    found: dict[str, int] = dict.fromkeys(ORDER, 0)
-    for standing, agent in stood:
+def _count_active(by_standing: Sequence[tuple[AgentStanding, view.FleetAgent]], now: datetime) -> dict[str, int]:
+    counts: dict[str, int] = dict.fromkeys(STANDING_ORDER, 0)
+    for standing, agent in by_standing:
         if not view.is_inactive(agent, standing, now):
-            found[standing] += 1
-    return found
+            counts[standing] += 1
+    return counts
 
 
-def _card(standing: AgentStanding, agent: view.FleetAgent, look: Look, shown: dict[str, str], spent: CostAmount) -> AgentCard:
-    pace: FleetActivity = look.states["pace"]
-    lane = pace.lanes.get(agent.name)
+def _agent_card(
+    standing: AgentStanding, agent: view.FleetAgent, snapshot: ViewSnapshot, display_names: dict[str, str], spent: CostAmount
+) -> AgentCard:
+    activity: FleetActivity = snapshot.states["pace"]
+    lane = activity.lanes.get(agent.name)
     return AgentCard(
         name=agent.name,
-        shown=shown.get(agent.name, agent.name),
+        shown=display_names.get(agent.name, agent.name),
         standing=standing,
-        at_rest=view.is_inactive(agent, standing, look.now),
+        at_rest=view.is_inactive(agent, standing, snapshot.now),
         since=agent.since,
         doing=agent.doing,
         kind=agent.kind,

@@ -1,4 +1,7 @@
-"""Goals as a page: those there are, the ones that need a person first, and all of one."""
+"""The response of `/api/goals`: all goals, those that need a person first, and the details of one.
+
+`copy_goals` reads the view, `complete_goals` adds what only the log and the leases know.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +34,24 @@ from fleetlore.server.types.goals import (
     Goals,
     GoalTurn,
 )
-from fleetlore.server.view_cache import Desk, Look
+from fleetlore.server.view_cache import ViewCache, ViewSnapshot
 from fleetlore.views import goal_state
 from fleetlore.views.goal_state import MAX_TURNS, GoalLimits, GoalState, SettledTurn, used_tokens, used_usd
 
-# --- One goal, as a page needs it: its turns, how its budgets burn down, its criteria, and what a person can do about it.
+# --- one goal: its turns, budget use over time, criteria, and possible actions
 
-MOST_BELOW = 50
-Row = Callable[[GoalState], GoalRow]
+MAX_CHILDREN = 50
+MakeRow = Callable[[GoalState], GoalRow]
 
 
-def page(goal: GoalState, all: SignedGoals, now: datetime, row: Row) -> GoalPage:
-    """All that the view knows of a goal."""
-    above = all.goals.get(goal.parent or "")
-    below = [each for each in all.goals.values() if each.parent == goal.id]
-    short = row(goal)
+def build_goal_page(goal: GoalState, goals: SignedGoals, now: datetime, make_row: MakeRow) -> GoalPage:
+    """All that the view knows about a goal."""
+    parent = goals.goals.get(goal.parent or "")
+    children = [each for each in goals.goals.values() if each.parent == goal.id]
+    row = make_row(goal)
     return GoalPage(
-        **msgspec.structs.asdict(short),
-        under_way=_under_way(goal),
+        **msgspec.structs.asdict(row),
+        under_way=_current_turn(goal),
         words=goal.words,
         workspace=None if goal.goal is None else goal.goal.workspace,
         branch=f"{BRANCH_PREFIX}{goal.id[:8]}" if goal.plan is not None and goal.plan.isolation == "worktree" else None,
@@ -58,23 +61,23 @@ def page(goal: GoalState, all: SignedGoals, now: datetime, row: Row) -> GoalPage
         waiting_for=goal.waiting_for,
         driver=None,
         next="",
-        can=_can(goal) if short.signed is not False else [],
-        turns=[_turn(each) for each in goal.turns],
-        burn=list(_burn(goal, short.spent.seconds, now)),
-        acceptance=list(_acceptance(goal)),
+        can=_possible_actions(goal) if row.signed is not False else [],
+        turns=[_turn_row(each) for each in goal.turns],
+        burn=list(_burn_points(goal, row.spent.seconds, now)),
+        acceptance=list(_criterion_rows(goal)),
         checked=goal.checked,
-        questions=[_question(each) for each in goal.questions.values()],
+        questions=[_question_row(each) for each in goal.questions.values()],
         decisions=[GoalDecision(**msgspec.structs.asdict(each)) for each in reversed(goal.decisions)],
         allowed=goal.allowed,
         denied=goal.denied,
-        messages=list(_messages(goal)),
+        messages=list(_message_rows(goal)),
         unsigned=goal.unsigned,
-        above=None if above is None else row(above),
-        below=[row(each) for each in below[-MOST_BELOW:]],
+        above=None if parent is None else make_row(parent),
+        below=[make_row(each) for each in children[-MAX_CHILDREN:]],
     )
 
 
-def _under_way(goal: GoalState) -> GoalNow | None:
+def _current_turn(goal: GoalState) -> GoalNow | None:
     attempt = goal.attempt
     if attempt is None:
         return None
@@ -91,55 +94,55 @@ def _under_way(goal: GoalState) -> GoalNow | None:
     )
 
 
-def _turn(turn: SettledTurn) -> GoalTurn:
-    return GoalTurn(**msgspec.structs.asdict(turn), seconds=_seconds(turn))
+def _turn_row(turn: SettledTurn) -> GoalTurn:
+    return GoalTurn(**msgspec.structs.asdict(turn), seconds=_turn_seconds(turn))
 
 
-def _seconds(turn: SettledTurn) -> float:
+def _turn_seconds(turn: SettledTurn) -> float:
     return 0.0 if turn.at is None or turn.ended_at is None else max(0.0, (turn.ended_at - turn.at).total_seconds())
 
 
-def _burn(goal: GoalState, seconds: float, now: datetime) -> Iterator[GoalBurn]:
-    """What was spent after each turn. What nobody can lay to a turn (a judge's tokens, goals below) is in the last point, which is now."""
-    so_far = _before(goal, seconds)
+def _burn_points(goal: GoalState, seconds: float, now: datetime) -> Iterator[GoalBurn]:
+    """Total use after each turn. Use outside of turns (judge's tokens, child goals) is only in the last point, which is now."""
+    total = _burn_start(goal, seconds)
     for turn in goal.turns:
-        so_far.turn, so_far.at = turn.number, turn.ended_at
-        so_far.turns += turn.counts
-        so_far.seconds += _seconds(turn)
-        so_far.tokens += turn.tokens
-        so_far.usd += turn.usd
-        yield msgspec.structs.replace(so_far)
+        total.turn, total.at = turn.number, turn.ended_at
+        total.turns += turn.counts
+        total.seconds += _turn_seconds(turn)
+        total.tokens += turn.tokens
+        total.usd += turn.usd
+        yield msgspec.structs.replace(total)
     if goal.turns or goal.attempt is not None:
         at = goal.ended_at or now
         yield GoalBurn(turn=goal.turn, at=at, turns=goal.spent.turns, seconds=seconds, tokens=used_tokens(goal), usd=used_usd(goal))
 
 
-def _before(goal: GoalState, seconds: float) -> GoalBurn:
-    """What was spent before the first turn that is kept: nothing, unless turns were let go."""
+def _burn_start(goal: GoalState, seconds: float) -> GoalBurn:
+    """Total use before the first kept turn: zero, unless older turns were dropped."""
     start = GoalBurn(turn=0, at=goal.at, turns=0, seconds=0.0, tokens=0, usd=0.0)
     if len(goal.turns) < MAX_TURNS:
         return start
     kept = goal.turns
     start.turns = max(0, goal.spent.turns - sum(each.counts for each in kept))
-    start.seconds = max(0.0, seconds - sum(map(_seconds, kept)))
+    start.seconds = max(0.0, seconds - sum(map(_turn_seconds, kept)))
     start.tokens = max(0, goal.spent.tokens - sum(each.tokens for each in kept))
     start.usd = max(0.0, goal.spent.usd - sum(each.usd for each in kept))
     return start
 
 
-def _acceptance(goal: GoalState) -> Iterator[GoalCriterion]:
-    wanted = () if goal.goal is None else goal.goal.acceptance
-    for criterion, told in zip(goal.criteria, wanted, strict=False):
+def _criterion_rows(goal: GoalState) -> Iterator[GoalCriterion]:
+    definitions = () if goal.goal is None else goal.goal.acceptance
+    for criterion, definition in zip(goal.criteria, definitions, strict=False):
         yield GoalCriterion(
-            kind=str(told.__struct_config__.tag),
-            text=_text(told),
+            kind=str(definition.__struct_config__.tag),
+            text=_criterion_text(definition),
             met=criterion.met,
             message=criterion.message,
             evidence=criterion.evidence,
         )
 
 
-def _text(criterion: types.Criterion) -> str:
+def _criterion_text(criterion: types.Criterion) -> str:
     match criterion:
         case types.ShellCommand():
             return criterion.command
@@ -151,35 +154,35 @@ def _text(criterion: types.Criterion) -> str:
             return criterion.criterion_text
 
 
-def _question(question: Any) -> GoalQuestion:
-    told = msgspec.structs.asdict(question)
-    return GoalQuestion(**told | {"expires": _moment(question.expires)}, hidden=0, answered=None)
+def _question_row(question: Any) -> GoalQuestion:
+    fields = msgspec.structs.asdict(question)
+    return GoalQuestion(**fields | {"expires": _parse_time(question.expires)}, hidden=0, answered=None)
 
 
-def _messages(goal: GoalState) -> Iterator[GoalMessage]:
+def _message_rows(goal: GoalState) -> Iterator[GoalMessage]:
     for each in goal.attempt.messages if goal.attempt else ():
         yield GoalMessage(**msgspec.structs.asdict(each), is_told=True)
     for each in goal.messages:
         yield GoalMessage(**msgspec.structs.asdict(each), is_told=False)
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(text or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-# --- what can be done
+# --- possible actions
 
 
-def _can(goal: GoalState) -> list[str]:
-    more = {"say": "words", "raise": {"turns": goal.limits.turns + 1}}
-    return [action for action in ("pause", "resume", "cancel", "say", "raise") if _makes_sense(goal, action, more.get(action))]
+def _possible_actions(goal: GoalState) -> list[str]:
+    values = {"say": "words", "raise": {"turns": goal.limits.turns + 1}}
+    return [action for action in ("pause", "resume", "cancel", "say", "raise") if _is_possible(goal, action, values.get(action))]
 
 
-def _makes_sense(goal: GoalState, action: str, value: Any) -> bool:
+def _is_possible(goal: GoalState, action: str, value: Any) -> bool:
     try:
         commands.check_action(goal, action, value)
     except Invalid:
@@ -187,17 +190,17 @@ def _makes_sense(goal: GoalState, action: str, value: Any) -> bool:
     return True
 
 
-def advice(page: GoalPage, look: Look) -> str:
+def describe_next_step(goal: GoalPage, snapshot: ViewSnapshot) -> str:
     """What a person can do about a goal, in a sentence or two."""
-    if page.harness is None:
+    if goal.harness is None:
         return "Another program drives it; it is only watched here."
-    if page.signed is False:
+    if goal.signed is False:
         return "It is not signed, and this log is sealed: nobody here obeys it. Begin it anew with `lore goal run`."
-    resume = f"`lore goal resume {page.goal[:8]}`"
-    if page.outcome is None and look.is_live and page.driver is None:
+    resume = f"`lore goal resume {goal.goal[:8]}`"
+    if goal.outcome is None and snapshot.is_live and goal.driver is None:
         return f"Nobody drives it at the moment; {resume} goes on where the log ends."
-    said = _ADVICE.get(page.state, "").format(resume=resume, branch=page.branch)
-    return said.partition(" Where ")[0] if page.branch is None else said
+    advice = _ADVICE.get(goal.state, "").format(resume=resume, branch=goal.branch)
+    return advice.partition(" Where ")[0] if goal.branch is None else advice
 
 
 _ADVICE = {
@@ -209,78 +212,78 @@ _ADVICE = {
 }
 
 
-# ---
+# --- all goals, from the view
 
 NEEDS = ("goals", "names")
-"""The views that it is made of."""
-STATES = ("asking", "needs you", "spent", "working", "checking", "waiting", "paused", "done", "cancelled")
-"""Who needs a person comes first."""
-OVER = frozenset(("done", "spent", "needs you", "cancelled"))
-SHORTEST_ID = 8
-QUIET = timedelta(minutes=1)
-"""Of goals that gave no sign of life for so long it is looked up whether somebody drives them."""
-MOST_QUIET = 20
-MOST_REQUESTS = 30
-LONGEST_WORDS = 2000
+"""Views that the snapshot must contain."""
+STATE_ORDER = ("asking", "needs you", "spent", "working", "checking", "waiting", "paused", "done", "cancelled")
+"""Goals that need a person come first."""
+ENDED_STATES = frozenset(("done", "spent", "needs you", "cancelled"))
+MIN_ID_PREFIX = 8
+QUIET_AFTER = timedelta(minutes=1)
+"""After so long without an event, the lease is checked for whether a driver still runs the goal."""
+MAX_DRIVER_CHECKS = 20
+MAX_REQUESTS = 30
+MAX_TEXT_CHARS = 2000
 
 
-class Known(NamedTuple):
-    """What the view says, copied: the view itself goes on."""
+class GoalsSnapshot(NamedTuple):
+    """What the view says, copied: the view changes after the snapshot."""
 
-    answer: Goals
-    look: Look
+    response: Goals
+    snapshot: ViewSnapshot
     seconds: dict[str, float]
-    """The time that is known to have been spent on each goal, up to its last sign of life."""
+    """Time spent on each goal up to its last event."""
 
 
-def known(look: Look, desk: Desk, wanted: str | None, state: str) -> Known:
-    """All goals, and what the view knows of one."""
-    believed: SignedGoals = look.states["goals"]
-    make = _rows(believed, look, desk)
-    found = find(believed, wanted)
-    rows = sorted((row for each in believed.goals.values() if fits(row := make(each), state)), key=_rank)
-    answer = Goals(
-        **look.head(),
-        now=look.now,
+def copy_goals(snapshot: ViewSnapshot, view_cache: ViewCache, wanted: str | None, state: str) -> GoalsSnapshot:
+    """All goals in a state, and the details of the wanted one."""
+    signed_goals: SignedGoals = snapshot.states["goals"]
+    make = _row_maker(signed_goals, snapshot, view_cache)
+    found = find_goal(signed_goals, wanted)
+    rows = sorted((row for each in signed_goals.goals.values() if matches_state(row := make(each), state)), key=_sort_key)
+    response = Goals(
+        **snapshot.head_fields(),
+        now=snapshot.now,
         goals=rows,
-        total=len(believed.goals),
-        let_go=believed.let_go,
-        signatures=desk.goals.signatures,
-        goal=None if found is None else page(found, believed, look.now, make),
+        total=len(signed_goals.goals),
+        let_go=signed_goals.let_go,
+        signatures=view_cache.goals.signatures,
+        goal=None if found is None else build_goal_page(found, signed_goals, snapshot.now, make),
     )
-    return Known(answer, look._replace(states={}), {id: each.spent.seconds for id, each in believed.goals.items()})
+    return GoalsSnapshot(response, snapshot._replace(states={}), {id: each.spent.seconds for id, each in signed_goals.goals.items()})
 
 
-def find(believed: SignedGoals, wanted: str | None) -> GoalState | None:
-    """The goal with an id, or the one whose id begins so."""
-    if wanted is None or wanted in believed.goals:
-        return None if wanted is None else believed.goals[wanted]
-    near = [each for id, each in believed.goals.items() if id.startswith(wanted)] if len(wanted) >= SHORTEST_ID else []
-    return near[0] if len(near) == 1 else None
+def find_goal(signed_goals: SignedGoals, wanted: str | None) -> GoalState | None:
+    """The goal with this id or unique prefix; `None` if there is none."""
+    if wanted is None or wanted in signed_goals.goals:
+        return None if wanted is None else signed_goals.goals[wanted]
+    matches = [each for id, each in signed_goals.goals.items() if id.startswith(wanted)] if len(wanted) >= MIN_ID_PREFIX else []
+    return matches[0] if len(matches) == 1 else None
 
 
-def fits(row: GoalRow, state: str) -> bool:
-    """Whether a goal is among those that are asked for."""
-    return state in ("all", row.state) or state == ("over" if row.state in OVER else "open")
+def matches_state(row: GoalRow, state: str) -> bool:
+    """Whether a goal is in a state, or in the group `all`, `open` or `over`."""
+    return state in ("all", row.state) or state == ("over" if row.state in ENDED_STATES else "open")
 
 
-def _rank(row: GoalRow) -> tuple[int, float]:
-    moment = row.seen_at or row.at
-    return STATES.index(row.state), 0.0 if moment is None else -moment.timestamp()
+def _sort_key(row: GoalRow) -> tuple[int, float]:
+    time = row.seen_at or row.at
+    return STATE_ORDER.index(row.state), 0.0 if time is None else -time.timestamp()
 
 
-def _rows(believed: SignedGoals, look: Look, desk: Desk) -> Callable[[GoalState], GoalRow]:
-    naming, is_sealed = look.naming, desk.goals.signatures != "none"
+def _row_maker(signed_goals: SignedGoals, snapshot: ViewSnapshot, view_cache: ViewCache) -> Callable[[GoalState], GoalRow]:
+    naming, is_sealed = snapshot.naming, view_cache.goals.signatures != "none"
 
     def make(goal: GoalState) -> GoalRow:
-        signed = goal.id in believed.signed if is_sealed else None
-        return row_of(goal, look.now, shown=naming.agent(goal.agent) if goal.agent else "", signed=signed)
+        signed = goal.id in signed_goals.signed if is_sealed else None
+        return build_goal_row(goal, snapshot.now, shown=naming.agent(goal.agent) if goal.agent else "", signed=signed)
 
     return make
 
 
-def row_of(goal: GoalState, now: datetime, *, shown: str, signed: bool | None) -> GoalRow:
-    """One goal in short."""
+def build_goal_row(goal: GoalState, now: datetime, *, shown: str, signed: bool | None) -> GoalRow:
+    """The list row of a goal."""
     return GoalRow(
         goal=goal.id,
         state=goal_state.goal_status(goal, now),
@@ -294,8 +297,8 @@ def row_of(goal: GoalState, now: datetime, *, shown: str, signed: bool | None) -
         ended_at=goal.ended_at,
         outcome=goal.outcome,
         why=goal.why,
-        spent=_spent(goal, now),
-        limits=_limits(goal.limits),
+        spent=_spent_figures(goal, now),
+        limits=_limit_figures(goal.limits),
         ticking=goal.clock_from is not None and not goal.is_paused,
         adrift=False,
         met=sum(each.met is True for each in goal.criteria),
@@ -307,7 +310,7 @@ def row_of(goal: GoalState, now: datetime, *, shown: str, signed: bool | None) -
     )
 
 
-def _spent(goal: GoalState, now: datetime) -> GoalFigures:
+def _spent_figures(goal: GoalState, now: datetime) -> GoalFigures:
     spent = goal.spent
     return GoalFigures(
         turns=spent.turns,
@@ -320,7 +323,7 @@ def _spent(goal: GoalState, now: datetime) -> GoalFigures:
     )
 
 
-def _limits(limits: GoalLimits) -> GoalFigures:
+def _limit_figures(limits: GoalLimits) -> GoalFigures:
     return GoalFigures(
         turns=limits.turns,
         seconds=limits.seconds,
@@ -332,62 +335,66 @@ def _limits(limits: GoalLimits) -> GoalFigures:
     )
 
 
-# --- by the log
+# --- from the log
 
 
-def show(desk: Desk, known: Known) -> Goals:
-    """The same, with what only the log can tell of the one: what was asked of it, what its questions hide, and who drives it."""
-    page = known.answer.goal
+def complete_goals(view_cache: ViewCache, copied: GoalsSnapshot) -> Goals:
+    """The response with what the view does not have: requests, redactions in questions, and which driver runs each goal."""
+    page = copied.response.goal
     if page is not None:
-        page.requests, answers = _requests(desk, page.goal, known.look, is_signed=page.signed)
-        hidden = {each.id: found.hidden for each in _asked(desk, page) if (found := questions.parse_question(each))}
+        page.requests, answers = _read_requests(view_cache, page.goal, copied.snapshot, is_signed=page.signed)
+        hidden = {each.id: found.hidden for each in _question_events(view_cache, page) if (found := questions.parse_question(each))}
         for question in page.questions:
             question.hidden, question.answered = hidden.get(question.id, 0), answers.get(question.id)
-        page.driver = desk.driver_of(page.goal) if known.look.is_live else None
-        if known.look.is_live and page.driver is None:
-            _leave(page, known)
+        page.driver = view_cache.find_driver(page.goal) if copied.snapshot.is_live else None
+        if copied.snapshot.is_live and page.driver is None:
+            _mark_adrift(page, copied)
             page.burn[-1:] = [replace(each, seconds=page.spent.seconds) for each in page.burn[-1:]]
-        page.next = advice(page, known.look)
-    _find_adrift(desk, known)
-    return known.answer
+        page.next = describe_next_step(page, copied.snapshot)
+    _mark_adrift_goals(view_cache, copied)
+    return copied.response
 
 
-def _find_adrift(desk: Desk, known: Known) -> None:
-    """See to it that no time is counted for goals whose driver is gone."""
-    rows = [row for row in known.answer.goals if row.ticking and known.look.now - (row.seen_at or known.look.now) > QUIET]
-    for row in rows[:MOST_QUIET] if known.look.is_live else ():
-        if desk.driver_of(row.goal) is None:
-            _leave(row, known)
+def _mark_adrift_goals(view_cache: ViewCache, copied: GoalsSnapshot) -> None:
+    """Stop the clock of goals whose driver is gone."""
+    rows = [
+        row for row in copied.response.goals if row.ticking and copied.snapshot.now - (row.seen_at or copied.snapshot.now) > QUIET_AFTER
+    ]
+    for row in rows[:MAX_DRIVER_CHECKS] if copied.snapshot.is_live else ():
+        if view_cache.find_driver(row.goal) is None:
+            _mark_adrift(row, copied)
 
 
-def _leave(row: GoalRow, known: Known) -> None:
+def _mark_adrift(row: GoalRow, copied: GoalsSnapshot) -> None:
     if row.ticking and row.harness is not None:
-        row.spent.seconds, row.ticking, row.adrift = known.seconds.get(row.goal, 0.0), False, True
+        row.spent.seconds, row.ticking, row.adrift = copied.seconds.get(row.goal, 0.0), False, True
 
 
-def _asked(desk: Desk, page: GoalPage) -> list[Event]:
-    return desk.log.get([each.id for each in page.questions]) if page.questions else []
+def _question_events(view_cache: ViewCache, page: GoalPage) -> list[Event]:
+    return view_cache.log.get([each.id for each in page.questions]) if page.questions else []
 
 
-def _requests(desk: Desk, id: str, look: Look, *, is_signed: bool | None) -> tuple[list[GoalRequest], dict[str, Any]]:
-    """The newest requests, and the answers to questions among those that are obeyed."""
-    before = None if look.position is None else position_after(look.position)
+def _read_requests(
+    view_cache: ViewCache, id: str, snapshot: ViewSnapshot, *, is_signed: bool | None
+) -> tuple[list[GoalRequest], dict[str, Any]]:
+    """The newest requests, and the answers to questions among the trusted ones."""
+    before = None if snapshot.position is None else position_after(snapshot.position)
     requests: list[GoalRequest] = []
     answers: dict[str, Any] = {}
-    for event in desk.log.read(f"goal:{id}", before=before, kinds=["control.requested"], newest_first=True, limit=MOST_REQUESTS):
+    for event in view_cache.log.read(f"goal:{id}", before=before, kinds=["control.requested"], newest_first=True, limit=MAX_REQUESTS):
         action, of, value = (event.data.get(name) for name in ("action", "of", "value"))
-        obeyed = None if is_signed is None else is_signed and desk.goals.is_signed(event)
-        said = value.get("choice") if isinstance(value, dict) else value
+        obeyed = None if is_signed is None else is_signed and view_cache.goals.is_signed(event)
+        choice = value.get("choice") if isinstance(value, dict) else value
         if action == "decide" and isinstance(of, str) and obeyed is not False:
-            answers[of] = "allow" if said == "allow" else "deny"
-        told = event.text or (said if isinstance(said, str) else "")
+            answers[of] = "allow" if choice == "allow" else "deny"
+        text = event.text or (choice if isinstance(choice, str) else "")
         requests.append(
             GoalRequest(
                 id=event.id or "",
                 at=event.at,
                 by=event.actor or "somebody",
                 action=action if isinstance(action, str) else "",
-                text=told[:LONGEST_WORDS],
+                text=text[:MAX_TEXT_CHARS],
                 obeyed=obeyed,
             )
         )

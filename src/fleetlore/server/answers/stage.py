@@ -1,4 +1,7 @@
-"""The stage as a page: what the view knows of a run, and its newest lines as the log has them, each with its mood and in its place."""
+"""The response of `/api/stage`: one run of a cast with its newest lines, and the list of runs.
+
+`copy_stage` reads the view, `complete_stage` adds lines, verdicts and budget from the log.
+"""
 
 from __future__ import annotations
 
@@ -22,68 +25,74 @@ from fleetlore.server.types.stage import (
     StageThought,
     StageVerdict,
 )
-from fleetlore.server.view_cache import Look
+from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.stage.budget import StageLimits
 from fleetlore.views import stage as view
 
 NEEDS = ("stage",)
-"""The view that it is made of."""
-MOST_SAID = 80
-MOST_READ = 400
-"""Events, scenes and thoughts between the lines included."""
-MOST_CALLS = 64
-PATIENCE = timedelta(minutes=10)
-"""Who was asked longer ago is not waited for: its process is gone."""
-LONGEST_MOOD = 60
-MINDFUL = frozenset(("agent.thought", "agent.reflected"))
-"""Kinds that the page shows to who reads minds, and to nobody else."""
-_ELSEWHERE = MINDFUL | {"run.started", "run.finished", "judge.verdict"}
-"""Kinds that are no lines of the dialogue."""
+"""Views that the snapshot must contain."""
+MAX_LINES = 80
+MAX_EVENTS_READ = 400
+"""Including scenes and thoughts between the lines."""
+MAX_CALLS_READ = 64
+THINKING_TIMEOUT = timedelta(minutes=10)
+"""A model call without an answer for so long is not shown as thinking: its process is gone."""
+MAX_WORD_CHARS = 60
+PRIVATE_KINDS = frozenset(("agent.thought", "agent.reflected"))
+"""Kinds shown only with `minds=true`."""
+_NOT_DIALOGUE = PRIVATE_KINDS | {"run.started", "run.finished", "judge.verdict"}
+"""Kinds that are not lines of the dialogue."""
 
 
-class Known(NamedTuple):
-    """What the view says, copied: the view itself goes on."""
+class StageSnapshot(NamedTuple):
+    """What the view says, copied: the view changes after the snapshot."""
 
-    answer: Stage
-    look: Look
-    heard: frozenset[str]
+    response: Stage
+    snapshot: ViewSnapshot
+    public_kinds: frozenset[str]
     """Kinds of which the run has public events."""
-    thought: frozenset[str]
-    is_whole: bool
-    """Whether its beginning is on the log."""
+    private_kinds: frozenset[str]
+    has_start: bool
+    """Whether the run's first event is still on the log."""
 
 
-def known(look: Look, run: str | None, *, minds: bool) -> Known:
-    """What is known of a run, or of the newest, without its lines."""
-    stage: view.StageState = look.states["stage"]
+def copy_stage(snapshot: ViewSnapshot, run: str | None, *, minds: bool) -> StageSnapshot:
+    """What the view knows about a run, the newest if none is given."""
+    stage: view.StageState = snapshot.states["stage"]
     found = stage.runs.get(run or stage.newest or "")
     runs = sorted(stage.runs.values(), key=lambda each: (each.at, each.id), reverse=True)
-    play = None if found is None else _play(found, minds=minds)
-    answer = Stage(**look.head(), play=play, runs=[_row(each) for each in runs], let_go=stage.let_go)
-    heard = view.RUN_OPENING_KINDS | frozenset(found.reported if found else ())
-    thought = frozenset(each.kind for mind in found.minds.values() for each in mind.thoughts) if found else frozenset()
-    is_whole = found is not None and found.is_whole
-    return Known(answer, look._replace(states={}), heard - MINDFUL, thought | MINDFUL if minds else frozenset(), is_whole)
+    play = None if found is None else _play_detail(found, minds=minds)
+    response = Stage(**snapshot.head_fields(), play=play, runs=[_run_row(each) for each in runs], let_go=stage.let_go)
+    public_kinds = view.RUN_OPENING_KINDS | frozenset(found.reported if found else ())
+    private_kinds = frozenset(each.kind for mind in found.minds.values() for each in mind.thoughts) if found else frozenset()
+    has_start = found is not None and found.is_whole
+    return StageSnapshot(
+        response,
+        snapshot._replace(states={}),
+        public_kinds - PRIVATE_KINDS,
+        private_kinds | PRIVATE_KINDS if minds else frozenset(),
+        has_start,
+    )
 
 
-def show(log: BlockingRecorder, known: Known) -> Stage:
-    """The same, with what was said last, and who is at it."""
-    play = known.answer.play
+def complete_stage(log: BlockingRecorder, copied: StageSnapshot) -> Stage:
+    """The response with the newest lines, verdicts, the budget, and who is thinking."""
+    play = copied.response.play
     if play is not None:
-        scope, end = f"run:{play.run}", known.look.position
-        _add_words(play, _newest(log, scope, end, known), minds=bool(known.thought))
+        scope, end = f"run:{play.run}", copied.snapshot.position
+        _add_lines(play, _read_newest(log, scope, end, copied), minds=bool(copied.private_kinds))
         _add_verdicts(play, log)
-        if known.is_whole:
+        if copied.has_start:
             _add_budget(play, log, scope)
         if play.finished is None and play.spent.calls:
-            _add_thinking(play, log, scope, known.look)
-    return known.answer
+            _add_thinking(play, log, scope, copied.snapshot)
+    return copied.response
 
 
-# --- by the view
+# --- from the view
 
 
-def _row(run: view.StageRunState) -> StageRun:
+def _run_row(run: view.StageRunState) -> StageRun:
     return StageRun(
         run=run.id,
         scenario=run.scenario,
@@ -96,7 +105,7 @@ def _row(run: view.StageRunState) -> StageRun:
     )
 
 
-def _play(run: view.StageRunState, *, minds: bool) -> StagePlay:
+def _play_detail(run: view.StageRunState, *, minds: bool) -> StagePlay:
     spent = run.spent
     return StagePlay(
         run=run.id,
@@ -106,16 +115,16 @@ def _play(run: view.StageRunState, *, minds: bool) -> StagePlay:
         goal=run.goal,
         at=run.at,
         turn=run.turn,
-        scene=None if run.scene is None else _line(run.scene),
-        cast=[_player(player, run.minds.get(player.name) if minds else None) for player in run.cast.values()],
+        scene=None if run.scene is None else _line_row(run.scene),
+        cast=[_player_row(player, run.minds.get(player.name) if minds else None) for player in run.cast.values()],
         said=run.said,
-        verdicts=[_verdict(verdict) for verdict in run.verdicts],
-        finished=_finish(run.finish) if run.finish else None,
+        verdicts=[_verdict_row(verdict) for verdict in run.verdicts],
+        finished=_finish_row(run.finish) if run.finish else None,
         spent=StageFigures(turns=run.turn, calls=spent.calls, tokens=spent.tokens, usd=spent.usd, seconds=spent.seconds),
     )
 
 
-def _player(player: view.Player, mind: view.PrivateState | None) -> StagePlayer:
+def _player_row(player: view.Player, mind: view.PrivateState | None) -> StagePlayer:
     return StagePlayer(
         name=player.name,
         role=player.role,
@@ -128,12 +137,12 @@ def _player(player: view.Player, mind: view.PrivateState | None) -> StagePlayer:
     )
 
 
-def _line(line: view.PublicLine, data: dict[str, Any] | None = None) -> StageLine:
-    said = data or {}
-    return StageLine(**msgspec.structs.asdict(line), mood=_word(said.get("mood")), label=_word(said.get("label")))
+def _line_row(line: view.PublicLine, data: dict[str, Any] | None = None) -> StageLine:
+    fields = data or {}
+    return StageLine(**msgspec.structs.asdict(line), mood=_short_text(fields.get("mood")), label=_short_text(fields.get("label")))
 
 
-def _verdict(verdict: view.RunVerdict) -> StageVerdict:
+def _verdict_row(verdict: view.RunVerdict) -> StageVerdict:
     line = verdict.line
     return StageVerdict(
         id=line.id,
@@ -150,79 +159,79 @@ def _verdict(verdict: view.RunVerdict) -> StageVerdict:
     )
 
 
-def _finish(finish: view.RunEnd) -> StageFinish:
+def _finish_row(finish: view.RunEnd) -> StageFinish:
     return StageFinish(**msgspec.structs.asdict(finish))
 
 
-# --- by the log
+# --- from the log
 
 
-def _newest(log: BlockingRecorder, scope: str, end: str | None, known: Known) -> list[Event]:
-    """The events of the newest lines and of what lies between them, oldest first."""
-    kinds = sorted(known.heard | known.thought)
+def _read_newest(log: BlockingRecorder, scope: str, end: str | None, copied: StageSnapshot) -> list[Event]:
+    """The newest lines and the events between them, oldest first."""
+    kinds = sorted(copied.public_kinds | copied.private_kinds)
     before = None if end is None else position_after(end)
-    newest = log.read(scope, before=before, kinds=kinds, newest_first=True, limit=MOST_READ)
-    return list(_until_said(newest, MOST_SAID))[::-1]
+    newest = log.read(scope, before=before, kinds=kinds, newest_first=True, limit=MAX_EVENTS_READ)
+    return list(_take_until_spoken(newest, MAX_LINES))[::-1]
 
 
-def _until_said(events: Iterable[Event], most: int) -> Iterator[Event]:
+def _take_until_spoken(events: Iterable[Event], max_lines: int) -> Iterator[Event]:
     for event in events:
         if event.kind in view.SPEECH_KINDS:
-            most -= 1
-        if most < 0:
+            max_lines -= 1
+        if max_lines < 0:
             return
         yield event
 
 
-def _add_words(play: StagePlay, events: Iterable[Event], *, minds: bool) -> None:
+def _add_lines(play: StagePlay, events: Iterable[Event], *, minds: bool) -> None:
     players = {player.name: player for player in play.cast}
     for event in events:
-        line = None if event.kind in _ELSEWHERE else view.public_line(event)
+        line = None if event.kind in _NOT_DIALOGUE else view.public_line(event)
         if line is not None:
-            play.lines.append(_line(line, event.data))
+            play.lines.append(_line_row(line, event.data))
         if line is not None and line.kind in view.SPEECH_KINDS and (player := players.get(line.speaker)):
             player.last_said, player.mood = line.text, play.lines[-1].mood
-        if minds and (thought := _thought(event)) is not None:
+        if minds and (thought := _thought_row(event)) is not None:
             play.thoughts.append(thought)
 
 
-def _thought(event: Event) -> StageThought | None:
-    mood = _word(event.data.get("mood"))
+def _thought_row(event: Event) -> StageThought | None:
+    mood = _short_text(event.data.get("mood"))
     if event.kind == "agent.reflected" and (line := view.public_line(event)) is not None:
-        told = msgspec.structs.asdict(line)
-        return StageThought(owner=told.pop("speaker"), **told, mood=mood)
+        fields = msgspec.structs.asdict(line)
+        return StageThought(owner=fields.pop("speaker"), **fields, mood=mood)
     thought = view.private_thought(event)
     return None if thought is None else StageThought(**msgspec.structs.asdict(thought), mood=mood)
 
 
 def _add_verdicts(play: StagePlay, log: BlockingRecorder) -> None:
-    """Whom a judge accused, and what was true: the view does not keep that."""
-    told = {event.id: event.data for event in log.get([verdict.id for verdict in play.verdicts])} if play.verdicts else {}
+    """Add the accused, whether that was correct, and the revealed roles: the view does not keep them."""
+    data_by_id = {event.id: event.data for event in log.get([verdict.id for verdict in play.verdicts])} if play.verdicts else {}
     for verdict in play.verdicts:
-        data = told.get(verdict.id) or {}
+        data = data_by_id.get(verdict.id) or {}
         correct = data.get("correct")
-        verdict.accused, verdict.correct = _word(data.get("accused")), correct if isinstance(correct, bool) else None
-        verdict.reveal = dict(_revealed(data.get("reveal")))
+        verdict.accused, verdict.correct = _short_text(data.get("accused")), correct if isinstance(correct, bool) else None
+        verdict.reveal = dict(_parse_reveal(data.get("reveal")))
 
 
-def _revealed(said: Any) -> Iterator[tuple[str, str]]:
-    for each in said[: view.MAX_CAST] if isinstance(said, list | tuple) else ():
-        if isinstance(each, dict) and (name := _word(each.get("agent"))):
-            yield name, _word(each.get("role")) or ""
+def _parse_reveal(value: Any) -> Iterator[tuple[str, str]]:
+    for each in value[: view.MAX_CAST] if isinstance(value, list | tuple) else ():
+        if isinstance(each, dict) and (name := _short_text(each.get("agent"))):
+            yield name, _short_text(each.get("role")) or ""
 
 
 def _add_budget(play: StagePlay, log: BlockingRecorder, scope: str) -> None:
-    """What its beginning says of a run: its title, and what it may spend."""
+    """Add the title and the limits from the run's first event."""
     for started in log.read(scope, kinds=["run.started"], limit=1):
         line = view.public_line(started)
         play.title = "" if line is None else line.text
-        told = started.data.get("play")
-        play.budget = _budget(told.get("governor") if isinstance(told, dict) else None)
+        settings = started.data.get("play")
+        play.budget = _parse_budget(settings.get("governor") if isinstance(settings, dict) else None)
 
 
-def _budget(said: Any) -> StageFigures:
+def _parse_budget(value: Any) -> StageFigures:
     try:
-        limits = msgspec.convert(said, StageLimits)
+        limits = msgspec.convert(value, StageLimits)
     except msgspec.ValidationError:
         return StageFigures()
     return StageFigures(
@@ -230,19 +239,19 @@ def _budget(said: Any) -> StageFigures:
     )
 
 
-def _add_thinking(play: StagePlay, log: BlockingRecorder, scope: str, look: Look) -> None:
-    """Who was asked a short while ago, and has not answered yet."""
-    before = None if look.position is None else position_after(look.position)
+def _add_thinking(play: StagePlay, log: BlockingRecorder, scope: str, snapshot: ViewSnapshot) -> None:
+    """Mark players whose model was called recently and has not answered."""
+    before = None if snapshot.position is None else position_after(snapshot.position)
     answered: set[str] = set()
     thinking: set[str] = set()
-    for event in log.read(scope, before=before, kinds=["model.*"], newest_first=True, limit=MOST_CALLS):
+    for event in log.read(scope, before=before, kinds=["model.*"], newest_first=True, limit=MAX_CALLS_READ):
         if event.kind != "model.called":
             answered.add(event.cause or "")
-        elif event.id not in answered and event.at is not None and look.now - event.at < PATIENCE:
+        elif event.id not in answered and event.at is not None and snapshot.now - event.at < THINKING_TIMEOUT:
             thinking.add(event.agent or "")
     for player in play.cast:
         player.thinking = player.name in thinking
 
 
-def _word(said: Any) -> str | None:
-    return (said.strip()[:LONGEST_MOOD] or None) if isinstance(said, str) else None
+def _short_text(value: Any) -> str | None:
+    return (value.strip()[:MAX_WORD_CHARS] or None) if isinstance(value, str) else None

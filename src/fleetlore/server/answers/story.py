@@ -1,6 +1,6 @@
-"""The chronicle of a stretch of the log: the events before a place, told in the order of time.
+"""The response of `/api/story`: the story of one page of events, in order of time.
 
-Only the stretch is read, and a little before it, so that what began just earlier is told as what it is.
+Only that page is read, and a few events before it, so that what began just earlier is told correctly.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import event_order
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.thread_events import Selection, select
-from fleetlore.server.answers import arcs as arc_rows
+from fleetlore.server.answers.arcs import build_arc_rows
 from fleetlore.server.types.common import ChapterRow, OpenThread, SentenceRow, Story
-from fleetlore.server.view_cache import Look
+from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views.thread_state import ThreadsState
 from fleetlore.views.time_ranges import Block, newest_blocks
 
 NEEDS = ("arcs", "names", "threads")
-"""The views that it is made of at the head."""
-NEEDS_THEN = ("names", "threads")
-"""And in the past, where arcs are those that the stretch itself shows: to fold them all again takes longer than to tell it."""
-LEAD_IN = 300
-"""Events before the stretch that are read and not told."""
-MOST_OPEN = 50
+"""Views that a snapshot of the head must contain."""
+NEEDS_IN_PAST = ("names", "threads")
+"""The same for the past. It uses only arcs within the page: to fold all arcs again takes longer than the story itself."""
+LEAD_IN_EVENTS = 300
+"""Events before the page that are read for context and not told."""
+MAX_OPEN_THREADS = 50
 RECENT = timedelta(days=2)
-"""What has not moved for longer than this before the newest event is open no more as far as the closing goes; Threads lists it."""
+"""The closing names open threads that had an event within this time before the newest event; `/api/threads` lists all."""
 
 
-class Wanted(NamedTuple):
-    """Which stretch, and how it is told."""
+class StoryOptions(NamedTuple):
+    """Which page of which scope, and how it is told."""
 
     scope: str
     before: Position | None
@@ -49,23 +49,23 @@ class Wanted(NamedTuple):
     zone: tzinfo
 
 
-class Stretch(NamedTuple):
-    """What was read: the events that are told, and those before them."""
+class StoryEvents(NamedTuple):
+    """The events to tell, and those before them for context."""
 
-    told: list[Event]
+    events: list[Event]
     lead_in: list[Event]
 
     @property
     def more(self) -> Position | None:
-        """Where what came earlier ends."""
-        return self.told[0].position if self.lead_in and self.told else None
+        """The position before which the next page ends; `None` if there is none."""
+        return self.events[0].position if self.lead_in and self.events else None
 
 
-class Known(NamedTuple):
-    """What the views say of the stretch; nothing here goes on changing."""
+class StoryViews(NamedTuple):
+    """What the views say about the scope, copied."""
 
     selection: Selection
-    """Which events are told."""
+    """The events of the scope."""
     naming: Naming
     bound: dict[str, str]
     closed: list[Arc]
@@ -74,70 +74,72 @@ class Known(NamedTuple):
     blocks: list[Block]
 
 
-def read(log: BlockingRecorder, wanted: Wanted, views: Known, position: Position | None) -> Stretch:
-    """The newest events of the scope, of a task its whole thread, before a place and before a past moment's."""
+def read_events(log: BlockingRecorder, options: StoryOptions, views: StoryViews, position: Position | None) -> StoryEvents:
+    """The newest events of the scope (for a task: its whole thread) before a position, and up to a past position."""
     if position == "":  # before the first event
-        return Stretch([], [])
+        return StoryEvents([], [])
     end = None if position is None else position_after(position)
-    found = list(read_newest(log, views.blocks, views.selection, before=wanted.before, end=end, limit=wanted.limit + LEAD_IN))
+    found = list(read_newest(log, views.blocks, views.selection, before=options.before, end=end, limit=options.limit + LEAD_IN_EVENTS))
     found.reverse()
-    cut = max(0, len(found) - wanted.limit)
-    return Stretch(found[cut:], found[:cut])
+    cut = max(0, len(found) - options.limit)
+    return StoryEvents(found[cut:], found[:cut])
 
 
-def known(look: Look, scope: str) -> Known:
-    """What is needed of the views, as a copy: telling takes longer than a look may."""
-    threads: ThreadsState = look.states["threads"]
+def copy_views(snapshot: ViewSnapshot, scope: str) -> StoryViews:
+    """What the story needs from the views, copied: building it takes longer than a snapshot may be held."""
+    threads: ThreadsState = snapshot.states["threads"]
     selection, bound = select(scope, threads), dict(threads.bound)
-    if not isinstance(selection, str):  # its goals and runs may belong to another task by now
+    if not isinstance(selection, str):  # its goals and runs may belong to another task in the current view
         bound |= dict.fromkeys(selection.scopes[1:], selection.key)
-    newest = look.at or look.now
+    newest = snapshot.at or snapshot.now
     keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and newest - thread.last[0] <= RECENT)
-    book: Arcbook | None = look.states.get("arcs")
-    blocks = newest_blocks(look.states["calendar"]) if look.caught_up else []
+    book: Arcbook | None = snapshot.states.get("arcs")
+    blocks = newest_blocks(snapshot.states["calendar"]) if snapshot.caught_up else []
     if book is None:
-        return Known(selection, look.naming, bound, [], [], keys, blocks)
+        return StoryViews(selection, snapshot.naming, bound, [], [], keys, blocks)
     recent = set(keys)
-    opened = [arc for arc in without_hidden(arcbook.open_arcs(book, look.now)) if arc.thread in recent]
-    return Known(selection, look.naming, bound, list(without_hidden(book.closed)), opened, keys, blocks)
+    opened = [arc for arc in without_hidden(arcbook.open_arcs(book, snapshot.now)) if arc.thread in recent]
+    return StoryViews(selection, snapshot.naming, bound, list(without_hidden(book.closed)), opened, keys, blocks)
 
 
-def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:
-    """The story of the stretch."""
+def build_story(page: StoryEvents, options: StoryOptions, views: StoryViews, head: dict[str, object]) -> Story:
+    """The story of a page of events."""
     overview = Overview()
-    for event in stretch.told:
+    for event in page.events:
         overview.see(event)
-    telling = Telling(wanted.detail, wanted.zone, naming=views.naming)
-    chapters = _chapters(stretch, telling, views)
+    telling = Telling(options.detail, options.zone, naming=views.naming)
+    chapters = _build_chapters(page, telling, views)
     naming = views.naming
     return Story(
-        **head,  # type: ignore[arg-type]  # `Look.head` gives the fields of `Head`
-        opening=opening_of(overview, wanted.zone, naming).text,
+        **head,  # type: ignore[arg-type]  # `head_fields` gives the fields of `Head`
+        opening=opening_of(overview, options.zone, naming).text,
         chapters=[_chapter_row(chapter, naming) for chapter in chapters],
-        open=[OpenThread(key=key, title=naming.title(key)) for key in views.open_threads[:MOST_OPEN]] if wanted.scope == TOWN else [],
-        closing=_closing(views) if wanted.scope == TOWN else "",
-        more=stretch.more,
+        open=[OpenThread(key=key, title=naming.title(key)) for key in views.open_threads[:MAX_OPEN_THREADS]]
+        if options.scope == TOWN
+        else [],
+        closing=_closing_text(views) if options.scope == TOWN else "",
+        more=page.more,
     )
 
 
-def _chapters(stretch: Stretch, telling: Telling, views: Known) -> list[Chapter]:
-    told = {id(event) for event in stretch.told}
+def _build_chapters(page: StoryEvents, telling: Telling, views: StoryViews) -> list[Chapter]:
+    told = {id(event) for event in page.events}
     narrator = Narrator(telling)
     narrator.sifted.threads.bound = views.bound
-    events = sorted((*stretch.lead_in, *stretch.told), key=event_order)
+    events = sorted((*page.lead_in, *page.events), key=event_order)
     chapters = list(narrator.chapters(events, where=lambda event: id(event) in told))
-    ids = {event.id for event in stretch.told}
-    mine = [arc for arc in views.closed if arc.last in ids]
-    return [_with_arcs(chapter, mine) for chapter in chapters]
+    ids = {event.id for event in page.events}
+    closed = [arc for arc in views.closed if arc.last in ids]
+    return [_with_arcs(chapter, closed) for chapter in chapters]
 
 
 def _with_arcs(chapter: Chapter, known: Sequence[Arc]) -> Chapter:
-    """The arcs that were closed in a chapter: those that the whole log tells, and what only the stretch shows."""
+    """The chapter with the arcs that were closed in it: those of the view, and those found in this page only."""
     threads = {sentence.thread for sentence in chapter.sentences}
     ends = {id for sentence in chapter.sentences for id in sentence.evidence}
-    whole = [arc for arc in known if arc.thread in threads and arc.last in ends]
-    keys = {(arc.kind, arc.thread, arc.last) for arc in whole}
-    arcs = [*whole, *(arc for arc in chapter.arcs if (arc.kind, arc.thread, arc.last) not in keys)]
+    known_arcs = [arc for arc in known if arc.thread in threads and arc.last in ends]
+    keys = {(arc.kind, arc.thread, arc.last) for arc in known_arcs}
+    arcs = [*known_arcs, *(arc for arc in chapter.arcs if (arc.kind, arc.thread, arc.last) not in keys)]
     arcs.sort(key=lambda arc: (arc.last_at, arc.first_at, arc.kind))
     return Chapter(title=chapter.title, sentences=chapter.sentences, arcs=tuple(arcs), first_at=chapter.first_at, last_at=chapter.last_at)
 
@@ -148,7 +150,7 @@ def _chapter_row(chapter: Chapter, naming: Naming) -> ChapterRow:
         first_at=chapter.first_at,
         last_at=chapter.last_at,
         sentences=[_sentence_row(sentence, naming) for sentence in chapter.sentences],
-        arcs=arc_rows.rows(chapter.arcs, naming),
+        arcs=build_arc_rows(chapter.arcs, naming),
     )
 
 
@@ -165,7 +167,7 @@ def _sentence_row(sentence: Sentence, naming: Naming) -> SentenceRow:
     )
 
 
-def _closing(views: Known) -> str:
+def _closing_text(views: StoryViews) -> str:
     highlights = closing.Highlights()
     for arc in views.open:
         highlights.add(arc)

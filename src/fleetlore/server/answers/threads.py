@@ -1,4 +1,4 @@
-"""Threads as rows: the lines of story, the one that moved last first."""
+"""The response of `/api/threads`: story threads, the most recently active first."""
 
 from __future__ import annotations
 
@@ -6,27 +6,31 @@ from typing import Literal
 
 from fleetlore.chronicle.naming import Naming
 from fleetlore.server.types.common import ThreadRow, Threads
-from fleetlore.server.view_cache import Look
-from fleetlore.views import thread_state as line
+from fleetlore.server.view_cache import ViewSnapshot
+from fleetlore.views import thread_state
 from fleetlore.views import threads as view
 
 NEEDS = ("threads", "names")
-"""The views that it is made of."""
+"""Views that the snapshot must contain."""
 State = Literal["open", "closed", "all"]
 
 
-def show(look: Look, *, state: State, limit: int) -> Threads:
-    """Threads in this state, and how many there are."""
-    known: line.ThreadsState = look.states["threads"]
-    wanted = [thread for thread in known.threads.values() if state in ("all", thread.state)]
-    wanted.sort(key=lambda thread: (thread.last or view.OLDEST_STAMP, thread.key), reverse=True)
-    naming = look.naming
-    gone = 0 if state == "open" else known.dropped
-    return Threads(**look.head(), threads=[_row(thread, look, naming) for thread in wanted[:limit]], total=len(wanted) + gone)
+def build_threads(snapshot: ViewSnapshot, *, state: State, limit: int) -> Threads:
+    """Threads in this state, and their total number."""
+    all_threads: thread_state.ThreadsState = snapshot.states["threads"]
+    threads = [thread for thread in all_threads.threads.values() if state in ("all", thread.state)]
+    threads.sort(key=lambda thread: (thread.last or view.OLDEST_STAMP, thread.key), reverse=True)
+    naming = snapshot.naming
+    dropped = 0 if state == "open" else all_threads.dropped
+    return Threads(
+        **snapshot.head_fields(),
+        threads=[_thread_row(thread, snapshot, naming) for thread in threads[:limit]],
+        total=len(threads) + dropped,
+    )
 
 
-def _row(thread: line.StoryThread, look: Look, naming: Naming) -> ThreadRow:
-    silence = view.stall_duration(thread, look.now)
+def _thread_row(thread: thread_state.StoryThread, snapshot: ViewSnapshot, naming: Naming) -> ThreadRow:
+    silence = view.stall_duration(thread, snapshot.now)
     return ThreadRow(
         key=thread.key,
         title=naming.title(thread.key),

@@ -1,1 +1,1 @@
-"""Doors in: whatever brings events over HTTP."""
+"""Endpoints that write: ingest of events, hooks, webhooks and OTLP, and commands to goals, towns, chats and stages."""

@@ -1,4 +1,4 @@
-"""`/api/chat` and `/api/clear`: one turn with an agent, and the session as the log has it. `/ws/chat` says the same word by word."""
+"""`/api/chat` and `/api/clear`: read a chat session, run one turn of it, clear it. `/ws/chat` (live/chat.py) streams the same."""
 
 from __future__ import annotations
 
@@ -11,123 +11,127 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fleetlore.server import queries
-from fleetlore.server.answers import graph as shows
-from fleetlore.server.endpoints.request_body import read_as, read_body
-from fleetlore.server.endpoints.response import JSON, Answer, door
+from fleetlore.server.answers import graph as graph_answers
+from fleetlore.server.endpoints.request_body import decode_json, read_body
+from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
 from fleetlore.server.problems import Problem
 from fleetlore.server.types.graph import Chat, ChatReply, ChatStanding
 
 if TYPE_CHECKING:
     from fleetlore.graph.session import GraphTurnResult, Session
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
-LONGEST = 8000
-MOST_CONTROLS = 500
-MOST_BYTES = 128 << 10
-"""Of all that is said at once: it becomes part of an event."""
+MAX_TEXT_CHARS = 8000
+MAX_CONTROLS = 500
+MAX_MESSAGE_BYTES = 128 << 10
+"""Of one message: it becomes part of an event."""
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
-Text = Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"\S")]
-Dashboard = Annotated[list[dict[str, Any]], Meta(max_length=MOST_CONTROLS)]
-"""What the page shows, each as a control."""
+Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS, pattern=r"\S")]
+Dashboard = Annotated[list[dict[str, Any]], Meta(max_length=MAX_CONTROLS)]
+"""The controls on the page."""
 _T = TypeVar("_T")
 
 
-class ChatQuery(queries.AsOf, kw_only=True):
-    """Which session."""
+class ChatQuery(queries.AsOfQuery, kw_only=True):
+    """Which session to show."""
 
     session: Annotated[str, Meta(min_length=1, max_length=200, description="Which of one's own to show.")] | None = None
 
 
-class Message(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a user says or presses: either `text`, or an `action` of the screen."""
+class ChatPost(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A user's message: either `text`, or an `action` of the screen."""
 
     session: Id | None = None
-    """Which; a new one is begun if none is named."""
+    """A new session is started if none is given."""
     text: Text | None = None
     action: Id | None = None
     data: Any = None
-    """What goes with the action."""
+    """Arguments of the action."""
     dashboard: Dashboard | None = None
 
 
-class Clearing(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which session is to forget."""
+class ClearSession(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Clear a session."""
 
     session: Id
 
 
-async def look(request: Request) -> Response:
-    """A session of one's own, and all there are; as of any moment."""
-    house: House = request.app.state.house
-    identity = await house.talk.identity(request, "read")
-    query = queries.read(request, ChatQuery)
-    shown = house.look(request, _look, house, query, identity) if query.as_of else house.run(_look, house, query, identity)
-    return answered(await shown).response
+async def get_chat(request: Request) -> Response:
+    """A session of the caller, and a list of all their sessions."""
+    context: AppContext = request.app.state.context
+    identity = await context.chats.resolve_identity(request, "read")
+    query = queries.parse_query(request, ChatQuery)
+    chat = (
+        context.run_costly(request, _read_chat, context, query, identity)
+        if query.as_of
+        else context.run(_read_chat, context, query, identity)
+    )
+    return json_result(await chat).response
 
 
-def _look(house: House, query: ChatQuery, identity: str) -> Chat:
-    with house.desk.looking(house.desk.place(query.as_of), shows.NEEDS) as look:
-        return shows.chat(look, identity, query.session)
+def _read_chat(context: AppContext, query: ChatQuery, identity: str) -> Chat:
+    with context.view_cache.snapshot(context.view_cache.resolve_position(query.as_of), graph_answers.NEEDS) as snapshot:
+        return graph_answers.build_chat(snapshot, identity, query.session)
 
 
-@door("chat")
-async def talk(request: Request, house: House) -> Answer:
-    """Take one turn, and answer when it is over."""
-    identity = await house.talk.identity(request, "write")
-    said = await read_said(request, house, Message, 'send {"text": …} or {"action": …}, and the "session" to go on with')
-    if (said.text is None) == (said.action is None):
+@counted_endpoint("chat")
+async def post_chat(request: Request, context: AppContext) -> EndpointResult:
+    """Run one turn and respond when it is over."""
+    identity = await context.chats.resolve_identity(request, "write")
+    post = await read_message(request, context, ChatPost, 'send {"text": …} or {"action": …}, and the "session" to go on with')
+    if (post.text is None) == (post.action is None):
         raise Problem(422, 'either "text" or "action" is needed, and not both')
-    session = await house.talk.open(said.session, identity)
-    return answered(_reply(session, await house.talk.begin(_turn(session, said))), events=1)
+    session = await context.chats.open_session(post.session, identity)
+    return json_result(_chat_reply(session, await context.chats.start_turn(_run_turn(session, post))), events=1)
 
 
-async def _turn(session: Session, said: Message) -> GraphTurnResult:
-    if said.action is None:
-        return await session.handle_text(said.text or "", said.dashboard)
-    return await session.handle_action(said.action, said.data, said.dashboard)
+async def _run_turn(session: Session, post: ChatPost) -> GraphTurnResult:
+    if post.action is None:
+        return await session.handle_text(post.text or "", post.dashboard)
+    return await session.handle_action(post.action, post.data, post.dashboard)
 
 
-def _reply(session: Session, ended: GraphTurnResult) -> ChatReply:
+def _chat_reply(session: Session, result: GraphTurnResult) -> ChatReply:
     screen = session.build_screen()
-    told = [entry.text for entry in screen.history if entry.role == "assistant" and entry.turn == ended.turn]
-    text = told[-1] if told and ended.error is None else ""
-    return ChatReply(session=session.id, text=text, controls=screen.controls, state=screen.state, error=ended.error)
+    replies = [entry.text for entry in screen.history if entry.role == "assistant" and entry.turn == result.turn]
+    text = replies[-1] if replies and result.error is None else ""
+    return ChatReply(session=session.id, text=text, controls=screen.controls, state=screen.state, error=result.error)
 
 
-@door("chat")
-async def clear(request: Request, house: House) -> Answer:
-    """Forget what was said, and clear the screen; the log keeps what was."""
-    identity = await house.talk.identity(request, "write")
-    said = await read_said(request, house, Clearing, 'send {"session": …}')
-    session = await house.talk.open(said.session, identity)
+@counted_endpoint("chat")
+async def post_clear(request: Request, context: AppContext) -> EndpointResult:
+    """Clear the conversation and the screen of a session; the log keeps its events."""
+    identity = await context.chats.resolve_identity(request, "write")
+    clear = await read_message(request, context, ClearSession, 'send {"session": …}')
+    session = await context.chats.open_session(clear.session, identity)
     await session.clear_conversation()
-    return standing(session)
+    return session_result(session)
 
 
-# --- for all doors of conversations
+# --- for all chat endpoints
 
 
-async def read_said(request: Request, house: House, kind: type[_T], how: str) -> _T:
-    """What came in, as a type."""
-    raw = (await read_body(request, house.limits)).unpack(house.limits.body)
-    if len(raw) > MOST_BYTES:
-        raise Problem(413, f"more than {MOST_BYTES:,} bytes were said at once; say less, or say it in parts")
-    return read_as(raw, kind, how)
+async def read_message(request: Request, context: AppContext, kind: type[_T], usage: str) -> _T:
+    """The request body as a type; a `Problem` that ends with `usage` if it does not fit."""
+    raw = (await read_body(request, context.limits)).decompress(context.limits.body)
+    if len(raw) > MAX_MESSAGE_BYTES:
+        raise Problem(413, f"more than {MAX_MESSAGE_BYTES:,} bytes were said at once; say less, or say it in parts")
+    return decode_json(raw, kind, usage)
 
 
-def answered(value: Struct, *, events: int = 0) -> Answer:
-    """A value as JSON."""
-    return Answer(Response(msgspec.json.encode(value), media_type=JSON), events=events)
+def json_result(value: Struct, *, events: int = 0) -> EndpointResult:
+    """A result with a JSON body."""
+    return EndpointResult(Response(msgspec.json.encode(value), media_type=JSON), events=events)
 
 
-def standing(session: Session) -> Answer:
-    """How a session stands now."""
-    return answered(ChatStanding(session=session.id, screen=session.build_screen()), events=1)
+def session_result(session: Session) -> EndpointResult:
+    """The state of a session after a change."""
+    return json_result(ChatStanding(session=session.id, screen=session.build_screen()), events=1)
 
 
 ROUTES = [
-    Route("/api/chat", look, methods=["GET"]),
-    Route("/api/chat", talk, methods=["POST"]),
-    Route("/api/clear", clear, methods=["POST"]),
+    Route("/api/chat", get_chat, methods=["GET"]),
+    Route("/api/chat", post_chat, methods=["POST"]),
+    Route("/api/clear", post_clear, methods=["POST"]),
 ]

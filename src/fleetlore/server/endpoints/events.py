@@ -1,4 +1,4 @@
-"""`POST /api/events`: events as they are, one, many or one a line; and CloudEvents, in each of their three forms over HTTP."""
+"""`POST /api/events`: events as JSON, as an array or as NDJSON; and CloudEvents in structured, batched and binary mode."""
 
 from __future__ import annotations
 
@@ -17,155 +17,165 @@ from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.ingest.shipment import strip_shipped_place
-from fleetlore.server.endpoints.request_body import Body, Piece, elements_of, lines_of, media_type, object_of, one_or_many, read_body
-from fleetlore.server.endpoints.response import Answer, door, positions, trace_of
-from fleetlore.server.endpoints.store import Decode, admit_all, store
+from fleetlore.server.endpoints.request_body import (
+    BodyPiece,
+    RequestBody,
+    parse_single,
+    read_body,
+    read_media_type,
+    split_array,
+    split_json,
+    split_lines,
+)
+from fleetlore.server.endpoints.response import EndpointResult, counted_endpoint, parse_traceparent, positions_result
+from fleetlore.server.endpoints.store import Decode, admit_pieces, store_records
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 
-# --- CloudEvents in binary mode: attributes in `ce-*` headers, the data in the body. Here they become one JSON object.
+# --- CloudEvents in binary mode: attributes in `ce-*` headers, data in the body. They are converted to structured mode.
 
-PREFIX = b"ce-"
-STRUCTURED = "application/cloudevents"
-_LONGEST = 8 * 1024
-_name = re.compile(rb"[a-z0-9]+").fullmatch
-_escaped = re.compile(rb"\\(.)", re.DOTALL)
-_is_json = re.compile(r"(application|text)/(.+\+)?json").fullmatch
+HEADER_PREFIX = b"ce-"
+STRUCTURED_PREFIX = "application/cloudevents"
+_MAX_HEADER_BYTES = 8 * 1024
+_match_name = re.compile(rb"[a-z0-9]+").fullmatch
+_ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
+_match_json = re.compile(r"(application|text)/(.+\+)?json").fullmatch
 
 
 def is_binary(request: Request, media_type: str) -> bool:
-    """Whether a request is a CloudEvent in binary mode: it has their headers, and its body is none of theirs."""
-    return "ce-specversion" in request.headers and not media_type.startswith(STRUCTURED)
+    """Whether a request is a CloudEvent in binary mode: `ce-*` headers, and not the media type of structured mode."""
+    return "ce-specversion" in request.headers and not media_type.startswith(STRUCTURED_PREFIX)
 
 
-def attributes_of(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The attributes that headers tell; `DialectError` for one that cannot be read."""
+def parse_ce_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """CloudEvents attributes from headers; `DialectError` for a malformed one."""
     attributes: dict[str, str] = {}
     for header, value in headers:
-        if not header.lower().startswith(PREFIX):
+        if not header.lower().startswith(HEADER_PREFIX):
             continue
-        name = header.lower()[len(PREFIX) :]
-        if not _name(name) or name in (b"data", b"datacontenttype"):
+        name = header.lower()[len(HEADER_PREFIX) :]
+        if not _match_name(name) or name in (b"data", b"datacontenttype"):
             raise DialectError(f"ce-{name.decode('latin-1')[:40]}", "no attribute is called so: letters and digits, as in ce-type")
         if name.decode() in attributes:
             raise DialectError(f"ce-{name.decode()}", "stands there twice")
-        attributes[name.decode()] = _value(name.decode(), value)
+        attributes[name.decode()] = _decode_header(name.decode(), value)
     return attributes
 
 
-def _value(name: str, raw: bytes) -> str:
-    """A header's value: out of its quotes, then out of its percent signs, then out of UTF-8."""
-    if len(raw) > _LONGEST:
-        raise DialectError(f"ce-{name[:40]}", f"longer than {_LONGEST} bytes")
+def _decode_header(name: str, raw: bytes) -> str:
+    """Undo quotes, then percent-encoding, then UTF-8."""
+    if len(raw) > _MAX_HEADER_BYTES:
+        raise DialectError(f"ce-{name[:40]}", f"longer than {_MAX_HEADER_BYTES} bytes")
     if len(raw) > 1 and raw.startswith(b'"') and raw.endswith(b'"'):
-        raw = _escaped.sub(rb"\1", raw[1:-1])
+        raw = _ESCAPED.sub(rb"\1", raw[1:-1])
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
         raise DialectError(f"ce-{name[:40]}", f"not UTF-8 behind its percent signs: {error.reason}") from error
 
 
-def record_of(attributes: Mapping[str, str], media_type: str, body: bytes) -> bytes:
-    """The same CloudEvent in its structured form; a `Problem` where JSON is promised, and is none."""
+def to_structured(attributes: Mapping[str, str], media_type: str, body: bytes) -> bytes:
+    """A CloudEvent in structured mode; a `Problem` if the body should be JSON and is not."""
     record: dict[str, object] = dict(attributes)
     if media_type:
         record["datacontenttype"] = media_type
     if body:
-        record |= _data(media_type, body)
+        record |= _data_fields(media_type, body)
     return msgspec.json.encode(record)
 
 
-def _data(media_type: str, body: bytes) -> dict[str, object]:
-    if not media_type or _is_json(media_type):
-        return {"data": msgspec.Raw(object_of(body).raw)}
+def _data_fields(media_type: str, body: bytes) -> dict[str, object]:
+    if not media_type or _match_json(media_type):
+        return {"data": msgspec.Raw(parse_single(body).raw)}
     try:
         return {"data": body.decode()}
     except UnicodeDecodeError:
         return {"data_base64": b64encode(body).decode()}
 
 
-# ---
+# --- the endpoint
 
-OWN = "log."
+LOG_KIND_PREFIX = "log."
 
 
-class Form(NamedTuple):
-    """One way of writing events into a body."""
+class BodyFormat(NamedTuple):
+    """How a body of one content type is split and decoded."""
 
-    cut: Callable[[bytes], Iterable[Piece]]
+    split: Callable[[bytes], Iterable[BodyPiece]]
     decode: Decode
     is_whole: bool = True
-    """Whether all of it is read at once, so that it must be shorter than what is read line by line."""
+    """Whether it is parsed as one document, which has a lower size limit than NDJSON."""
 
 
-def _one(raw: bytes) -> list[Piece]:
-    return [object_of(raw)]
+def _single_piece(raw: bytes) -> list[BodyPiece]:
+    return [parse_single(raw)]
 
 
-def _ours(raw: bytes) -> Event:
-    return _allowed(codec.decode(raw))
+def _decode_event(raw: bytes) -> Event:
+    return _check_event(codec.decode(raw))
 
 
-def _foreign(raw: bytes) -> Event:
-    return _allowed(cloudevents.DIALECT.decode(raw))
+def _decode_cloudevent(raw: bytes) -> Event:
+    return _check_event(cloudevents.DIALECT.decode(raw))
 
 
-def _allowed(event: Event) -> Event:
-    """What the log says of itself, or a shipper of an event, nobody else does: views and shippers go by it."""
-    if event.kind.startswith(OWN):
+def _check_event(event: Event) -> Event:
+    """Refuse `log.*` kinds and drop shipping fields: clients must not forge what views and shippers rely on."""
+    if event.kind.startswith(LOG_KIND_PREFIX):
         raise InvalidEvent("$.kind", f"{event.kind} is what the log says of itself; `lore forget` and `lore trim` have it say so")
     return strip_shipped_place(event)
 
 
-_LINES = Form(lines_of, _ours, is_whole=False)
-FORMS: Mapping[str, Form] = {
-    "application/json": Form(one_or_many, _ours),
-    "application/x-ndjson": _LINES,
-    "application/ndjson": _LINES,
-    "application/jsonl": _LINES,
-    "application/cloudevents+json": Form(_one, _foreign),
-    "application/cloudevents-batch+json": Form(elements_of, _foreign),
+_LINES_FORMAT = BodyFormat(split_lines, _decode_event, is_whole=False)
+BODY_FORMATS: Mapping[str, BodyFormat] = {
+    "application/json": BodyFormat(split_json, _decode_event),
+    "application/x-ndjson": _LINES_FORMAT,
+    "application/ndjson": _LINES_FORMAT,
+    "application/jsonl": _LINES_FORMAT,
+    "application/cloudevents+json": BodyFormat(_single_piece, _decode_cloudevent),
+    "application/cloudevents-batch+json": BodyFormat(split_array, _decode_cloudevent),
 }
-"""What is read, by its Content-Type."""
+"""Content-Type → format."""
 
 
-@door("events")
-async def post_events(request: Request, house: House) -> Answer:
-    """Store events: all that fit into one append, or none. The same ids again answer the same positions."""
-    await house.keys.need(request, "write")
-    form = _form(request)
-    trace = trace_of(request)
-    body = await read_body(request, house.limits)
-    limit = house.limits.body if form.is_whole else house.limits.unpacked
-    return positions(await house.store(body, _take, house.log, body, form, limit, trace.traceparent if trace else None))
+@counted_endpoint("events")
+async def post_events(request: Request, context: AppContext) -> EndpointResult:
+    """Store all events in one append, or none. Events with known ids are not stored again; the response has their positions."""
+    await context.keys.need(request, "write")
+    format = _choose_format(request)
+    trace = parse_traceparent(request)
+    body = await read_body(request, context.limits)
+    limit = context.limits.body if format.is_whole else context.limits.unpacked
+    return positions_result(
+        await context.run_storing(body, _store_body, context.log, body, format, limit, trace.traceparent if trace else None)
+    )
 
 
-def _form(request: Request) -> Form:
-    kind = media_type(request)
+def _choose_format(request: Request) -> BodyFormat:
+    kind = read_media_type(request)
     if is_binary(request, kind):
-        return _binary(request, kind)
-    if kind not in FORMS:
-        accepted = ", ".join(FORMS)
+        return _binary_format(request, kind)
+    if kind not in BODY_FORMATS:
+        accepted = ", ".join(BODY_FORMATS)
         detail = f"{kind[:60] or 'a body without a Content-Type'} is not read here; say what it is: {accepted}, or ce-* headers"
-        raise Problem(415, detail, headers={"accept-post": accepted}, accepted=list(FORMS))
-    return FORMS[kind]
+        raise Problem(415, detail, headers={"accept-post": accepted}, accepted=list(BODY_FORMATS))
+    return BODY_FORMATS[kind]
 
 
-def _binary(request: Request, kind: str) -> Form:
-    """A CloudEvent whose attributes are headers, and whose data is the body."""
+def _binary_format(request: Request, kind: str) -> BodyFormat:
     try:
-        attributes = attributes_of(request.headers.raw)
+        attributes = parse_ce_headers(request.headers.raw)
     except DialectError as error:
         raise Problem(400, str(error)) from error
-    return Form(lambda raw: [Piece("index", 0, record_of(attributes, kind, raw))], _foreign)
+    return BodyFormat(lambda raw: [BodyPiece("index", 0, to_structured(attributes, kind, raw))], _decode_cloudevent)
 
 
-def _take(log: BlockingRecorder, body: Body, form: Form, limit: int, trace: str | None) -> list[str]:
-    return store(log, admit_all(log, form.cut(body.unpack(limit)), form.decode, trace=trace))
+def _store_body(log: BlockingRecorder, body: RequestBody, format: BodyFormat, limit: int, trace: str | None) -> list[str]:
+    return store_records(log, admit_pieces(log, format.split(body.decompress(limit)), format.decode, trace=trace))
 
 
 ROUTES = [Route("/api/events", post_events, methods=["POST"])]

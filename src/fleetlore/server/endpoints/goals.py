@@ -1,6 +1,7 @@
-"""`POST /api/goals/{id}/control` and `/decide`: what a person asks of a goal, and answers it. Whoever drives it finds that on the log.
+"""`POST /api/goals/{id}/control` and `/decide`: control a goal, and answer its approval requests.
 
-On a sealed log the operator key of the house signs it. Who has not given the passphrase to `lore up` steers nothing.
+They are stored as `control.requested` events; the goal's driver reads them from the log. On a sealed log the operator key signs them:
+`lore up` needs the passphrase for that.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal import commands
 from fleetlore.goal.gate import questions
 from fleetlore.log.base import Expect
-from fleetlore.server.endpoints.request_body import Body, read_as, read_body
-from fleetlore.server.endpoints.response import Answer, door, positions
-from fleetlore.server.endpoints.store import store
+from fleetlore.server.endpoints.request_body import RequestBody, decode_json, read_body
+from fleetlore.server.endpoints.response import EndpointResult, counted_endpoint, positions_result
+from fleetlore.server.endpoints.store import store_records
 from fleetlore.server.problems import Problem
 from fleetlore.views.goals import parse_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
     from fleetlore.views.goal_state import GoalState
 
 PERSON = "control room"
-LONGEST_REASON = 2000
-_TRIES = 20
+MAX_REASON_CHARS = 2000
+_MAX_TRIES = 20
 
-Reason = Annotated[str, Meta(max_length=LONGEST_REASON)]
+Reason = Annotated[str, Meta(max_length=MAX_REASON_CHARS)]
 Limit = Annotated[str, Meta(max_length=100)] | int | float
 _T = TypeVar("_T")
 
 
-class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is asked of a goal."""
+class GoalControl(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A control command for a goal."""
 
     action: Literal["pause", "resume", "cancel", "say", "raise"]
     value: Annotated[str, Meta(max_length=commands.MAX_MESSAGE_BYTES)] | dict[str, Limit] | None = None
@@ -47,113 +48,119 @@ class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
     reason: Reason | None = None
 
 
-class Decided(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The answer to a question of an agent."""
+class ApprovalAnswer(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A person's answer to an approval request of an agent."""
 
     of: Annotated[str, Meta(min_length=1, max_length=200)]
-    """The question's id."""
+    """The id of the question."""
     choice: Literal["allow", "deny"]
     message: Reason | None = None
-    """Why; the agent is told."""
+    """The reason; the agent sees it."""
 
 
-@door("goals")
-async def control(request: Request, house: House) -> Answer:
-    """Store one `control.requested`. It steers, so it needs more than the right to write."""
-    await house.keys.need(request, "admin")
-    body = await read_body(request, house.limits)
-    return positions(await house.store(body, _control, house, request.path_params["id"], body))
+@counted_endpoint("goals")
+async def post_control(request: Request, context: AppContext) -> EndpointResult:
+    """Store one `control.requested`. Needs the scope `admin`, because it controls agents."""
+    await context.keys.need(request, "admin")
+    body = await read_body(request, context.limits)
+    return positions_result(await context.run_storing(body, _store_control, context, request.path_params["id"], body))
 
 
-@door("goals")
-async def decide(request: Request, house: House) -> Answer:
-    """The same for an answer to what an agent asks."""
-    await house.keys.need(request, "admin")
-    body = await read_body(request, house.limits)
-    return positions(await house.store(body, _decide, house, request.path_params["id"], body))
+@counted_endpoint("goals")
+async def post_decision(request: Request, context: AppContext) -> EndpointResult:
+    """Store the answer to an approval request. Needs the scope `admin`."""
+    await context.keys.need(request, "admin")
+    body = await read_body(request, context.limits)
+    return positions_result(await context.run_storing(body, _store_decision, context, request.path_params["id"], body))
 
 
-# --- asking
+# --- control
 
 
-def _control(house: House, id: str, body: Body) -> list[str]:
-    said = _fitting(read_as(body.unpack(house.limits.body), Steering, 'send {"action": "pause"}, and a "value" where it needs one'))
-    reason = (said.reason or "").strip() or None
-    _check(house, id, lambda goal: commands.check_action(goal, said.action, said.value))
-    event = commands.make_control_event(id, said.action, by=PERSON, value=said.value, reason=reason, now=house.clock)
-    return store(house.log, [house.log.admit(_signed(house, event))])
+def _store_control(context: AppContext, id: str, body: RequestBody) -> list[str]:
+    request = _check_value(
+        decode_json(body.decompress(context.limits.body), GoalControl, 'send {"action": "pause"}, and a "value" where it needs one')
+    )
+    reason = (request.reason or "").strip() or None
+    _check_goal(context, id, lambda goal: commands.check_action(goal, request.action, request.value))
+    event = commands.make_control_event(id, request.action, by=PERSON, value=request.value, reason=reason, now=context.clock)
+    return store_records(context.log, [context.log.admit(_sign(context, event))])
 
 
-def _fitting(said: Steering) -> Steering:
-    """What is asked, if it comes with what it needs and nothing else."""
-    match said.action, said.value:
-        case "say", str() if said.value.strip():
-            return said
-        case "raise", dict() if 0 < len(said.value) == len(parse_limits(said.value)):
-            return said
+def _check_value(request: GoalControl) -> GoalControl:
+    """The request, if its value fits its action; else a `Problem` 422."""
+    match request.action, request.value:
+        case "say", str() if request.value.strip():
+            return request
+        case "raise", dict() if 0 < len(request.value) == len(parse_limits(request.value)):
+            return request
         case "pause" | "resume" | "cancel", None:
-            return said
-    raise Problem(422, f"value: {_NEEDS.get(said.action, 'is not needed for this; leave it out')}")
+            return request
+    raise Problem(422, f"value: {_VALUE_HELP.get(request.action, 'is not needed for this; leave it out')}")
 
 
-_NEEDS = {
+_VALUE_HELP = {
     "say": "is what the agent is told, in words",
     "raise": f'is what to raise, and to what, each once, as in {{"turns": 60, "wall_time": "6h"}}; '
     f"known are {', '.join(commands.BUDGET_AXES)}",
 }
 
 
-# --- answering
+# --- approval
 
 
-def _decide(house: House, id: str, body: Body) -> list[str]:
-    said = read_as(body.unpack(house.limits.body), Decided, 'send {"of": the question, "choice": "allow"}, or "deny", and a "message"')
-    _check(house, id, lambda goal: commands.check_action(goal, "decide", of=said.of))
-    for _ in range(_TRIES):
+def _store_decision(context: AppContext, id: str, body: RequestBody) -> list[str]:
+    request = decode_json(
+        body.decompress(context.limits.body), ApprovalAnswer, 'send {"of": the question, "choice": "allow"}, or "deny", and a "message"'
+    )
+    _check_goal(context, id, lambda goal: commands.check_action(goal, "decide", of=request.of))
+    for _ in range(_MAX_TRIES):
         try:
-            return _answer(house, id, said)
-        except Conflict:  # the goal went on meanwhile, perhaps past this question
+            return _append_answer(context, id, request)
+        except Conflict:  # an event was added to the goal; the question may be closed by now
             continue
-    # Who floods the goal's scope must not keep a person from answering; an answer that comes too late is not heard.
-    return _answer(house, id, said, is_last=True)
+    # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
+    return _append_answer(context, id, request, is_last=True)
 
 
-def _answer(house: House, id: str, said: Decided, *, is_last: bool = False) -> list[str]:
-    """Store the answer, if the question still waits and nothing happened to the goal since that was seen."""
-    log, scope = house.log, f"goal:{id}"
+def _append_answer(context: AppContext, id: str, request: ApprovalAnswer, *, is_last: bool = False) -> list[str]:
+    """Store the answer if the question is still open. `Conflict` if the goal got events meanwhile, unless this is the last try."""
+    log, scope = context.log, f"goal:{id}"
     head = log.head(scope)
-    question = next(filter(None, map(questions.parse_question, log.get([said.of]))), None)
-    standing = "over" if question is None else questions.find_question_status(log, question, house.clock(), _obeys(house))
-    if question is None or standing != "waiting":
-        raise Problem(409, f"{_GONE[standing]}; `GET /api/goals` shows what waits")
-    value = {"choice": said.choice, "message": (said.message or "").strip()}
-    event = commands.make_control_event(id, "decide", by=PERSON, value=value, of=said.of, reason=value["message"] or None, now=house.clock)
-    words = f"{said.choice} {question.tool}" + (f": {value['message']}" if value["message"] else "")
-    event = _signed(house, replace(event, text=words[: commands.MAX_TEXT_CHARS]))
+    question = next(filter(None, map(questions.parse_question, log.get([request.of]))), None)
+    status = "over" if question is None else questions.find_question_status(log, question, context.clock(), _signature_check(context))
+    if question is None or status != "waiting":
+        raise Problem(409, f"{_CLOSED_REASONS[status]}; `GET /api/goals` shows what waits")
+    value = {"choice": request.choice, "message": (request.message or "").strip()}
+    event = commands.make_control_event(
+        id, "decide", by=PERSON, value=value, of=request.of, reason=value["message"] or None, now=context.clock
+    )
+    text = f"{request.choice} {question.tool}" + (f": {value['message']}" if value["message"] else "")
+    event = _sign(context, replace(event, text=text[: commands.MAX_TEXT_CHARS]))
     return log.append([event], expect=None if is_last else Expect(scope, head))
 
 
-def _obeys(house: House) -> questions.IsTrusted:
-    return (lambda event: True) if house.operator is None else house.operator.has_signed
+def _signature_check(context: AppContext) -> questions.IsTrusted:
+    return (lambda event: True) if context.operator is None else context.operator.has_signed
 
 
-_GONE = {
+_CLOSED_REASONS = {
     "answered": "it was answered already",
     "expired": "nobody answered in time, so it was denied",
     "over": "it was asked in a turn that is over",
 }
 
 
-# --- both
+# --- shared
 
 
-def _check(house: House, id: str, check: Callable[[GoalState], None]) -> None:
-    """Refuse what makes no sense as the goal stands."""
-    with house.desk.looking(None, ["goals"]) as look:
-        goal = look.states["goals"].goals.get(id)
+def _check_goal(context: AppContext, id: str, check: Callable[[GoalState], None]) -> None:
+    """Run `check` on the goal's state; a `Problem` if it is unknown, unsigned, or the check fails."""
+    with context.view_cache.snapshot(None, ["goals"]) as snapshot:
+        goal = snapshot.states["goals"].goals.get(id)
         if goal is None or goal.goal is None:
-            raise _unknown(is_read=look.caught_up)
-        if house.operator is not None and id not in look.states["goals"].signed:
+            raise _unknown_goal(caught_up=snapshot.caught_up)
+        if context.operator is not None and id not in snapshot.states["goals"].signed:
             raise Problem(409, "this goal is not signed, and the log is sealed: nobody obeys it; begin it anew with `lore goal run`")
         try:
             check(goal)
@@ -161,17 +168,17 @@ def _check(house: House, id: str, check: Callable[[GoalState], None]) -> None:
             raise Problem(409, str(error)) from error
 
 
-def _unknown(*, is_read: bool) -> Problem:
-    if is_read:
+def _unknown_goal(*, caught_up: bool) -> Problem:
+    if caught_up:
         return Problem(404, "there is no such goal on this log; `GET /api/goals` lists those there are, with their whole ids")
     return Problem(503, "the log is still being read, and this goal has not come up; try again soon", headers={"retry-after": "1"})
 
 
-def _signed(house: House, event: Event) -> Event:
-    return event if house.operator is None else house.operator.sign_event(event, admit=house.log.admit)
+def _sign(context: AppContext, event: Event) -> Event:
+    return event if context.operator is None else context.operator.sign_event(event, admit=context.log.admit)
 
 
 ROUTES = [
-    Route("/api/goals/{id}/control", control, methods=["POST"]),
-    Route("/api/goals/{id}/decide", decide, methods=["POST"]),
+    Route("/api/goals/{id}/control", post_control, methods=["POST"]),
+    Route("/api/goals/{id}/decide", post_decision, methods=["POST"]),
 ]

@@ -1,4 +1,4 @@
-"""`POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP, binary and JSON, as any exporter of OpenTelemetry's sends it."""
+"""`POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP, in protobuf and JSON, from any OpenTelemetry exporter."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from fleetlore.dialects.otlp import protobuf as otlp_protobuf
 from fleetlore.dialects.otlp import reader
 from fleetlore.dialects.otlp.reader import ParsedTraces
 from fleetlore.programs import registry
-from fleetlore.server.endpoints.request_body import Body, media_type, read_body
-from fleetlore.server.endpoints.response import JSON, Answer, door
-from fleetlore.server.endpoints.store import Kept, keep, told
+from fleetlore.server.endpoints.request_body import RequestBody, read_body, read_media_type
+from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
+from fleetlore.server.endpoints.store import StoreResult, decode_foreign, store_valid_events
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 
-# --- What an exporter of OTLP is answered, in the format that it speaks: binary or JSON.
+# --- Responses to exporters, in the format of the request.
 
 PROTOBUF = "application/x-protobuf"
 
 _CODES = {400: 3, 401: 16, 403: 7, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
-"""Status of HTTP → code of google.rpc.Status."""
+"""HTTP status → code of google.rpc.Status."""
 _INTERNAL = 13
-_NO_ROOM_FOR = {"retry-after": "60"}
+_NO_ROOM_RETRY = {"retry-after": "60"}
 
 
-def success(media_type: str, *, rejected: int, what: str, message: str) -> Response:
-    """An Export…ServiceResponse; `what` is the field that counts those left out: `rejectedSpans` or `rejectedLogRecords`."""
+def success_response(media_type: str, *, rejected: int, field: str, message: str) -> Response:
+    """An Export…ServiceResponse; `field` counts what was left out: `rejectedSpans` or `rejectedLogRecords`."""
     if media_type == PROTOBUF:
-        partial = _number(1, rejected) + _text(2, message) if rejected else b""
-        return Response(_bytes(1, partial) if partial else b"", media_type=PROTOBUF)
-    said: dict[str, Any] = {"partialSuccess": {what: str(rejected), "errorMessage": message}} if rejected else {}
-    return Response(msgspec.json.encode(said), media_type=JSON)
+        partial = _encode_int(1, rejected) + _encode_text(2, message) if rejected else b""
+        return Response(_encode_bytes(1, partial) if partial else b"", media_type=PROTOBUF)
+    body: dict[str, Any] = {"partialSuccess": {field: str(rejected), "errorMessage": message}} if rejected else {}
+    return Response(msgspec.json.encode(body), media_type=JSON)
 
 
-def failure(media_type: str, problem: Problem) -> Response:
-    """A google.rpc.Status. Exporters send again what is answered with 429 or 503, and nothing else."""
+def failure_response(media_type: str, problem: Problem) -> Response:
+    """A google.rpc.Status. Exporters retry 429 and 503 only, so other statuses are mapped accordingly."""
     status, headers = problem.status, dict(problem.headers)
     if status in (410, 422):
         status = 400
     elif status == 507:
-        status, headers = 503, headers | _NO_ROOM_FOR
+        status, headers = 503, headers | _NO_ROOM_RETRY
     code = _CODES.get(status, _INTERNAL)
     if media_type == PROTOBUF:
-        return Response(_number(1, code) + _text(2, problem.detail), status, headers, PROTOBUF)
+        return Response(_encode_int(1, code) + _encode_text(2, problem.detail), status, headers, PROTOBUF)
     return Response(msgspec.json.encode({"code": code, "message": problem.detail}), status, headers, JSON)
 
 
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
+def _encode_int(field: int, value: int) -> bytes:
+    return _encode_varint(field << 3) + _encode_varint(value)
 
 
-def _text(field: int, value: str) -> bytes:
-    return _bytes(field, value.encode(errors="replace")) if value else b""
+def _encode_text(field: int, value: str) -> bytes:
+    return _encode_bytes(field, value.encode(errors="replace")) if value else b""
 
 
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
+def _encode_bytes(field: int, value: bytes) -> bytes:
+    return _encode_varint(field << 3 | 2) + _encode_varint(len(value)) + value
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     parts = bytearray()
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)
@@ -76,69 +76,71 @@ def _varint(value: int) -> bytes:
     return bytes((*parts, value))
 
 
-# ---
+# --- the endpoints
 
 
-class Signal(NamedTuple):
-    """One of the things that exporters send."""
+class OtlpSignal(NamedTuple):
+    """One of the three signals of OTLP."""
 
-    take: Callable[..., ParsedTraces]
-    rejected: str
-    """What the answer calls those left out."""
-    of: str
+    parse: Callable[..., ParsedTraces]
+    rejected_field: str
+    """The response field that counts what was left out."""
+    noun: str
     parses_protobuf: bool = True
-    """Whether a binary body is parsed, which needs the extra."""
+    """Whether a protobuf body is parsed, which needs the extra `otlp`."""
 
 
-def _take_logs(body: bytes, *, protobuf: bool) -> ParsedTraces:
+def _parse_logs(body: bytes, *, protobuf: bool) -> ParsedTraces:
     return ParsedTraces(reader.read_logs(body, protobuf=protobuf, programs=registry.load_telemetry()))
 
 
-def _take_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
+def _parse_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
     return reader.parse_traces(body, protobuf=protobuf, programs=registry.load_telemetry())
 
 
-TRACES = Signal(_take_traces, "rejectedSpans", "spans")
-LOGS = Signal(_take_logs, "rejectedLogRecords", "log records")
-METRICS = Signal(reader.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
+TRACES = OtlpSignal(_parse_traces, "rejectedSpans", "spans")
+LOGS = OtlpSignal(_parse_logs, "rejectedLogRecords", "log records")
+METRICS = OtlpSignal(reader.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 
 
-def _refuse(request: Request, problem: Problem) -> Response:
-    """In the request's own format; where that is not known, as JSON."""
+def _refuse_request(request: Request, problem: Problem) -> Response:
+    """An error in the request's format; JSON if that is unknown."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return failure(kind if kind == PROTOBUF else JSON, problem)
+    return failure_response(kind if kind == PROTOBUF else JSON, problem)
 
 
-@door("traces", refuse=_refuse)
-async def post_traces(request: Request, house: House) -> Answer:
-    """Store what spans tell of agents, models and tools. A span that is sent again stores nothing."""
-    return await _export(request, house, TRACES)
+@counted_endpoint("traces", refuse=_refuse_request)
+async def post_traces(request: Request, context: AppContext) -> EndpointResult:
+    """Store events of agents, models and tools from spans. A repeated span stores nothing."""
+    return await _handle_export(request, context, TRACES)
 
 
-@door("logs", refuse=_refuse)
-async def post_logs(request: Request, house: House) -> Answer:
-    """Store what log records tell of agents, models and tools."""
-    return await _export(request, house, LOGS)
+@counted_endpoint("logs", refuse=_refuse_request)
+async def post_logs(request: Request, context: AppContext) -> EndpointResult:
+    """Store events of agents, models and tools from log records."""
+    return await _handle_export(request, context, LOGS)
 
 
-@door("metrics", refuse=_refuse)
-async def post_metrics(request: Request, house: House) -> Answer:
+@counted_endpoint("metrics", refuse=_refuse_request)
+async def post_metrics(request: Request, context: AppContext) -> EndpointResult:
     """Accept metrics and discard them, so that exporters that send all three signals do not report a failed export."""
-    return await _export(request, house, METRICS)
+    return await _handle_export(request, context, METRICS)
 
 
-async def _export(request: Request, house: House, signal: Signal) -> Answer:
-    await house.keys.need(request, "write")
-    kind = _format(request, signal)
-    body = await read_body(request, house.limits)
-    unreadable, kept = await house.store(body, _take, house.log, body, signal, kind == PROTOBUF, house.limits.body)
-    rejected = unreadable + len({event.trace or event.id for event, _ in kept.refused})
-    response = success(kind, rejected=rejected, what=signal.rejected, message=_message(signal, unreadable, kept))
-    return Answer(response, events=len(kept.positions), refused=rejected)
+async def _handle_export(request: Request, context: AppContext, signal: OtlpSignal) -> EndpointResult:
+    await context.keys.need(request, "write")
+    kind = _check_format(request, signal)
+    body = await read_body(request, context.limits)
+    unreadable, result = await context.run_storing(body, _store_signal, context.log, body, signal, kind == PROTOBUF, context.limits.body)
+    rejected = unreadable + len({event.trace or event.id for event, _ in result.refused})
+    response = success_response(
+        kind, rejected=rejected, field=signal.rejected_field, message=_rejection_message(signal, unreadable, result)
+    )
+    return EndpointResult(response, events=len(result.positions), refused=rejected)
 
 
-def _format(request: Request, signal: Signal) -> str:
-    kind = media_type(request)
+def _check_format(request: Request, signal: OtlpSignal) -> str:
+    kind = read_media_type(request)
     if kind not in (PROTOBUF, JSON):
         raise Problem(415, f"{kind[:60] or 'a body without a Content-Type'} is not read here; send {PROTOBUF} or {JSON}")
     if kind == PROTOBUF and signal.parses_protobuf and not otlp_protobuf.is_protobuf_installed():
@@ -147,16 +149,16 @@ def _format(request: Request, signal: Signal) -> str:
     return kind
 
 
-def _take(log: BlockingRecorder, body: Body, signal: Signal, protobuf: bool, limit: int) -> tuple[int, Kept]:
-    raw = body.unpack(limit)
-    found = told(lambda: signal.take(raw, protobuf=protobuf))
-    return found.unreadable, keep(log, found.events)
+def _store_signal(log: BlockingRecorder, body: RequestBody, signal: OtlpSignal, protobuf: bool, limit: int) -> tuple[int, StoreResult]:
+    raw = body.decompress(limit)
+    parsed = decode_foreign(lambda: signal.parse(raw, protobuf=protobuf))
+    return parsed.unreadable, store_valid_events(log, parsed.events)
 
 
-def _message(signal: Signal, unreadable: int, kept: Kept) -> str:
-    """Why some were left out: of each sort, the first."""
-    reasons = [f"{unreadable} {signal.of} have no valid trace and span id"] if unreadable else []
-    return "; ".join([*reasons, *(str(error) for _, error in kept.refused[:1])])
+def _rejection_message(signal: OtlpSignal, unreadable: int, result: StoreResult) -> str:
+    """Why some were left out: unreadable ones, and the first refused event."""
+    reasons = [f"{unreadable} {signal.noun} have no valid trace and span id"] if unreadable else []
+    return "; ".join([*reasons, *(str(error) for _, error in result.refused[:1])])
 
 
 ROUTES = [

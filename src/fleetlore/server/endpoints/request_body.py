@@ -1,4 +1,4 @@
-"""What came in by a door, as bytes and as pieces of JSON. Anything that cannot be read is a `Problem` that says why."""
+"""Reads request bodies: size limits, decompression, UTF-8, and splitting into JSON pieces. Raises `Problem` for what cannot be read."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-LARGE, LARGE_IF_PACKED = 1 << 20, 1 << 14
-MOST_EVENTS = 100_000
+LARGE_BYTES, LARGE_COMPRESSED_BYTES = 1 << 20, 1 << 14
+MAX_EVENTS = 100_000
 """In one request."""
-STEP = 4096
-MOST_MEMBERS = 100_000
-MOST_LINES = 1_000_000
-"""Blank ones too."""
-MOST_COMMAS = 2_000_000
-"""An array is cut into its elements all at once: of more commas, those alone would take a lot of memory."""
+DECOMPRESS_STEP = 4096
+MAX_MEMBERS = 100_000
+MAX_LINES = 1_000_000
+"""Blank lines included."""
+MAX_COMMAS = 2_000_000
+"""An upper bound for the elements of an array, checked before parsing: all elements are decoded at once and take memory."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP, _ZLIB, _RAW = 31, 15, -15
 _WINDOWS = {"gzip": (_GZIP,), "x-gzip": (_GZIP,), "deflate": (_ZLIB, _RAW)}
-"""Content codings → the forms that they come in: some programs leave the header out of `deflate`."""
-_pieces = msgspec.json.Decoder(list[msgspec.Raw])
-_piece = msgspec.json.Decoder(msgspec.Raw)
+"""Content coding → zlib window sizes to try: some clients send `deflate` without the zlib header."""
+_array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_value_decoder = msgspec.json.Decoder(msgspec.Raw)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Body(NamedTuple):
-    """A body as it came in, and the way in which it is packed."""
+class RequestBody(NamedTuple):
+    """A request body as received, and its content coding."""
 
     raw: bytes
     coding: str
 
     @property
     def is_large(self) -> bool:
-        """Whether it may take long, and much memory: a packed one may have a thousand times its length."""
-        return len(self.raw) > (LARGE if self.coding == "identity" else LARGE_IF_PACKED)
+        """Whether it may take much time and memory. A compressed body may grow a thousandfold."""
+        return len(self.raw) > (LARGE_BYTES if self.coding == "identity" else LARGE_COMPRESSED_BYTES)
 
-    def unpack(self, limit: int) -> bytes:
-        """What is in it; a `Problem` if that is damaged or more than the limit. For a thread: it takes a while."""
-        return self.raw if self.coding == "identity" else inflate(self.raw, self.coding, limit)
+    def decompress(self, limit: int) -> bytes:
+        """The content; a `Problem` if it is damaged or longer than the limit. Slow: run it in a thread."""
+        return self.raw if self.coding == "identity" else decompress(self.raw, self.coding, limit)
 
 
-class Piece(NamedTuple):
+class BodyPiece(NamedTuple):
     """One record of a body."""
 
     where: str
-    """`line`, from one, or `index`, from nought."""
+    """The unit of `n`: `line` (from 1) or `index` (from 0)."""
     n: int
     raw: bytes
 
 
-async def read_body(request: Request, limits: Limits) -> Body:
-    """The body, counted while it comes in. A coding that is not known is refused before."""
+async def read_body(request: Request, limits: Limits) -> RequestBody:
+    """Read the body up to the limit; a `Problem` if it is too long, its coding is unknown, or the client disconnects."""
     coding = request.headers.get("content-encoding", "identity").strip().lower() or "identity"
     if coding != "identity" and coding not in _WINDOWS:
         detail = f"Content-Encoding {coding[:40]} is not read here; send gzip, deflate, or the body as it is"
@@ -76,15 +76,15 @@ async def read_body(request: Request, limits: Limits) -> Body:
         async for part in request.stream():
             size += len(part)
             if size > limits.body:
-                raise _too_long(limits.body)
+                raise _body_too_long(limits.body)
             parts.append(part)
     except ClientDisconnect as error:
         raise Problem(400, "the connection broke before all of the body was there; send it again") from error
-    return Body(b"".join(parts), coding)
+    return RequestBody(b"".join(parts), coding)
 
 
-def media_type(request: Request) -> str:
-    """What the body is said to be, in lower case; a text in another encoding than UTF-8 is refused."""
+def read_media_type(request: Request) -> str:
+    """The media type in lower case, without parameters; a `Problem` for a charset other than UTF-8."""
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
     charset = header.get_param("charset")
@@ -93,32 +93,32 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def inflate(raw: bytes, coding: str, limit: int) -> bytes:
-    """What was packed, as long as it is not more than the limit."""
+def decompress(raw: bytes, coding: str, limit: int) -> bytes:
+    """Decompress gzip or deflate; a `Problem` if it is damaged or longer than the limit."""
     for window in _WINDOWS[coding]:
         try:
-            return _inflate(raw, window, limit)
+            return _decompress_members(raw, window, limit)
         except zlib.error as error:
             reason = str(error)
     raise Problem(400, f"what was sent as {coding} is damaged: {reason}; send it again")
 
 
-def _inflate(raw: bytes, window: int, limit: int) -> bytes:
-    """All members, one behind the other: those who pack line by line send several."""
-    parts, size, place, members = [], 0, 0, 0
-    unpacker = zlib.decompressobj(window)
-    while place < len(raw):
-        if unpacker.eof:
+def _decompress_members(raw: bytes, window: int, limit: int) -> bytes:
+    """All gzip members: clients that compress line by line send several."""
+    parts, size, offset, members = [], 0, 0, 0
+    decompressor = zlib.decompressobj(window)
+    while offset < len(raw):
+        if decompressor.eof:
             members += 1
-            unpacker = _next_member(window, members)
-        # In steps: whatever follows a member is copied at its end, and there may be very many members.
-        piece = raw[place : place + STEP]
-        parts.append(unpacker.decompress(piece, limit - size + 1))
+            decompressor = _next_member(window, members)
+        # In small steps: zlib copies the rest of its input at the end of each member, and there may be very many members.
+        chunk = raw[offset : offset + DECOMPRESS_STEP]
+        parts.append(decompressor.decompress(chunk, limit - size + 1))
         size += len(parts[-1])
         if size > limit:
-            raise _too_long(limit)
-        place += len(piece) - len(unpacker.unused_data)
-    if raw and not unpacker.eof:
+            raise _body_too_long(limit)
+        offset += len(chunk) - len(decompressor.unused_data)
+    if raw and not decompressor.eof:
         raise zlib.error("it breaks off before its end")
     return b"".join(parts)
 
@@ -126,17 +126,17 @@ def _inflate(raw: bytes, window: int, limit: int) -> bytes:
 def _next_member(window: int, members: int) -> zlib._Decompress:
     if window != _GZIP:
         raise zlib.error("something follows its end")
-    if members >= MOST_MEMBERS:
-        raise Problem(413, f"packed in more than {MOST_MEMBERS:,} pieces; pack it as one")
+    if members >= MAX_MEMBERS:
+        raise Problem(413, f"packed in more than {MAX_MEMBERS:,} pieces; pack it as one")
     return zlib.decompressobj(window)
 
 
-def _too_long(limit: int) -> Problem:
+def _body_too_long(limit: int) -> Problem:
     return Problem(413, f"the body is longer than {limit:,} bytes; send it in several requests")
 
 
-def text_of(raw: bytes) -> bytes:
-    """The same bytes, if they are UTF-8; without a byte order mark."""
+def check_utf8(raw: bytes) -> bytes:
+    """The bytes without a byte order mark; a `Problem` if they are not UTF-8."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -144,59 +144,59 @@ def text_of(raw: bytes) -> bytes:
     return raw.removeprefix(_BYTE_ORDER_MARK)
 
 
-def read_as(raw: bytes, kind: type[_T], how: str) -> _T:
-    """One JSON object as a type; `how` tells who sent another one what would fit."""
+def decode_json(raw: bytes, kind: type[_T], usage: str) -> _T:
+    """A JSON object as a type; a `Problem` that ends with `usage` if it does not fit."""
     try:
-        return msgspec.json.decode(text_of(raw), type=kind)
+        return msgspec.json.decode(check_utf8(raw), type=kind)
     except msgspec.ValidationError as error:
-        raise Problem(422, f"{error}; {how}") from error
+        raise Problem(422, f"{error}; {usage}") from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(400, f"not JSON: {error}") from error
 
 
-def lines_of(raw: bytes) -> Iterator[Piece]:
-    """The lines of NDJSON; blank ones are counted and passed over."""
-    for n, line in enumerate(BytesIO(text_of(raw)), 1):
-        if n > MOST_LINES:
-            raise Problem(413, f"more than {MOST_LINES:,} lines in one request; send them in several")
+def split_lines(raw: bytes) -> Iterator[BodyPiece]:
+    """The lines of NDJSON, without blank ones."""
+    for n, line in enumerate(BytesIO(check_utf8(raw)), 1):
+        if n > MAX_LINES:
+            raise Problem(413, f"more than {MAX_LINES:,} lines in one request; send them in several")
         if stripped := line.strip():
-            yield Piece("line", n, stripped)
+            yield BodyPiece("line", n, stripped)
 
 
-def one_or_many(raw: bytes) -> list[Piece]:
-    """The object that a document is, or the elements of its array."""
-    text = text_of(raw).strip()
-    return elements_of(text) if text.startswith(b"[") else [object_of(text)]
+def split_json(raw: bytes) -> list[BodyPiece]:
+    """The elements of a JSON array, or the one object."""
+    text = check_utf8(raw).strip()
+    return split_array(text) if text.startswith(b"[") else [parse_single(text)]
 
 
-def object_of(raw: bytes) -> Piece:
-    """A document as one piece."""
+def parse_single(raw: bytes) -> BodyPiece:
+    """A JSON document as one piece."""
     try:
-        return Piece("index", 0, bytes(_piece.decode(text_of(raw))))
+        return BodyPiece("index", 0, bytes(_value_decoder.decode(check_utf8(raw))))
     except _UNREADABLE as error:
         raise _not_json(error) from error
 
 
-def foreign_record(raw: bytes) -> Record:
-    """A document of another program's, read as forgivingly as those are: half a character, which JavaScript cuts off, is not refused."""
+def parse_foreign_record(raw: bytes) -> Record:
+    """A JSON object of another program, parsed leniently: lone surrogates, which JavaScript produces when it cuts strings, are accepted."""
     try:
-        return parse_record(text_of(raw))
+        return parse_record(check_utf8(raw))
     except DialectError as error:
         raise Problem(400, str(error)) from error
 
 
-def elements_of(raw: bytes) -> list[Piece]:
-    """The elements of a document that is an array."""
-    text = text_of(raw)
-    if text.count(b",") > MOST_COMMAS:
+def split_array(raw: bytes) -> list[BodyPiece]:
+    """The elements of a JSON array."""
+    text = check_utf8(raw)
+    if text.count(b",") > MAX_COMMAS:
         raise Problem(413, "too many parts for one array; send them in several requests, or as application/x-ndjson")
     try:
-        found = _pieces.decode(text)
+        elements = _array_decoder.decode(text)
     except _UNREADABLE as error:
         raise _not_json(error) from error
-    if len(found) > MOST_EVENTS:
-        raise Problem(413, f"more than {MOST_EVENTS:,} events in one request; send them in several")
-    return [Piece("index", n, bytes(piece)) for n, piece in enumerate(found)]
+    if len(elements) > MAX_EVENTS:
+        raise Problem(413, f"more than {MAX_EVENTS:,} events in one request; send them in several")
+    return [BodyPiece("index", n, bytes(element)) for n, element in enumerate(elements)]
 
 
 def _not_json(error: Exception) -> Problem:

@@ -1,4 +1,4 @@
-"""What all doors have around them: the answer, what is counted, and the trace that a request belongs to."""
+"""Shared by all writing endpoints: the result type, the decorator that counts events and errors, and W3C trace context."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fleetlore.errors import FleetloreError
-from fleetlore.server.problems import Problem, problem_of
+from fleetlore.server.problems import Problem, to_problem
 
 if TYPE_CHECKING:
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 
-# --- W3C Trace Context: a request may say which trace it belongs to, and the answer says it, too.
+# --- W3C Trace Context: a request may name its trace; stored events and the response carry it on.
 
-_traceparent = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII | re.DOTALL).fullmatch
+_match_traceparent = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII | re.DOTALL).fullmatch
 
 
-class Trace(NamedTuple):
-    """Where a request comes from."""
+class TraceContext(NamedTuple):
+    """The trace of a request."""
 
     id: str
     parent: str
@@ -33,78 +33,78 @@ class Trace(NamedTuple):
 
     @property
     def traceparent(self) -> str:
-        """As events keep it."""
+        """The header value, as events store it."""
         return f"00-{self.id}-{self.parent}-{self.flags}"
 
-    def answer(self) -> dict[str, str]:
-        """The header that goes with the answer: the same trace, and a place of ours in it."""
+    def response_headers(self) -> dict[str, str]:
+        """The `traceresponse` header: the same trace with a new span id."""
         return {"traceresponse": f"00-{self.id}-{token_hex(8)}-{self.flags}"}
 
 
-def trace_of(request: Request) -> Trace | None:
-    """The trace that a request names; `None` where it names none, or not as the standard has it: then it is to be ignored."""
-    given = request.headers.getlist("traceparent")
-    found = _traceparent(given[0].strip(" \t")) if len(given) == 1 else None
-    if found is None:
+def parse_traceparent(request: Request) -> TraceContext | None:
+    """The trace of a request; `None` if it has none or it is malformed, which the standard says to ignore."""
+    values = request.headers.getlist("traceparent")
+    match = _match_traceparent(values[0].strip(" \t")) if len(values) == 1 else None
+    if match is None:
         return None
-    version, id, parent, flags, more = found.groups()
+    version, id, parent, flags, more = match.groups()
     if version == "ff" or (version == "00" and more) or not id.strip("0") or not parent.strip("0"):
         return None
-    return Trace(id, parent, flags)
+    return TraceContext(id, parent, flags)
 
 
-# ---
+# --- results
 
 JSON = "application/json"
 
 
-class Answer(NamedTuple):
-    """What a door says, and what came in by it."""
+class EndpointResult(NamedTuple):
+    """A response, and how many events the request stored and had refused."""
 
     response: Response
     events: int = 0
     refused: int = 0
 
 
-Handle: TypeAlias = "Callable[[Request, House], Awaitable[Answer]]"
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-Refuse: TypeAlias = Callable[[Request, Problem], Response]
-"""How a door says no, where it has a way of its own."""
+EndpointHandler: TypeAlias = "Callable[[Request, AppContext], Awaitable[EndpointResult]]"
+RouteEndpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+MakeRefusal: TypeAlias = Callable[[Request, Problem], Response]
+"""Makes the error response of an endpoint with its own error format."""
 
 
-def door(name: str, *, refuse: Refuse | None = None) -> Callable[[Handle], Endpoint]:
-    """Make a route of what a door does: its answers and its refusals are counted, and every one says its trace."""
+def counted_endpoint(name: str, *, refuse: MakeRefusal | None = None) -> Callable[[EndpointHandler], RouteEndpoint]:
+    """Decorator that turns a handler into a route endpoint: counts stored and refused events under `name`, and adds trace headers."""
 
-    def frame(handle: Handle) -> Endpoint:
+    def decorate(handle: EndpointHandler) -> RouteEndpoint:
         @wraps(handle)
-        async def enter(request: Request) -> Response:
-            house: House = request.app.state.house
-            trace = trace_of(request)
-            headers = {} if trace is None else trace.answer()
+        async def endpoint(request: Request) -> Response:
+            context: AppContext = request.app.state.context
+            trace = parse_traceparent(request)
+            headers = {} if trace is None else trace.response_headers()
             try:
-                answer = await handle(request, house)
+                result = await handle(request, context)
             except (Problem, FleetloreError) as error:
-                problem = error if isinstance(error, Problem) else problem_of(error)
+                problem = error if isinstance(error, Problem) else to_problem(error)
                 problem.headers |= headers
-                house.meters.taken(name, refused=problem.extra.get("errors_in_all", 1))
+                context.metrics.count_events(name, refused=problem.extra.get("errors_in_all", 1))
                 if refuse is None:
                     raise problem from error
                 return refuse(request, problem)
-            house.meters.taken(name, events=answer.events, refused=answer.refused)
-            answer.response.headers.update(headers)
-            return answer.response
+            context.metrics.count_events(name, events=result.events, refused=result.refused)
+            result.response.headers.update(headers)
+            return result.response
 
-        return enter
+        return endpoint
 
-    return frame
-
-
-def positions(stored: Sequence[str]) -> Answer:
-    """The usual answer."""
-    return Answer(Response(msgspec.json.encode({"positions": stored}), media_type=JSON), events=len(stored))
+    return decorate
 
 
-def last_word(request: Request) -> str:
-    """Which of several doors it is that do the same: `gitea` of `/hooks/gitea`."""
+def positions_result(stored: Sequence[str]) -> EndpointResult:
+    """The usual response: the positions of the stored events."""
+    return EndpointResult(Response(msgspec.json.encode({"positions": stored}), media_type=JSON), events=len(stored))
+
+
+def last_path_segment(request: Request) -> str:
+    """`gitea` for `/hooks/gitea`: routes that share a handler differ in it."""
     path: str = request.scope["path"]
     return path.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""`POST /api/stage/inject`: a visitor breaks into a run. Whoever plays it finds the visitor on the log, as it finds everything."""
+"""`POST /api/stage/inject`: a visitor says something in a running stage run. The run reads it from the log."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from fleetlore.events.envelope import Event
-from fleetlore.server.endpoints.request_body import Body, read_as, read_body
-from fleetlore.server.endpoints.response import Answer, door, positions
-from fleetlore.server.endpoints.store import store
+from fleetlore.server.endpoints.request_body import RequestBody, decode_json, read_body
+from fleetlore.server.endpoints.response import EndpointResult, counted_endpoint, positions_result
+from fleetlore.server.endpoints.store import store_records
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 VISITOR = "visitor"
-LONGEST = 4000
+MAX_TEXT_CHARS = 4000
 
 
 class Injection(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a visitor says, and to whom."""
+    """What a visitor says, and in which run."""
 
     run: Annotated[str, Meta(min_length=1, max_length=500)]
-    text: Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"\S")]
+    text: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS, pattern=r"\S")]
     label: Annotated[str, Meta(min_length=1, max_length=60)] | None = None
-    """What the visitor is called."""
+    """The visitor's name."""
 
 
-@door("stage")
-async def inject(request: Request, house: House) -> Answer:
-    """Store one `user.injected`. It steers, so it needs more than the right to write."""
-    await house.keys.need(request, "admin")
-    body = await read_body(request, house.limits)
-    return positions(await house.store(body, _take, house, body))
+@counted_endpoint("stage")
+async def post_injection(request: Request, context: AppContext) -> EndpointResult:
+    """Store one `user.injected`. Needs the scope `admin`, because it influences agents."""
+    await context.keys.need(request, "admin")
+    body = await read_body(request, context.limits)
+    return positions_result(await context.run_storing(body, _store_injection, context, body))
 
 
-def _take(house: House, body: Body) -> list[str]:
-    said = read_as(body.unpack(house.limits.body), Injection, 'send {"run": …, "text": …}, and a "label" if you like')
-    turn = _turn(house, said.run)
-    return store(house.log, [house.log.admit(_event(said, turn))])
+def _store_injection(context: AppContext, body: RequestBody) -> list[str]:
+    injection = decode_json(body.decompress(context.limits.body), Injection, 'send {"run": …, "text": …}, and a "label" if you like')
+    turn = _current_turn(context, injection.run)
+    return store_records(context.log, [context.log.admit(_injection_event(injection, turn))])
 
 
-def _turn(house: House, run: str) -> int | None:
-    """At which turn a run is, where the view keeps it; refuses what nobody could hear."""
-    with house.desk.looking(None, ["stage"]) as look:
-        found = look.states["stage"].runs.get(run)
+def _current_turn(context: AppContext, run: str) -> int | None:
+    """The current turn of a run, `None` if the view dropped the run; a `Problem` if it is over or unknown."""
+    with context.view_cache.snapshot(None, ["stage"]) as snapshot:
+        found = snapshot.states["stage"].runs.get(run)
         turn, is_over = (None, False) if found is None else (found.turn, found.finish is not None)
-    if is_over or (found is None and _has(house.log, run, ["run.finished"])):
+    if is_over or (found is None and _has_events(context.log, run, ["run.finished"])):
         raise Problem(409, "this run is over, and nobody hears a visitor any more; `lore stage run` begins another")
-    if found is None and not _has(house.log, run):
+    if found is None and not _has_events(context.log, run):
         raise Problem(404, "there is no such run on this log; `GET /api/stage` lists those there are")
     return turn
 
 
-def _has(log: BlockingRecorder, run: str, kinds: Sequence[str] = ()) -> bool:
+def _has_events(log: BlockingRecorder, run: str, kinds: Sequence[str] = ()) -> bool:
     return next(iter(log.read(f"run:{run}", kinds=kinds, limit=1)), None) is not None
 
 
-def _event(said: Injection, turn: int | None) -> Event:
-    told = {"turn": turn, "label": said.label}
-    data = {name: value for name, value in told.items() if value is not None}
-    return Event(kind="user.injected", actor=VISITOR, run=said.run, text=said.text.strip(), data=data)
+def _injection_event(injection: Injection, turn: int | None) -> Event:
+    fields = {"turn": turn, "label": injection.label}
+    data = {name: value for name, value in fields.items() if value is not None}
+    return Event(kind="user.injected", actor=VISITOR, run=injection.run, text=injection.text.strip(), data=data)
 
 
-ROUTES = [Route("/api/stage/inject", inject, methods=["POST"])]
+ROUTES = [Route("/api/stage/inject", post_injection, methods=["POST"])]

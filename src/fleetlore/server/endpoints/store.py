@@ -1,4 +1,4 @@
-"""From pieces of a body to stored events: all are checked before the first is stored. Plain code for a thread."""
+"""Validates and stores the events of a request. All are checked before the first is stored. Blocking code, run in a thread."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ from msgspec.structs import replace
 
 from fleetlore.errors import DialectError, FleetloreError, Forgotten, Invalid, InvalidEvent
 from fleetlore.events.envelope import Event
-from fleetlore.server.endpoints.request_body import MOST_EVENTS
+from fleetlore.server.endpoints.request_body import MAX_EVENTS
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
     from fleetlore.log.base import Position, Record
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.server.endpoints.request_body import Piece
+    from fleetlore.server.endpoints.request_body import BodyPiece
 
-MOST_SHOWN = 20
-MOST_WRONG = 10_000
-"""After so many nobody reads on: it is the wrong file."""
-LONGEST_REASON = 300
+MAX_ERRORS_SHOWN = 20
+MAX_ERRORS = 10_000
+"""Checking stops after so many errors: it is probably the wrong file."""
+MAX_REASON_CHARS = 300
 
 Decode: TypeAlias = Callable[[bytes], Event]
-_Told = TypeVar("_Told")
+_T = TypeVar("_T")
 
 
-class Misfits:
-    """What is wrong with the pieces of a body."""
+class InvalidPieces:
+    """Collects validation errors of a body: counts all, keeps the first few."""
 
     def __init__(self) -> None:
-        self._shown: list[dict[str, Any]] = []
+        self._errors: list[dict[str, Any]] = []
         self.count = 0
 
-    def add(self, piece: Piece, error: Invalid) -> None:
-        """One more."""
+    def add(self, piece: BodyPiece, error: Invalid) -> None:
+        """Add an error."""
         self.count += 1
-        if len(self._shown) < MOST_SHOWN:
-            self._shown.append({piece.where: piece.n, **described(error)})
+        if len(self._errors) < MAX_ERRORS_SHOWN:
+            self._errors.append({piece.where: piece.n, **describe_error(error)})
 
     @property
     def are_too_many(self) -> bool:
-        """Whether it is of no use to go on."""
-        return self.count >= MOST_WRONG
+        """Whether checking should stop."""
+        return self.count >= MAX_ERRORS
 
-    def problem(self) -> Problem:
-        """The answer, with the first of them."""
+    def to_problem(self) -> Problem:
+        """A 422 with the first errors."""
         how_many = f"{self.count:,}{' or more' if self.are_too_many else ''}"
         are = "event is" if self.count == 1 else "events are"
         detail = f"{how_many} {are} not as an event must be, and nothing was stored; mend what `errors` names and send all of it again"
-        return Problem(422, detail, errors=self._shown, errors_in_all=self.count)
+        return Problem(422, detail, errors=self._errors, errors_in_all=self.count)
 
 
-def described(error: Invalid) -> dict[str, str]:
-    """Where in a record something is wrong, and what."""
+def describe_error(error: Invalid) -> dict[str, str]:
+    """Path and reason of an error, shortened."""
     path = error.path if isinstance(error, InvalidEvent | DialectError) else "$"
     reason = error.reason if isinstance(error, InvalidEvent | DialectError) else str(error)
-    return {"path": (path or "$")[:LONGEST_REASON], "reason": reason[:LONGEST_REASON]}
+    return {"path": (path or "$")[:MAX_REASON_CHARS], "reason": reason[:MAX_REASON_CHARS]}
 
 
-def admit_all(log: BlockingRecorder, pieces: Iterable[Piece], decode: Decode, *, trace: str | None = None) -> list[Record]:
-    """Every piece as it would be stored; a `Problem` that names those which cannot be."""
+def admit_pieces(log: BlockingRecorder, pieces: Iterable[BodyPiece], decode: Decode, *, trace: str | None = None) -> list[Record]:
+    """All pieces as records to store; a `Problem` 422 that lists the invalid ones."""
     records: list[Record] = []
-    wrong = Misfits()
+    errors = InvalidPieces()
     for piece in pieces:
         try:
             event = decode(piece.raw)
@@ -70,18 +70,18 @@ def admit_all(log: BlockingRecorder, pieces: Iterable[Piece], decode: Decode, *,
                 event = replace(event, trace=trace)
             records.append(log.admit(event))
         except Invalid as error:
-            wrong.add(piece, error)
-            if wrong.are_too_many:
+            errors.add(piece, error)
+            if errors.are_too_many:
                 break
-        if len(records) > MOST_EVENTS:
-            raise Problem(413, f"more than {MOST_EVENTS:,} events in one request; send them in several")
-    if wrong.count:
-        raise wrong.problem()
+        if len(records) > MAX_EVENTS:
+            raise Problem(413, f"more than {MAX_EVENTS:,} events in one request; send them in several")
+    if errors.count:
+        raise errors.to_problem()
     return records
 
 
-def store(log: BlockingRecorder, records: Sequence[Record]) -> list[Position]:
-    """Where they are now, or were already; a `Problem` that names those which were erased for good."""
+def store_records(log: BlockingRecorder, records: Sequence[Record]) -> list[Position]:
+    """Append records and return their positions; a `Problem` 410 that lists erased ids."""
     try:
         return log.append_records(records)
     except Forgotten as error:
@@ -89,15 +89,15 @@ def store(log: BlockingRecorder, records: Sequence[Record]) -> list[Position]:
         raise Problem(410, detail, ids=list(error.ids)) from error
 
 
-class Kept(NamedTuple):
-    """What became of the events that a program's record tells."""
+class StoreResult(NamedTuple):
+    """Positions of the stored events, and the refused ones with reasons."""
 
     positions: list[Position]
     refused: list[tuple[Event, Invalid]]
 
 
-def keep(log: BlockingRecorder, events: Iterable[Event]) -> Kept:
-    """Store what can be stored. What was erased for good is left out: a program that tells it again cannot know."""
+def store_valid_events(log: BlockingRecorder, events: Iterable[Event]) -> StoreResult:
+    """Store the valid events. Erased ids are skipped silently: a program that sends them again cannot know."""
     records: list[Record] = []
     refused: list[tuple[Event, Invalid]] = []
     for event in events:
@@ -105,29 +105,29 @@ def keep(log: BlockingRecorder, events: Iterable[Event]) -> Kept:
             records.append(log.admit(event))
         except Invalid as error:
             refused.append((event, error))
-    return Kept(_put(log, records), refused)
+    return StoreResult(_append_unless_forgotten(log, records), refused)
 
 
-def keep_all(log: BlockingRecorder, events: Iterable[Event]) -> list[Position]:
-    """The same, or nothing at all: `Invalid` for the first that cannot be stored."""
-    return _put(log, [log.admit(event) for event in events])
+def store_events(log: BlockingRecorder, events: Iterable[Event]) -> list[Position]:
+    """Store all events or none: `Invalid` for the first invalid one. Erased ids are skipped."""
+    return _append_unless_forgotten(log, [log.admit(event) for event in events])
 
 
-def _put(log: BlockingRecorder, records: list[Record]) -> list[Position]:
+def _append_unless_forgotten(log: BlockingRecorder, records: list[Record]) -> list[Position]:
     while records:
         try:
             return log.append_records(records)
         except Forgotten as error:
-            gone = frozenset(error.ids)
-            records = [record for record in records if record.id not in gone]
+            erased = frozenset(error.ids)
+            records = [record for record in records if record.id not in erased]
     return []
 
 
-def told(read: Callable[[], _Told]) -> _Told:
-    """What a dialect makes of a record. One that nobody foresaw is refused like any other, and says so."""
+def decode_foreign(read: Callable[[], _T]) -> _T:
+    """Call a dialect's reader; unexpected exceptions become `DialectError`, so that a strange record is refused and not a 500."""
     try:
         return read()
     except FleetloreError:
         raise
     except Exception as error:
-        raise DialectError("$", f"not foreseen: {type(error).__name__}: {error}"[:LONGEST_REASON]) from error
+        raise DialectError("$", f"not foreseen: {type(error).__name__}: {error}"[:MAX_REASON_CHARS]) from error

@@ -1,6 +1,6 @@
-"""Doors for a person who steers a town: agents, tasks, missions, reviews and plans; and for whoever may write: messages and notes.
+"""`POST /api/town/…`: commands to agents, tasks, missions, reviews and plans (scope `admin`); messages and notes (scope `write`).
 
-Every wish is checked against the town as it stands (`town/commands.py`), and is on the log before it is answered.
+Each command is checked against the current town state (`town/commands.py`) and stored before the response.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from starlette.routing import Route
 from fleetlore.errors import Conflict, Invalid, InvalidPlan
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect
-from fleetlore.server.answers.town_detail import MOVES
-from fleetlore.server.endpoints.request_body import Body, read_as, read_body
-from fleetlore.server.endpoints.response import JSON, Answer, door, positions
+from fleetlore.server.answers.town_detail import STATE_AFTER_ACTION
+from fleetlore.server.endpoints.request_body import RequestBody, decode_json, read_body
+from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint, positions_result
 from fleetlore.server.problems import Problem
 from fleetlore.town import commands, mission_commands
 from fleetlore.town.commands import TownCommand
@@ -28,34 +28,34 @@ from fleetlore.views.town_state import CONDUCTOR, PERSON_MAILBOXES, TownState
 
 if TYPE_CHECKING:
     from fleetlore.log.tokens import TokenScope
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 PERSON = "control room"
-LONGEST_NAME = 200
-_TRIES = 20
+MAX_NAME_CHARS = 200
+_MAX_TRIES = 20
 
-Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Names = Annotated[list[Name], Meta(max_length=commands.MAX_NAMES)]
 Reason = Annotated[str, Meta(max_length=2000)]
 Words = Annotated[str, Meta(max_length=commands.MAX_TEXT_BYTES)]
 Priority = Literal["urgent", "high", "normal", "low"]
 
 
-class AgentWish(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is asked of an agent."""
+class AgentAction(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A command to an agent."""
 
     agent: Name
     action: Literal["interrupt", "resume", "drain", "kill", "restart"]
     reason: Reason = ""
 
 
-class TaskWish(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is asked of a task."""
+class TaskAction(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A command about a task."""
 
     task: Name
     action: Literal["assign", "redirect", "cancel", "retry"]
     agent: Name | None = None
-    """To whom it goes, for `assign` and `redirect`, which are the same."""
+    """The assignee, for `assign` and `redirect` (which are the same)."""
     reason: Reason = ""
 
 
@@ -72,16 +72,16 @@ class NewTask(Struct, kw_only=True, forbid_unknown_fields=True):
     agent: Name | None = None
 
 
-class MissionWish(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is asked of a mission."""
+class MissionAction(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A command about a mission."""
 
     mission: Name
     action: Literal["pause", "resume", "fail", "helped", "archive"]
     reason: Reason = ""
 
 
-class Verdict(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A person's own word on an item's work."""
+class ItemReview(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A person's review of an item's work."""
 
     mission: Name
     item: Name
@@ -90,156 +90,164 @@ class Verdict(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewMission(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A mission to be started, as docs/town-plans.md tells."""
+    """A mission to start; docs/town-plans.md describes plans."""
 
     plan: str
     """TOML, or issues as JSON."""
     format: Literal["toml", "issues"] = "toml"
     title: Annotated[str, Meta(max_length=300)] = ""
-    """For issues, which have none together."""
+    """The mission's title, for issues."""
     done: Annotated[list[Name], Meta(max_length=500)] = []
-    """Issues that need not be waited for."""
+    """Issues that count as done."""
 
 
 class NewMessage(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an agent is told. It comes from the conductor, who gets the answer."""
+    """A message to an agent from the conductor, who gets the reply."""
 
     to: Name
     body: Words
     type: Literal["info", "query", "task", "confirmation"] = "info"
     priority: Priority = "normal"
     correlation: Name | None = None
-    """The message that it answers; that one is then used."""
+    """The message that this answers; it is acknowledged."""
     task: Name | None = None
     mission: Name | None = None
 
 
 class UsedMessage(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A message to the conductor that needs nothing more."""
+    """Acknowledge a message to the conductor."""
 
     message: Name
     to: Literal["conductor", "supervisor"] = "conductor"
 
 
 class NewNote(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Words about a mission."""
+    """A note on a mission."""
 
     mission: Name
     text: Words
 
 
 _T = TypeVar("_T", bound=Struct)
-Turn = Callable[[TownState, _T], TownCommand | Sequence[TownCommand]]
+MakeCommand = Callable[[TownState, _T], TownCommand | Sequence[TownCommand]]
 
 
-# --- wishes
+# --- commands
 
 
-def _agent(town: TownState, said: AgentWish) -> TownCommand:
-    _known(town.agents, said.agent, "agent")
-    return commands.control_agent(town, said.agent, said.action, by=PERSON, reason=said.reason.strip())
+def _control_agent(town: TownState, request: AgentAction) -> TownCommand:
+    _require_known(town.agents, request.agent, "agent")
+    return commands.control_agent(town, request.agent, request.action, by=PERSON, reason=request.reason.strip())
 
 
-def _task(town: TownState, said: TaskWish) -> TownCommand:
-    _known(town.tasks, said.task, "task")
-    if said.action in ("assign", "redirect"):
-        if said.agent is None:
+def _control_task(town: TownState, request: TaskAction) -> TownCommand:
+    _require_known(town.tasks, request.task, "task")
+    if request.action in ("assign", "redirect"):
+        if request.agent is None:
             raise Problem(422, "agent: is missing; say to whom it goes")
-        _known(town.agents, said.agent, "agent")
-        return commands.assign_task(town, said.task, said.agent, by=PERSON)
-    ask = commands.cancel_task if said.action == "cancel" else commands.retry_task
-    return ask(town, said.task, by=PERSON, reason=said.reason.strip())
+        _require_known(town.agents, request.agent, "agent")
+        return commands.assign_task(town, request.task, request.agent, by=PERSON)
+    ask = commands.cancel_task if request.action == "cancel" else commands.retry_task
+    return ask(town, request.task, by=PERSON, reason=request.reason.strip())
 
 
-def _new_task(town: TownState, said: NewTask) -> TownCommand:
-    if said.agent is not None:
-        _known(town.agents, said.agent, "agent")
-    fields = {name: getattr(said, name) for name in NewTask.__struct_fields__ if name != "title"}
-    return commands.add_task(town, said.title, by=PERSON, **fields)
+def _add_task(town: TownState, request: NewTask) -> TownCommand:
+    if request.agent is not None:
+        _require_known(town.agents, request.agent, "agent")
+    fields = {name: getattr(request, name) for name in NewTask.__struct_fields__ if name != "title"}
+    return commands.add_task(town, request.title, by=PERSON, **fields)
 
 
-def _mission(town: TownState, said: MissionWish) -> TownCommand:
-    _known(town.missions, said.mission, "mission")
-    reason = said.reason.strip()
-    if said.action == "archive":
-        return mission_commands.archive_mission(town, said.mission, by=PERSON)
-    if said.action == "helped":
-        return mission_commands.resolve_help_request(town, said.mission, by=PERSON, reason=reason)
-    return mission_commands.change_mission_state(town, said.mission, MOVES[said.action], by=PERSON, reason=reason)
+def _control_mission(town: TownState, request: MissionAction) -> TownCommand:
+    _require_known(town.missions, request.mission, "mission")
+    reason = request.reason.strip()
+    if request.action == "archive":
+        return mission_commands.archive_mission(town, request.mission, by=PERSON)
+    if request.action == "helped":
+        return mission_commands.resolve_help_request(town, request.mission, by=PERSON, reason=reason)
+    return mission_commands.change_mission_state(town, request.mission, STATE_AFTER_ACTION[request.action], by=PERSON, reason=reason)
 
 
-def _verdict(town: TownState, said: Verdict) -> TownCommand:
-    _known(town.missions, said.mission, "mission")
-    _known(town.missions[said.mission].items, said.item, "item")
-    is_approved = said.verdict == "approve"
-    return mission_commands.review_item(town, said.mission, said.item, by=PERSON, is_approved=is_approved, reason=said.reason.strip())
+def _review_item(town: TownState, request: ItemReview) -> TownCommand:
+    _require_known(town.missions, request.mission, "mission")
+    _require_known(town.missions[request.mission].items, request.item, "item")
+    is_approved = request.verdict == "approve"
+    return mission_commands.review_item(
+        town, request.mission, request.item, by=PERSON, is_approved=is_approved, reason=request.reason.strip()
+    )
 
 
-def _message(town: TownState, said: NewMessage) -> TownCommand:
-    if said.to not in PERSON_MAILBOXES:
-        _known(town.agents, said.to, "agent")
-    fields = {name: getattr(said, name) for name in ("type", "priority", "task", "mission")}
-    if said.correlation is None or said.correlation not in town.inboxes.get(CONDUCTOR, {}):
-        return commands.send_message(town, said.to, said.body, by=CONDUCTOR, correlation=said.correlation, **fields)
-    return commands.reply(town, said.to, said.body, by=CONDUCTOR, mailbox=CONDUCTOR, reply_to=said.correlation, **fields)
+def _send_message(town: TownState, request: NewMessage) -> TownCommand:
+    if request.to not in PERSON_MAILBOXES:
+        _require_known(town.agents, request.to, "agent")
+    fields = {name: getattr(request, name) for name in ("type", "priority", "task", "mission")}
+    if request.correlation is None or request.correlation not in town.inboxes.get(CONDUCTOR, {}):
+        return commands.send_message(town, request.to, request.body, by=CONDUCTOR, correlation=request.correlation, **fields)
+    return commands.reply(town, request.to, request.body, by=CONDUCTOR, mailbox=CONDUCTOR, reply_to=request.correlation, **fields)
 
 
-def _used(town: TownState, said: UsedMessage) -> TownCommand:
-    _known(town.inboxes.get(said.to, {}), said.message, "message")
-    return commands.acknowledge_message(town, said.to, said.message)
+def _acknowledge_message(town: TownState, request: UsedMessage) -> TownCommand:
+    _require_known(town.inboxes.get(request.to, {}), request.message, "message")
+    return commands.acknowledge_message(town, request.to, request.message)
 
 
-def _note(town: TownState, said: NewNote) -> TownCommand:
-    _known(town.missions, said.mission, "mission")
-    return mission_commands.add_mission_note(town, said.mission, said.text, by=PERSON)
+def _add_note(town: TownState, request: NewNote) -> TownCommand:
+    _require_known(town.missions, request.mission, "mission")
+    return mission_commands.add_mission_note(town, request.mission, request.text, by=PERSON)
 
 
-class Unknown(Exception):
-    """Something that is not there."""
+class UnknownTownName(Exception):
+    """An agent, task, mission, item or message that the town does not have."""
 
 
-def _known(all: Any, name: str, what: str) -> None:
-    if name not in all:
-        raise Unknown(f"there is no such {what} in this town; `GET /api/town` lists those there are, with their whole names")
+def _require_known(known: Any, name: str, what: str) -> None:
+    if name not in known:
+        raise UnknownTownName(f"there is no such {what} in this town; `GET /api/town` lists those there are, with their whole names")
 
 
-# --- doors
+# --- endpoints
 
 
-def _entrance(kind: type[_T], turn: Turn[_T], scope: TokenScope) -> Callable[[Request], Awaitable[Response]]:
-    """The door for one kind of wish. What steers is signed where the log is sealed."""
+def _make_endpoint(kind: type[_T], make_command: MakeCommand[_T], scope: TokenScope) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of one command type. Commands with the scope `admin` are signed on a sealed log."""
 
-    @door("town")
-    async def enter(request: Request, house: House) -> Answer:
-        await house.keys.need(request, scope)
-        body = await read_body(request, house.limits)
-        return positions(await house.store(body, _fulfil, house, body, kind, turn, is_signed=scope == "admin"))
+    @counted_endpoint("town")
+    async def endpoint(request: Request, context: AppContext) -> EndpointResult:
+        await context.keys.need(request, scope)
+        body = await read_body(request, context.limits)
+        return positions_result(
+            await context.run_storing(body, _handle_body, context, body, kind, make_command, is_signed=scope == "admin")
+        )
 
-    return enter
-
-
-def _fulfil(house: House, body: Body, kind: type[_T], turn: Turn[_T], *, is_signed: bool) -> list[str]:
-    said = _read(body.unpack(house.limits.body), kind)
-    return _tell(house, lambda town: turn(town, said), is_signed=is_signed)
+    return endpoint
 
 
-def _tell(house: House, turn: Callable[[TownState], TownCommand | Sequence[TownCommand]], *, is_signed: bool) -> list[str]:
-    """Store what fulfils a wish; looked at again as often as somebody else was quicker."""
-    for _ in range(_TRIES):
-        wishes = _checked(house, turn)
+def _handle_body(context: AppContext, body: RequestBody, kind: type[_T], make_command: MakeCommand[_T], *, is_signed: bool) -> list[str]:
+    request = _parse_body(body.decompress(context.limits.body), kind)
+    return _decide(context, lambda town: make_command(town, request), is_signed=is_signed)
+
+
+def _decide(context: AppContext, make_command: Callable[[TownState], TownCommand | Sequence[TownCommand]], *, is_signed: bool) -> list[str]:
+    """Make commands from the current state and store their events; retried when somebody else wrote first."""
+    for _ in range(_MAX_TRIES):
+        town_commands = _make_commands(context, make_command)
         try:
-            return [position for wish in wishes for position in _append(house, wish.events, wish.expect, is_signed=is_signed)]
+            return [
+                position
+                for command in town_commands
+                for position in _append_events(context, command.events, command.expect, is_signed=is_signed)
+            ]
         except Conflict:
             continue
     raise Problem(409, "so much happens to it that nothing could be decided; look again, and ask once more")
 
 
-def _checked(house: House, turn: Callable[[TownState], TownCommand | Sequence[TownCommand]]) -> Sequence[TownCommand]:
-    with house.desk.looking(None, ["town"]) as look:
+def _make_commands(context: AppContext, make_command: Callable[[TownState], TownCommand | Sequence[TownCommand]]) -> Sequence[TownCommand]:
+    with context.view_cache.snapshot(None, ["town"]) as snapshot:
         try:
-            made = turn(look.states["town"])
-        except Unknown as error:
-            if look.caught_up:
+            made = make_command(snapshot.states["town"])
+        except UnknownTownName as error:
+            if snapshot.caught_up:
                 raise Problem(404, str(error)) from error
             detail = "the log is still being read, and this has not come up; try again soon"
             raise Problem(503, detail, headers={"retry-after": "1"}) from error
@@ -248,62 +256,62 @@ def _checked(house: House, turn: Callable[[TownState], TownCommand | Sequence[To
     return [made] if isinstance(made, TownCommand) else made
 
 
-def _append(house: House, events: Sequence[Event], expect: Expect | None, *, is_signed: bool) -> list[str]:
-    key = house.operator if is_signed else None
-    told = events if key is None else [key.sign_event(event, admit=house.log.admit) for event in events]
-    return house.log.append(told, expect=expect)
+def _append_events(context: AppContext, events: Sequence[Event], expect: Expect | None, *, is_signed: bool) -> list[str]:
+    key = context.operator if is_signed else None
+    signed = events if key is None else [key.sign_event(event, admit=context.log.admit) for event in events]
+    return context.log.append(signed, expect=expect)
 
 
-def _read(raw: bytes, kind: type[_T]) -> _T:
-    return read_as(raw, kind, f"known are {', '.join(each.name for each in msgspec.structs.fields(kind))}")
+def _parse_body(raw: bytes, kind: type[_T]) -> _T:
+    return decode_json(raw, kind, f"known are {', '.join(each.name for each in msgspec.structs.fields(kind))}")
 
 
 # --- missions from plans
 
 
-@door("town")
-async def start(request: Request, house: House) -> Answer:
-    """Start a mission; what is wrong with its plan is told at once, in `problems`."""
-    await house.keys.need(request, "admin")
-    body = await read_body(request, house.limits)
-    stored, mission, left_out = await house.store(body, _start, house, body)
-    answer = {"positions": stored, "mission": mission, "left_out": left_out}
-    return Answer(Response(msgspec.json.encode(answer), media_type=JSON), events=len(stored))
+@counted_endpoint("town")
+async def post_plan(request: Request, context: AppContext) -> EndpointResult:
+    """Start a mission from a plan; errors of the plan are all listed in `problems`."""
+    await context.keys.need(request, "admin")
+    body = await read_body(request, context.limits)
+    positions, mission, left_out = await context.run_storing(body, _start_mission, context, body)
+    response = {"positions": positions, "mission": mission, "left_out": left_out}
+    return EndpointResult(Response(msgspec.json.encode(response), media_type=JSON), events=len(positions))
 
 
-def _start(house: House, body: Body) -> tuple[list[str], str, Sequence[str]]:
-    said = _read(body.unpack(house.limits.body), NewMission)
+def _start_mission(context: AppContext, body: RequestBody) -> tuple[list[str], str, Sequence[str]]:
+    request = _parse_body(body.decompress(context.limits.body), NewMission)
     try:
-        is_toml = said.format == "toml"
+        is_toml = request.format == "toml"
         plan = (
-            toml.parse_toml_plan(said.plan, "plan")
+            toml.parse_toml_plan(request.plan, "plan")
             if is_toml
-            else issues.parse_issues(said.plan, "issues", title=said.title, done=said.done)
+            else issues.parse_issues(request.plan, "issues", title=request.title, done=request.done)
         )
     except InvalidPlan as error:
         raise Problem(422, str(error), problems=list(error.problems)) from error
-    return _tell(house, lambda town: mission_commands.start_mission(town, plan, by=PERSON), is_signed=True), plan.id, plan.left_out
+    return _decide(context, lambda town: mission_commands.start_mission(town, plan, by=PERSON), is_signed=True), plan.id, plan.left_out
 
 
-ENTRANCES: tuple[tuple[str, str, type[Struct], Turn[Any], TokenScope], ...] = (
-    ("/api/town/agents", "Interrupt, resume, drain, kill or restart an agent", AgentWish, _agent, "admin"),
-    ("/api/town/tasks", "Assign a task to an agent, cancel it, or have it tried again", TaskWish, _task, "admin"),
-    ("/api/town/backlog", "Write a task down", NewTask, _new_task, "admin"),
+TOWN_COMMANDS: tuple[tuple[str, str, type[Struct], MakeCommand[Any], TokenScope], ...] = (
+    ("/api/town/agents", "Interrupt, resume, drain, kill or restart an agent", AgentAction, _control_agent, "admin"),
+    ("/api/town/tasks", "Assign a task to an agent, cancel it, or have it tried again", TaskAction, _control_task, "admin"),
+    ("/api/town/backlog", "Write a task down", NewTask, _add_task, "admin"),
     (
         "/api/town/missions",
         "Pause, resume, give up or archive a mission, or say that it was helped",
-        MissionWish,
-        _mission,
+        MissionAction,
+        _control_mission,
         "admin",
     ),
-    ("/api/town/reviews", "Approve an item's work, or send it back", Verdict, _verdict, "admin"),
-    ("/api/town/messages", "Tell an agent something", NewMessage, _message, "write"),
-    ("/api/town/messages/used", "Take a message out of the conductor's inbox", UsedMessage, _used, "write"),
-    ("/api/town/notes", "Write something down about a mission", NewNote, _note, "write"),
+    ("/api/town/reviews", "Approve an item's work, or send it back", ItemReview, _review_item, "admin"),
+    ("/api/town/messages", "Tell an agent something", NewMessage, _send_message, "write"),
+    ("/api/town/messages/used", "Take a message out of the conductor's inbox", UsedMessage, _acknowledge_message, "write"),
+    ("/api/town/notes", "Write something down about a mission", NewNote, _add_note, "write"),
 )
-"""Path, what it does, what is sent, how that is done, and which scope it takes."""
+"""Path, summary, body type, function that makes the command, and the scope it needs."""
 
 ROUTES = [
-    *(Route(path, _entrance(kind, turn, scope), methods=["POST"]) for path, _, kind, turn, scope in ENTRANCES),
-    Route("/api/town/plans", start, methods=["POST"]),
+    *(Route(path, _make_endpoint(kind, make_command, scope), methods=["POST"]) for path, _, kind, make_command, scope in TOWN_COMMANDS),
+    Route("/api/town/plans", post_plan, methods=["POST"]),
 ]

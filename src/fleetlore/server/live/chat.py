@@ -27,12 +27,12 @@ from fleetlore.log.tokens import is_secret
 from fleetlore.server import queries
 from fleetlore.server.endpoints.chat import Dashboard, Id, Text
 from fleetlore.server.live.stream import cutter
-from fleetlore.server.problems import Problem, problem_of
+from fleetlore.server.problems import Problem, to_problem
 from fleetlore.server.security.guard import refuse
 
 if TYPE_CHECKING:
     from fleetlore.graph.session import Session
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
 PATH = "/ws/chat"
 PROTOCOL = "fleetlore.chat"
@@ -119,13 +119,13 @@ class Socket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one conversation until either side ends it."""
         websocket = WebSocket(_bearing(scope), receive, send)
-        house: House = scope["app"].state.house
+        house: AppContext = scope["app"].state.context
         with ExitStack() as stack:
             try:
                 stack.enter_context(house.limits.stream())
                 conversation = await Talking.begin(websocket, house)
             except (Problem, FleetloreError) as error:
-                await refuse(error if isinstance(error, Problem) else problem_of(error), scope, receive, send)
+                await refuse(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
                 return
             await websocket.accept(PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None)
             conversation.wire.cut = cutter(receive)
@@ -135,17 +135,17 @@ class Socket:
 class Talking:
     """One socket and its session."""
 
-    def __init__(self, websocket: WebSocket, house: House, session: Session) -> None:
+    def __init__(self, websocket: WebSocket, house: AppContext, session: Session) -> None:
         self._websocket, self._house, self._session = websocket, house, session
         self.wire = Wire()
         self._turns = 0
 
     @classmethod
-    async def begin(cls, websocket: WebSocket, house: House) -> Talking:
+    async def begin(cls, websocket: WebSocket, house: AppContext) -> Talking:
         """Open the requested session; raises a `Problem` if that is impossible."""
-        identity = await house.talk.identity(websocket, "write")
-        query = queries.read(websocket, SocketQuery)
-        return cls(websocket, house, await house.talk.open(query.session, identity))
+        identity = await house.chats.resolve_identity(websocket, "write")
+        query = queries.parse_query(websocket, SocketQuery)
+        return cls(websocket, house, await house.chats.open_session(query.session, identity))
 
     async def go_on(self, receive: Receive) -> None:
         """Receive and send until the client disconnects."""
@@ -188,7 +188,7 @@ class Talking:
     async def _hear(self, raw: str | bytes) -> None:
         try:
             received = _decode(raw)
-            identity = await self._house.talk.identity(self._websocket, "write")
+            identity = await self._house.chats.resolve_identity(self._websocket, "write")
             await self._reopen(identity)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._complain(f"{error}; {_HOW}")
@@ -199,11 +199,11 @@ class Talking:
                 self._complain("too much was said at once; wait for the answer")
                 return
             self._turns += 1
-            self._house.talk.begin(self._take(received))
+            self._house.chats.start_turn(self._take(received))
 
     async def _reopen(self, identity: str) -> None:
         """Reopen a session that was closed because nobody used it; it resumes from the log."""
-        session = await self._house.talk.open(self._session.id, identity)
+        session = await self._house.chats.open_session(self._session.id, identity)
         if session is not self._session:
             self._session.detach_sink(self.wire)
             self._session = session

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket
 from fleetlore.errors import FleetloreError
 from fleetlore.server.live.stream import LET_GO, cutter, may_read, subscribed, watched
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
-from fleetlore.server.problems import Problem, problem_of
+from fleetlore.server.problems import Problem, to_problem
 from fleetlore.server.security.guard import refuse
 
 COME_BACK = 1012
@@ -29,7 +29,7 @@ class Socket:
             try:
                 subscription = await stack.enter_async_context(subscribed(websocket))
             except (Problem, FleetloreError) as error:
-                await refuse(error if isinstance(error, Problem) else problem_of(error), scope, receive, send)
+                await refuse(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
                 return
             await websocket.accept()
             subscription.cut = cutter(receive)

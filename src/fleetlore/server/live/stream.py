@@ -37,7 +37,7 @@ class FeedQuery(queries.Query, kw_only=True):
 
     scope: queries.Text = "town"
     kind: queries.Kinds = field(default_factory=list)
-    after: queries.Place | None = None
+    after: queries.PositionText | None = None
 
 
 class Stream:
@@ -75,10 +75,10 @@ async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
     """Subscribe to what the client asks for; raises a `Problem` or `Invalid` if that is impossible."""
     await may_read(connection)
     wanted, after = asked_for(connection)
-    house = connection.app.state.house
+    house = connection.app.state.context
     if wanted.scope != TOWN:
         # A scope without events is accepted: its first one may still come.
-        wanted = replace(wanted, scope=await house.run(house.desk.scope, wanted.scope, may_be_new=True))
+        wanted = replace(wanted, scope=await house.run(house.view_cache.resolve_scope, wanted.scope, may_be_new=True))
     with house.limits.stream():
         subscription = await house.feed.subscribe(wanted, after=after)
         try:
@@ -89,14 +89,14 @@ async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
 
 async def may_read(connection: HTTPConnection) -> None:
     """Check read access; also at every heartbeat, since the token may have been revoked."""
-    await connection.app.state.house.keys.need(connection, "read")
+    await connection.app.state.context.keys.need(connection, "read")
 
 
 def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
     """The filter and position that a client asks for; `Last-Event-ID` wins over `after`."""
     if "transfer-encoding" in connection.headers or connection.headers.get("content-length", "0") != "0":
         raise Problem(400, "this takes no body; ask for it with a plain GET")
-    query = queries.read(connection, FeedQuery)
+    query = queries.parse_query(connection, FeedQuery)
     after = connection.headers.get("last-event-id") or query.after
     checked = make_query(query.scope, after, None, query.kind, None, False)
     return Wanted(checked.scope, checked.kinds), after

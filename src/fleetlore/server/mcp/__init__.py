@@ -1,1 +1,1 @@
-"""The fleet over MCP, so that any agent can ask what its peers are doing: over standard input and output, and at `/mcp` of the server."""
+"""MCP server: lets agents ask what the fleet is doing, over stdio (`lore mcp`) and at `/mcp` of the HTTP server."""

@@ -1,4 +1,4 @@
-"""Tools that show the town's board: tasks, missions, and what waits in an inbox."""
+"""MCP tools for the town's board: tasks, missions and inboxes. Each has a function for the response and one for its text."""
 
 from __future__ import annotations
 
@@ -13,116 +13,116 @@ from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.log.base import check_scope
 from fleetlore.prompts import text_safety
 from fleetlore.server.mcp import requests, responses
-from fleetlore.server.mcp.reading import head
+from fleetlore.server.mcp.reading import response_fields
 from fleetlore.server.mcp.sanitise import (
-    LINE,
-    MOST_BYTES,
-    WORDS,
-    clock_of,
-    fill,
-    going_on,
-    line,
-    page,
-    quoted,
-    some,
-    told,
-    with_dots,
-    words,
+    MAX_LINE_CHARS,
+    MAX_PAGE_BYTES,
+    MAX_TEXT_CHARS,
+    clean_line,
+    clean_text,
+    fill_rows,
+    first_names,
+    format_time,
+    join_fields,
+    join_parts,
+    next_page_hint,
+    page_rows,
+    quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller, Source, meant
-from fleetlore.server.mcp.story import event_told, row_of
+from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
+from fleetlore.server.mcp.story import event_row, render_event_row
 from fleetlore.views import town as town_view
 from fleetlore.views import town_state as state
 
 NEEDS = ("town",)
-RECENT = 10
-"""Events that are shown with a task."""
-OUTSIDE = 500
-"""Messages that are looked through for an agent without an inbox in the town."""
-_MESSAGES = ("work.message_sent", "work.message_acked")
-_ORDER = ("running", "assigned", "pending", "failed", "cancelled", "completed")
-_RANK = {priority: place for place, priority in enumerate(state.PRIORITIES)}
+MAX_RECENT_EVENTS = 10
+"""Events shown with a task."""
+MAX_MESSAGE_EVENTS = 500
+"""Message events read for an agent that is not in the town."""
+_MESSAGE_KINDS = ("work.message_sent", "work.message_acked")
+_STATE_ORDER = ("running", "assigned", "pending", "failed", "cancelled", "completed")
+_PRIORITY_RANK = {priority: place for place, priority in enumerate(state.PRIORITIES)}
 _ENDED = ("completed", "failed")
-_THIRD = MOST_BYTES // 3
+_THIRD_OF_PAGE = MAX_PAGE_BYTES // 3
 
 
 # --- tasks
 
 
-def tasks(source: Source, caller: Caller, ask: requests.Tasks) -> responses.Tasks:
-    """The board."""
-    ask = _with_names_of_the_log(source, ask)
-    with source.looking(None, NEEDS) as look:
-        town: state.TownState = look.states["town"]
+def list_tasks(source: ToolSource, caller: Caller, request: requests.TasksRequest) -> responses.TasksResponse:
+    """The tool `tasks`."""
+    request = _resolve_names(source, request)
+    with source.snapshot(None, NEEDS) as snapshot:
+        town: state.TownState = snapshot.states["town"]
         counts = Counter(task.state for task in town.tasks.values())
-        wanted = [task for task in town.tasks.values() if _is_wanted(task, ask)]
-        wanted.sort(key=lambda task: (_ORDER.index(task.state), _RANK.get(task.priority, len(_RANK))))
-        rows, next = page(wanted, _task, limit=ask.limit, page=ask.page)
-        return responses.Tasks(**head(look), next=next, tasks=rows, counts=dict(sorted(counts.items())))
+        wanted = [task for task in town.tasks.values() if _matches_task(task, request)]
+        wanted.sort(key=lambda task: (_STATE_ORDER.index(task.state), _PRIORITY_RANK.get(task.priority, len(_PRIORITY_RANK))))
+        rows, next = page_rows(wanted, _task_row, limit=request.limit, page=request.page)
+        return responses.TasksResponse(**response_fields(snapshot), next=next, tasks=rows, counts=dict(sorted(counts.items())))
 
 
-def _with_names_of_the_log(source: Source, ask: requests.Tasks) -> requests.Tasks:
-    agent = None if ask.agent is None else meant(source, f"agent:{ask.agent}").partition(":")[2]
-    mission = None if ask.mission is None else meant(source, f"mission:{ask.mission}").partition(":")[2]
-    return replace(ask, agent=agent, mission=mission)
+def _resolve_names(source: ToolSource, request: requests.TasksRequest) -> requests.TasksRequest:
+    agent = None if request.agent is None else resolve_scope(source, f"agent:{request.agent}").partition(":")[2]
+    mission = None if request.mission is None else resolve_scope(source, f"mission:{request.mission}").partition(":")[2]
+    return replace(request, agent=agent, mission=mission)
 
 
-def _is_wanted(task: state.Task, ask: requests.Tasks) -> bool:
+def _matches_task(task: state.Task, request: requests.TasksRequest) -> bool:
     is_over = task.state in state.ENDED_TASK_STATES
-    is_asked_for = ask.state in ("all", task.state, "over" if is_over else "open")
-    return is_asked_for and ask.agent in (None, task.agent) and ask.mission in (None, task.mission)
+    is_asked_for = request.state in ("all", task.state, "over" if is_over else "open")
+    return is_asked_for and request.agent in (None, task.agent) and request.mission in (None, task.mission)
 
 
-def _task(task: state.Task) -> responses.TaskRow:
+def _task_row(task: state.Task) -> responses.TaskRow:
     return responses.TaskRow(
         id=task.id,
         state=task.state,
-        title=line(task.title or task.description),
-        priority=line(task.priority),
+        title=clean_line(task.title or task.description),
+        priority=clean_line(task.priority),
         purpose=task.purpose,
         agent=task.agent,
         mission=task.mission,
-        waits_for=some(task.missing),
+        waits_for=first_names(task.missing),
         attempt=task.attempt,
         dead_letter=task.is_dead_letter,
     )
 
 
-def tasks_told(answer: responses.Tasks) -> str:
+def render_tasks(response: responses.TasksResponse) -> str:
     """Tasks as text."""
-    counts = ", ".join(f"{count:,} {state}" for state, count in answer.counts.items()) or "none yet"
-    return told(f"Tasks of the town: {counts}.", quoted(*map(_task_told, answer.tasks)), going_on(answer.next))
+    counts = ", ".join(f"{count:,} {state}" for state, count in response.counts.items()) or "none yet"
+    return join_parts(f"Tasks of the town: {counts}.", quote_lines(*map(_render_task_row, response.tasks)), next_page_hint(response.next))
 
 
-def _task_told(task: responses.TaskRow) -> str:
+def _render_task_row(task: responses.TaskRow) -> str:
     waits = f"waits for {', '.join(task.waits_for)}" if task.waits_for else None
     mission = f"mission {task.mission}" if task.mission else None
-    aside = "put aside" if task.dead_letter else None
-    return with_dots(task.id, task.state, task.priority, task.agent, mission, waits, aside, task.title)
+    dead_letter = "put aside" if task.dead_letter else None
+    return join_fields(task.id, task.state, task.priority, task.agent, mission, waits, dead_letter, task.title)
 
 
-def task(source: Source, caller: Caller, ask: requests.Task) -> responses.Task:
-    """All of one task."""
-    with source.looking(None, NEEDS) as look:
-        found: state.Task | None = look.states["town"].tasks.get(ask.id)
+def get_task(source: ToolSource, caller: Caller, request: requests.TaskRequest) -> responses.TaskResponse:
+    """The tool `task`; `Invalid` for an unknown id."""
+    with source.snapshot(None, NEEDS) as snapshot:
+        found: state.Task | None = snapshot.states["town"].tasks.get(request.id)
         if found is None:
-            raise Invalid(f"no such task: {ask.id!r}; `tasks` lists those that are open and the newest that are over")
-        answer = _whole_task(found, head(look))
-    read = source.log.read(f"task:{ask.id}", newest_first=True, limit=10 * RECENT)
-    seen = (event for event in read if can_see(event, Viewer(caller.name)))
-    answer.recent = fill(seen, row_of, limit=RECENT, most=_THIRD)
-    return answer
+            raise Invalid(f"no such task: {request.id!r}; `tasks` lists those that are open and the newest that are over")
+        response = _task_response(found, response_fields(snapshot))
+    read = source.log.read(f"task:{request.id}", newest_first=True, limit=10 * MAX_RECENT_EVENTS)
+    visible = (event for event in read if can_see(event, Viewer(caller.name)))
+    response.recent = fill_rows(visible, event_row, limit=MAX_RECENT_EVENTS, max_bytes=_THIRD_OF_PAGE)
+    return response
 
 
-def _whole_task(task: state.Task, start: dict[str, Any]) -> responses.Task:
-    return responses.Task(
-        **start,
-        task=_task(task),
-        description=words(task.description),
-        roles=some(map(line, task.roles)),
-        tags=some(map(line, task.tags)),
-        checks=some(map(line, task.checks)),
-        depends_on=some(task.depends_on),
+def _task_response(task: state.Task, head: dict[str, Any]) -> responses.TaskResponse:
+    return responses.TaskResponse(
+        **head,
+        task=_task_row(task),
+        description=clean_text(task.description),
+        roles=first_names(map(clean_line, task.roles)),
+        tags=first_names(map(clean_line, task.tags)),
+        checks=first_names(map(clean_line, task.checks)),
+        depends_on=first_names(task.depends_on),
         parent_task=task.parent_task,
         of=task.of,
         by=task.by,
@@ -131,164 +131,166 @@ def _whole_task(task: state.Task, start: dict[str, Any]) -> responses.Task:
         at=task.at,
         started_at=task.started_at,
         ended_at=task.ended_at,
-        result=words(task.result),
-        error=words(task.error),
+        result=clean_text(task.result),
+        error=clean_text(task.error),
     )
 
 
-def task_told(answer: responses.Task) -> str:
+def render_task(response: responses.TaskResponse) -> str:
     """A task as text."""
-    parts = (("It is to be done:", answer.description), ("What came of it:", answer.result), ("What went wrong:", answer.error))
-    begun = f"begun {times(answer.task.attempt)}" if answer.task.attempt else "not begun yet"
-    depends = f", after {plural(len(answer.depends_on), 'other')}" if answer.depends_on else ""
-    return told(
-        f"One task, {begun}{depends}:",
-        quoted(_task_told(answer.task)),
-        *(told(title, text_safety.quote_record(text, WORDS)) for title, text in parts if text),
-        "What happened last:" if answer.recent else "",
-        quoted(*map(event_told, answer.recent)),
+    parts = (("It is to be done:", response.description), ("What came of it:", response.result), ("What went wrong:", response.error))
+    attempts = f"begun {times(response.task.attempt)}" if response.task.attempt else "not begun yet"
+    depends = f", after {plural(len(response.depends_on), 'other')}" if response.depends_on else ""
+    return join_parts(
+        f"One task, {attempts}{depends}:",
+        quote_lines(_render_task_row(response.task)),
+        *(join_parts(title, text_safety.quote_record(text, MAX_TEXT_CHARS)) for title, text in parts if text),
+        "What happened last:" if response.recent else "",
+        quote_lines(*map(render_event_row, response.recent)),
     )
 
 
 # --- missions
 
 
-def missions(source: Source, caller: Caller, ask: requests.Missions) -> responses.Missions:
-    """Missions."""
-    with source.looking(None, NEEDS) as look:
-        town: state.TownState = look.states["town"]
-        wanted = [mission for mission in town.missions.values() if _is_mission_wanted(mission, ask)]
+def list_missions(source: ToolSource, caller: Caller, request: requests.MissionsRequest) -> responses.MissionsResponse:
+    """The tool `missions`."""
+    with source.snapshot(None, NEEDS) as snapshot:
+        town: state.TownState = snapshot.states["town"]
+        wanted = [mission for mission in town.missions.values() if _matches_mission(mission, request)]
         wanted.sort(key=lambda mission: str(mission.moved_at or mission.at or ""), reverse=True)
         wanted.sort(key=lambda mission: mission.help is None)
-        rows, next = page(wanted, _mission, limit=ask.limit, page=ask.page)
-        return responses.Missions(**head(look), next=next, missions=rows)
+        rows, next = page_rows(wanted, _mission_row, limit=request.limit, page=request.page)
+        return responses.MissionsResponse(**response_fields(snapshot), next=next, missions=rows)
 
 
-def _is_mission_wanted(mission: state.Mission, ask: requests.Missions) -> bool:
-    if ask.state == "open":
+def _matches_mission(mission: state.Mission, request: requests.MissionsRequest) -> bool:
+    if request.state == "open":
         return mission.state not in _ENDED and not mission.is_archived
-    return ask.state in ("all", mission.state)
+    return request.state in ("all", mission.state)
 
 
-def _mission(mission: state.Mission) -> responses.MissionRow:
+def _mission_row(mission: state.Mission) -> responses.MissionRow:
     return responses.MissionRow(
         id=mission.id,
         state=mission.state,
-        title=line(mission.title),
+        title=clean_line(mission.title),
         items=dict(sorted(Counter(item.state for item in mission.items.values()).items())),
-        help="" if mission.help is None else line(mission.help.reason) or "help is needed",
-        reason=line(mission.reason),
+        help="" if mission.help is None else clean_line(mission.help.reason) or "help is needed",
+        reason=clean_line(mission.reason),
         archived=mission.is_archived,
         moved_at=mission.moved_at,
     )
 
 
-def missions_told(answer: responses.Missions) -> str:
+def render_missions(response: responses.MissionsResponse) -> str:
     """Missions as text."""
-    return told(
-        "Missions:" if answer.missions else "There are no such missions.",
-        quoted(*map(_mission_told, answer.missions)),
-        going_on(answer.next),
+    return join_parts(
+        "Missions:" if response.missions else "There are no such missions.",
+        quote_lines(*map(_render_mission_row, response.missions)),
+        next_page_hint(response.next),
     )
 
 
-def _mission_told(mission: responses.MissionRow) -> str:
+def _render_mission_row(mission: responses.MissionRow) -> str:
     items = ", ".join(f"{count:,} {state}" for state, count in mission.items.items())
-    asks_for = f"asks for help: {mission.help}" if mission.help else None
-    return with_dots(mission.id, mission.state, mission.title, f"items: {items}" if items else None, asks_for, mission.reason)
+    help_text = f"asks for help: {mission.help}" if mission.help else None
+    return join_fields(mission.id, mission.state, mission.title, f"items: {items}" if items else None, help_text, mission.reason)
 
 
-def mission(source: Source, caller: Caller, ask: requests.Mission) -> responses.Mission:
-    """All of one mission."""
-    with source.looking(None, NEEDS) as look:
-        found: state.Mission | None = look.states["town"].missions.get(ask.id)
+def get_mission(source: ToolSource, caller: Caller, request: requests.MissionRequest) -> responses.MissionResponse:
+    """The tool `mission`; `Invalid` for an unknown id."""
+    with source.snapshot(None, NEEDS) as snapshot:
+        found: state.Mission | None = snapshot.states["town"].missions.get(request.id)
         if found is None:
-            raise Invalid(f"no such mission: {ask.id!r}; `missions` lists those that there are")
-        items = fill(found.items.values(), _item, limit=200, most=2 * _THIRD)
-        notes = fill(reversed(found.notes), _note, limit=20, most=_THIRD)
+            raise Invalid(f"no such mission: {request.id!r}; `missions` lists those that there are")
+        items = fill_rows(found.items.values(), _item_row, limit=200, max_bytes=2 * _THIRD_OF_PAGE)
+        notes = fill_rows(reversed(found.notes), _note_row, limit=20, max_bytes=_THIRD_OF_PAGE)
         left_out = len(found.items) - len(items) + len(found.notes) - len(notes)
-        return responses.Mission(**head(look), mission=_mission(found), items=items, notes=notes, left_out=left_out)
+        return responses.MissionResponse(
+            **response_fields(snapshot), mission=_mission_row(found), items=items, notes=notes, left_out=left_out
+        )
 
 
-def _item(item: state.MissionItem) -> responses.Item:
-    return responses.Item(
+def _item_row(item: state.MissionItem) -> responses.MissionItemRow:
+    return responses.MissionItemRow(
         id=item.id,
         state=item.state,
-        title=line(item.title or item.description),
-        type=line(item.type),
-        waits_for=some(item.missing),
+        title=clean_line(item.title or item.description),
+        type=clean_line(item.type),
+        waits_for=first_names(item.missing),
         task=item.task,
         verdict=item.verdict,
         approved_by=item.approved_by,
-        reason=line(item.reason),
+        reason=clean_line(item.reason),
         stuck=item.is_stuck,
     )
 
 
-def _note(note: state.MissionNote) -> responses.Note:
-    return responses.Note(by=note.by, text=line(note.text, 2 * LINE), at=note.at)
+def _note_row(note: state.MissionNote) -> responses.MissionNoteRow:
+    return responses.MissionNoteRow(by=note.by, text=clean_line(note.text, 2 * MAX_LINE_CHARS), at=note.at)
 
 
-def mission_told(answer: responses.Mission) -> str:
+def render_mission(response: responses.MissionResponse) -> str:
     """A mission as text."""
-    notes = [with_dots(clock_of(note.at), note.by, note.text) for note in answer.notes]
-    return told(
+    notes = [join_fields(format_time(note.at), note.by, note.text) for note in response.notes]
+    return join_parts(
         "One mission:",
-        quoted(_mission_told(answer.mission)),
-        "Its items:" if answer.items else "It has no items yet.",
-        quoted(*map(_item_told, answer.items)),
+        quote_lines(_render_mission_row(response.mission)),
+        "Its items:" if response.items else "It has no items yet.",
+        quote_lines(*map(_render_item_row, response.items)),
         "Its newest notes:" if notes else "",
-        quoted(*notes),
-        f"{answer.left_out:,} more had no room here; `tasks` and `events` page through them." if answer.left_out else "",
+        quote_lines(*notes),
+        f"{response.left_out:,} more had no room here; `tasks` and `events` page through them." if response.left_out else "",
     )
 
 
-def _item_told(item: responses.Item) -> str:
+def _render_item_row(item: responses.MissionItemRow) -> str:
     waits = f"waits for {', '.join(item.waits_for)}" if item.waits_for else None
     task = f"task {item.task}" if item.task else None
-    return with_dots(item.id, item.type, item.state, task, waits, item.verdict, "needs a person" if item.stuck else None, item.title)
+    return join_fields(item.id, item.type, item.state, task, waits, item.verdict, "needs a person" if item.stuck else None, item.title)
 
 
 # --- inbox
 
 
-def inbox(source: Source, caller: Caller, ask: requests.Inbox) -> responses.Inbox:
-    """Messages that were not acknowledged yet."""
-    agent = ask.agent or caller.name
+def read_inbox(source: ToolSource, caller: Caller, request: requests.InboxRequest) -> responses.InboxResponse:
+    """The tool `inbox`: messages that were not acknowledged yet."""
+    agent = request.agent or caller.name
     if agent is None:
         raise Invalid("agent: whose inbox? Say its name; nothing says who asks here")
-    with source.looking(None, NEEDS) as look:
-        town: state.TownState = look.states["town"]
-        is_known, start, waiting = (
+    with source.snapshot(None, NEEDS) as snapshot:
+        town: state.TownState = snapshot.states["town"]
+        is_known, head, waiting = (
             agent in town.agents or agent in state.PERSON_MAILBOXES,
-            head(look),
+            response_fields(snapshot),
             list(town_view.sorted_inbox(town, agent)),
         )
     if not is_known:
-        if agent != caller.name:  # the asker itself may be too new to be on the log
-            agent = meant(source, f"agent:{agent}").partition(":")[2]
-        waiting = list(town_view.sorted_inbox(outside(source, agent), agent))
-    rows, next = page(waiting, _message, limit=ask.limit, page=ask.page)
-    return responses.Inbox(**start, next=next, agent=agent, messages=rows, waiting=len(waiting))
+        if agent != caller.name:  # the caller itself may not be on the log yet
+            agent = resolve_scope(source, f"agent:{agent}").partition(":")[2]
+        waiting = list(town_view.sorted_inbox(read_messages_of(source, agent), agent))
+    rows, next = page_rows(waiting, _message_row, limit=request.limit, page=request.page)
+    return responses.InboxResponse(**head, next=next, agent=agent, messages=rows, waiting=len(waiting))
 
 
-def outside(source: Source, agent: str) -> state.TownState:
-    """The newest messages for an agent that no town keeps an inbox for: a session that somebody runs by hand."""
+def read_messages_of(source: ToolSource, agent: str) -> state.TownState:
+    """A town state with only this agent's newest messages, for sessions that are run by hand and belong to no town."""
     town = town_view.initial()
     town.agents[agent] = state.Agent(name=agent)
-    told = list(source.log.read(check_scope(f"agent:{agent}"), kinds=_MESSAGES, newest_first=True, limit=OUTSIDE))
-    for event in reversed(told):
+    events = list(source.log.read(check_scope(f"agent:{agent}"), kinds=_MESSAGE_KINDS, newest_first=True, limit=MAX_MESSAGE_EVENTS))
+    for event in reversed(events):
         town_view.apply(town, event)
     return town
 
 
-def _message(message: state.InboxMessage) -> responses.Message:
-    return responses.Message(
+def _message_row(message: state.InboxMessage) -> responses.MessageRow:
+    return responses.MessageRow(
         id=message.id,
         sender=message.sender,
-        type=line(message.type),
-        priority=line(message.priority),
-        body=words(message.body),
+        type=clean_line(message.type),
+        priority=clean_line(message.priority),
+        body=clean_text(message.body),
         at=message.at,
         correlation=message.correlation,
         task=message.task,
@@ -296,15 +298,17 @@ def _message(message: state.InboxMessage) -> responses.Message:
     )
 
 
-def inbox_told(answer: responses.Inbox) -> str:
+def render_inbox(response: responses.InboxResponse) -> str:
     """An inbox as text."""
-    waiting = (
-        f"{answer.waiting:,} {'message waits' if answer.waiting == 1 else 'messages wait'} for {text_safety.sanitize_name(answer.agent)}."
-    )
-    shown = [told(quoted(_message_told(message)), text_safety.quote_record(message.body, WORDS)) for message in answer.messages]
-    return told(waiting, *shown, going_on(answer.next))
+    name = text_safety.sanitize_name(response.agent)
+    waiting = f"{response.waiting:,} {'message waits' if response.waiting == 1 else 'messages wait'} for {name}."
+    messages = [
+        join_parts(quote_lines(_render_message_row(message)), text_safety.quote_record(message.body, MAX_TEXT_CHARS))
+        for message in response.messages
+    ]
+    return join_parts(waiting, *messages, next_page_hint(response.next))
 
 
-def _message_told(message: responses.Message) -> str:
+def _render_message_row(message: responses.MessageRow) -> str:
     about = f"task {message.task}" if message.task else None
-    return with_dots(clock_of(message.at), f"from {message.sender}", message.type, message.priority, about, f"id {message.id}")
+    return join_fields(format_time(message.at), f"from {message.sender}", message.type, message.priority, about, f"id {message.id}")

@@ -1,4 +1,4 @@
-"""Tools that show what happened in sessions: their outcome records."""
+"""MCP tools for outcome records of sessions: `sessions` and `session`."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from itertools import islice
 from fleetlore.errors import Invalid
 from fleetlore.projections.outcomes import Wanted, runs_in
 from fleetlore.server.mcp import requests, responses, times
-from fleetlore.server.mcp.reading import head
-from fleetlore.server.mcp.sanitise import clock_of, going_on, line, page, quoted, told, with_dots
-from fleetlore.server.mcp.sources import Caller, Source, meant
-from fleetlore.server.queries import zone_of
+from fleetlore.server.mcp.reading import response_fields
+from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, join_parts, next_page_hint, page_rows, quote_lines
+from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
+from fleetlore.server.queries import parse_time_zone
 from fleetlore.views.outcomes.record import CHECKS, Outcome
 
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 """The newest that can be paged through."""
-MOST_ITEMS = 20
-"""Of each list of one session."""
+MAX_ITEMS = 20
+"""In each list of one session."""
 
 
-def sessions(source: Source, caller: Caller, ask: requests.Sessions) -> responses.Sessions:
-    """What happened in sessions."""
-    runs = runs_in(source.log, meant(source, ask.scope))
-    with source.looking(None, ("calendar",)) as look:
-        since = times.parse_since(ask.since, now=look.now, zone=zone_of(ask.tz))
-        start = head(look)
-    found = source.outcomes(Wanted(since=since, runs=runs, limit=MOST_SESSIONS))
-    rows, next = page(found, _row, limit=ask.limit, page=ask.page)
-    return responses.Sessions(**start, next=next, sessions=rows)
+def list_sessions(source: ToolSource, caller: Caller, request: requests.SessionsRequest) -> responses.SessionsResponse:
+    """The tool `sessions`."""
+    runs = runs_in(source.log, resolve_scope(source, request.scope))
+    with source.snapshot(None, ("calendar",)) as snapshot:
+        since = times.parse_since(request.since, now=snapshot.now, zone=parse_time_zone(request.tz))
+        head = response_fields(snapshot)
+    found = source.find_outcomes(Wanted(since=since, runs=runs, limit=MAX_SESSIONS))
+    rows, next = page_rows(found, _session_row, limit=request.limit, page=request.page)
+    return responses.SessionsResponse(**head, next=next, sessions=rows)
 
 
-def _row(outcome: Outcome) -> responses.SessionRow:
+def _session_row(outcome: Outcome) -> responses.SessionRow:
     checks = {kind: getattr(outcome.checks, kind).result for kind in CHECKS}
     return responses.SessionRow(
         session=outcome.session,
         status=outcome.status,
-        headline=line(outcome.headline),
-        asked=line(outcome.asked),
+        headline=clean_line(outcome.headline),
+        asked=clean_line(outcome.asked),
         waiting_for=outcome.waiting_for,
-        question=line(outcome.question),
+        question=clean_line(outcome.question),
         person=outcome.person,
         repo=outcome.repo,
         branch=outcome.branch,
@@ -54,51 +54,55 @@ def _row(outcome: Outcome) -> responses.SessionRow:
     )
 
 
-def sessions_told(answer: responses.Sessions) -> str:
+def render_sessions(response: responses.SessionsResponse) -> str:
     """Sessions as text."""
-    return told(f"Sessions, the newest first ({len(answer.sessions)}):", quoted(*map(_row_told, answer.sessions)), going_on(answer.next))
-
-
-def _row_told(row: responses.SessionRow) -> str:
-    state = f"waiting for {row.waiting_for}" if row.waiting_for else row.status
-    ended = clock_of(row.ended) if row.ended else None
-    contradicted = f"{row.contradicted} contradicted claims" if row.contradicted else None
-    return with_dots(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline)
-
-
-def session(source: Source, caller: Caller, ask: requests.Session) -> responses.SessionDetail:
-    """One session."""
-    scope = meant(source, f"run:{ask.id}")
-    with source.looking(None, ("calendar",)) as look:
-        start = head(look)
-    found = source.outcomes(Wanted(runs=runs_in(source.log, scope)))
-    if not found:
-        raise Invalid(f"id: {ask.id!r} is no session; the tool `sessions` lists them")
-    outcome = found[0]
-    delivered = outcome.delivered
-    return responses.SessionDetail(
-        **start,
-        session=_row(outcome),
-        outcome=line(outcome.outcome),
-        answer=line(delivered.answer),
-        commits=_lines(f"{commit.sha} {commit.subject}".strip() for commit in delivered.commits),
-        pull_requests=_lines(f"{request.title} {request.url}".strip() for request in delivered.pull_requests),
-        troubles=_lines(f"{one.what}{'' if one.resolved else ' (not resolved)'}" for one in outcome.troubles),
-        corrections=_lines(one.prompt for one in outcome.corrections),
-        flags=_lines(f"{one.flag}: {one.what}{'' if one.executed else ' (not executed)'}" for one in outcome.flags),
-        claims=_lines(f"{one.verdict}: {one.text} ({one.why})" for one in outcome.claims),
-        files=_lines(f"{one.path} +{one.added} -{one.removed}" for one in outcome.files),
-        helpers=_lines(f"{one.role or one.agent} ({one.status}): {one.answer or one.asked}" for one in outcome.helpers),
+    return join_parts(
+        f"Sessions, the newest first ({len(response.sessions)}):",
+        quote_lines(*map(_render_session_row, response.sessions)),
+        next_page_hint(response.next),
     )
 
 
-def _lines(texts: Iterable[str]) -> list[str]:
-    return [line(text) for text in islice(texts, MOST_ITEMS)]
+def _render_session_row(row: responses.SessionRow) -> str:
+    state = f"waiting for {row.waiting_for}" if row.waiting_for else row.status
+    ended = format_time(row.ended) if row.ended else None
+    contradicted = f"{row.contradicted} contradicted claims" if row.contradicted else None
+    return join_fields(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline)
 
 
-def session_told(answer: responses.SessionDetail) -> str:
+def get_session(source: ToolSource, caller: Caller, request: requests.SessionRequest) -> responses.SessionResponse:
+    """The tool `session`; `Invalid` for an unknown id."""
+    scope = resolve_scope(source, f"run:{request.id}")
+    with source.snapshot(None, ("calendar",)) as snapshot:
+        head = response_fields(snapshot)
+    found = source.find_outcomes(Wanted(runs=runs_in(source.log, scope)))
+    if not found:
+        raise Invalid(f"id: {request.id!r} is no session; the tool `sessions` lists them")
+    outcome = found[0]
+    delivered = outcome.delivered
+    return responses.SessionResponse(
+        **head,
+        session=_session_row(outcome),
+        outcome=clean_line(outcome.outcome),
+        answer=clean_line(delivered.answer),
+        commits=_clean_lines(f"{commit.sha} {commit.subject}".strip() for commit in delivered.commits),
+        pull_requests=_clean_lines(f"{request.title} {request.url}".strip() for request in delivered.pull_requests),
+        troubles=_clean_lines(f"{one.what}{'' if one.resolved else ' (not resolved)'}" for one in outcome.troubles),
+        corrections=_clean_lines(one.prompt for one in outcome.corrections),
+        flags=_clean_lines(f"{one.flag}: {one.what}{'' if one.executed else ' (not executed)'}" for one in outcome.flags),
+        claims=_clean_lines(f"{one.verdict}: {one.text} ({one.why})" for one in outcome.claims),
+        files=_clean_lines(f"{one.path} +{one.added} -{one.removed}" for one in outcome.files),
+        helpers=_clean_lines(f"{one.role or one.agent} ({one.status}): {one.answer or one.asked}" for one in outcome.helpers),
+    )
+
+
+def _clean_lines(texts: Iterable[str]) -> list[str]:
+    return [clean_line(text) for text in islice(texts, MAX_ITEMS)]
+
+
+def render_session(response: responses.SessionResponse) -> str:
     """One session as text."""
     names = ("commits", "pull_requests", "troubles", "corrections", "flags", "claims", "files", "helpers")
-    rows = [with_dots(name.replace("_", " ").removesuffix("s"), text) for name in names for text in getattr(answer, name)]
-    checks = [f"{kind} {result}" for kind, result in answer.session.checks.items()]
-    return told("One session:", quoted(_row_told(answer.session), answer.outcome, *checks, *rows))
+    rows = [join_fields(name.replace("_", " ").removesuffix("s"), text) for name in names for text in getattr(response, name)]
+    checks = [f"{kind} {result}" for kind, result in response.session.checks.items()]
+    return join_parts("One session:", quote_lines(_render_session_row(response.session), response.outcome, *checks, *rows))

@@ -1,4 +1,4 @@
-"""What each tool can be asked, as types: a tool's input schema is made of them, and anything else is refused with a reason."""
+"""Arguments of the MCP tools, as types. The input schemas are made of them, so docstrings and descriptions are read by models."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SINCE = "Only from then on: 30m, 2h, 3d or 1w for that long ago, today, or a tim
 When = Annotated[str, Meta(max_length=40, description=SINCE)]
 Zone = Annotated[str, Meta(max_length=60, description="A time zone such as Europe/Berlin: where days begin, and which times are told.")]
 
-LONGEST_BODY = 8000
+MAX_BODY_CHARS = 8000
 ANSWERS = "The id of the message that this answers. If that one waits in your inbox, it is acknowledged."
 
 
-class Ask(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A question."""
+class ToolRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of a tool."""
 
 
-class Fleet(Ask, kw_only=True):
-    """Who does what."""
+class FleetRequest(ToolRequest, kw_only=True):
+    """Which agents to list."""
 
     standing: (
         Annotated[
@@ -38,8 +38,8 @@ class Fleet(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Story(Ask, kw_only=True):
-    """What happened."""
+class StoryRequest(ToolRequest, kw_only=True):
+    """Which events to tell, and how."""
 
     scope: Scope = "town"
     since: When | None = None
@@ -49,8 +49,8 @@ class Story(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Arcs(Ask, kw_only=True):
-    """Patterns."""
+class ArcsRequest(ToolRequest, kw_only=True):
+    """Which arcs to list."""
 
     state: Literal["open", "closed", "all"] = "open"
     kind: Annotated[Kinds, Meta(description="Kinds of arcs such as rescue, struggle or stall; all unless told.")] = field(
@@ -60,8 +60,8 @@ class Arcs(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Tasks(Ask, kw_only=True):
-    """The board."""
+class TasksRequest(ToolRequest, kw_only=True):
+    """Which tasks to list."""
 
     state: Annotated[
         Literal["open", "over", "all", "pending", "assigned", "running", "completed", "failed", "cancelled"],
@@ -73,14 +73,14 @@ class Tasks(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Task(Ask, kw_only=True):
-    """One task."""
+class TaskRequest(ToolRequest, kw_only=True):
+    """Which task to show."""
 
     id: Annotated[Name, Meta(description="The task's id, as `tasks` gives it.")]
 
 
-class Missions(Ask, kw_only=True):
-    """Missions."""
+class MissionsRequest(ToolRequest, kw_only=True):
+    """Which missions to list."""
 
     state: Annotated[
         Literal["open", "all", "planning", "running", "blocked", "completed", "failed"],
@@ -90,22 +90,22 @@ class Missions(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Mission(Ask, kw_only=True):
-    """One mission."""
+class MissionRequest(ToolRequest, kw_only=True):
+    """Which mission to show."""
 
     id: Annotated[Name, Meta(description="The mission's id, as `missions` gives it.")]
 
 
-class Inbox(Ask, kw_only=True):
-    """Messages."""
+class InboxRequest(ToolRequest, kw_only=True):
+    """Whose inbox to read."""
 
     agent: Annotated[Name, Meta(description="Whose; the asker's own unless told.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     page: Page | None = None
 
 
-class Costs(Ask, kw_only=True):
-    """What it cost."""
+class CostsRequest(ToolRequest, kw_only=True):
+    """Which costs to add up."""
 
     by: Annotated[Literal["day", "agent", "model", "task", "session", "project", "person"], Meta(description="Added up by.")] = "agent"
     since: When | None = None
@@ -114,8 +114,8 @@ class Costs(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Sessions(Ask, kw_only=True):
-    """What happened in sessions."""
+class SessionsRequest(ToolRequest, kw_only=True):
+    """Which sessions to list."""
 
     scope: Scope = "town"
     since: When | None = None
@@ -124,14 +124,14 @@ class Sessions(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Session(Ask, kw_only=True):
-    """One session."""
+class SessionRequest(ToolRequest, kw_only=True):
+    """Which session to show."""
 
     id: Annotated[Name, Meta(description="The session's id, or how it begins.")]
 
 
-class Search(Ask, kw_only=True):
-    """Words."""
+class SearchRequest(ToolRequest, kw_only=True):
+    """What to search for."""
 
     q: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"\S", description='Words that must all be there; "in quotes": together.')]
     scope: Scope = "town"
@@ -143,8 +143,8 @@ class Search(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Events(Ask, kw_only=True):
-    """Stored events."""
+class EventsRequest(ToolRequest, kw_only=True):
+    """Which events to list."""
 
     scope: Scope = "town"
     kind: Annotated[Kinds, Meta(description="Kinds such as fleet.commit, or families such as tool.*; all unless told.")] = field(
@@ -157,19 +157,19 @@ class Events(Ask, kw_only=True):
     page: Page | None = None
 
 
-class Send(Ask, kw_only=True):
-    """A message."""
+class SendMessageRequest(ToolRequest, kw_only=True):
+    """A message to an agent."""
 
     to: Annotated[Name, Meta(description="The agent that it is for, by the name that `fleet` gives; `conductor` is the person.")]
-    body: Annotated[str, Meta(min_length=1, max_length=LONGEST_BODY, pattern=r"\S", description="What to say.")]
+    body: Annotated[str, Meta(min_length=1, max_length=MAX_BODY_CHARS, pattern=r"\S", description="What to say.")]
     type: Annotated[Literal["task", "query", "info", "confirmation"], Meta(description="What kind of message it is.")] = "info"
     priority: Literal["low", "normal", "high", "urgent"] = "normal"
     correlation: Annotated[str, Meta(min_length=1, max_length=200, description=ANSWERS)] | None = None
     task: Annotated[Name, Meta(description="The task that it is about.")] | None = None
 
 
-class Note(Ask, kw_only=True):
-    """A note."""
+class AddNoteRequest(ToolRequest, kw_only=True):
+    """A note on a mission."""
 
     mission: Annotated[Name, Meta(description="The mission's id, as `missions` gives it.")]
     text: Annotated[str, Meta(min_length=1, max_length=2000, pattern=r"\S", description="What to note.")]

@@ -1,4 +1,7 @@
-"""Where answers come from: a log, its views at the head, and the search. The server has them warm; a process of its own folds on demand."""
+"""What the MCP tools read: a log, its views at the head, and search.
+
+`ServerSource` uses the views of the HTTP server; `OnDemandSource` folds them when asked, for `lore mcp`.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +19,30 @@ from fleetlore.projections import name_lookup, outcomes, search
 from fleetlore.projections.live_views import FindStore
 from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
-from fleetlore.server.view_cache import Look
+from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
 
 if TYPE_CHECKING:
-    from fleetlore.server.context import House
+    from fleetlore.server.context import AppContext
 
-NEAR = 2000
-"""So many events that are not in the index are put there in passing."""
+MAX_INLINE_EVENTS = 2000
+"""Up to so many unindexed events are indexed within a search."""
 INDEXING_SECONDS = 5.0
-"""How long one question may bring the index up where nobody does it behind the scenes."""
+"""How long one search may update the index."""
 
 
 class Caller(NamedTuple):
-    """Who asks, as far as that is known: by the token's label, or by what its process was told. Never by what the request says."""
+    """The caller: named by its token's label or by the options of `lore mcp`, never by the request."""
 
     name: str | None = None
-    may_write: bool = False
-    why_not: str = ""
-    """Why it may not write, and what to do about it."""
+    can_write: bool = False
+    refusal: str = ""
+    """Why it cannot write, and what to do about it."""
 
 
-class Source(Protocol):
-    """What the tools read. All verbs block."""
+class ToolSource(Protocol):
+    """What the tools read. All methods block."""
 
     @property
     def log(self) -> BlockingRecorder:
@@ -47,51 +50,51 @@ class Source(Protocol):
 
     @property
     def town(self) -> str:
-        """Whose log it is."""
+        """The town (partition of the log)."""
 
     @property
     def prices(self) -> str:
-        """Of when the prices are that costs are counted with."""
+        """The date of the price list."""
 
-    def looking(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[Look]:
+    def snapshot(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[ViewSnapshot]:
         """Some views at the head."""
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words, newest first; and whether older ones may be missing."""
 
-    def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
 
 
-def meant(source: Source, scope: str) -> str:
-    """The scope of the log that a question means; an error with suggestions if there is none."""
-    return name_lookup.resolve_scope(source.log, scope, lambda: source.looking(None, name_lookup.NEEDS))
+def resolve_scope(source: ToolSource, scope: str) -> str:
+    """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none."""
+    return name_lookup.resolve_scope(source.log, scope, lambda: source.snapshot(None, name_lookup.NEEDS))
 
 
-class Served:
-    """A house that keeps its views warm."""
+class ServerSource:
+    """The views of the HTTP server, which are kept up to date."""
 
-    def __init__(self, house: House) -> None:
-        self._house, self.log, self.town = house, house.log, house.town
-        self.prices = house.desk.costs.prices.date
+    def __init__(self, context: AppContext) -> None:
+        self._context, self.log, self.town = context, context.log, context.town
+        self.prices = context.view_cache.costs.prices.date
 
-    def looking(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[Look]:
+    def snapshot(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[ViewSnapshot]:
         """Some views at the head."""
-        return self._house.desk.looking(position, views)
+        return self._context.view_cache.snapshot(position, views)
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words."""
-        return self._house.finder.find(text, wanted, limit)
+        return self._context.search_index.find(text, wanted, limit)
 
-    def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions."""
-        return self._house.desk.outcomes(wanted)
+        return self._context.view_cache.find_outcomes(wanted)
 
 
-class OnDemand:
-    """A log that is folded when somebody asks, and left alone otherwise: many such processes may wait beside one log.
+class OnDemandSource:
+    """Views that are folded when a tool is called: many such processes may be idle beside one log.
 
-    What was folded is kept, in the process and in the log's store, so that only what is new is read. `refresh` is called first each time.
+    Folds are kept in memory and in the projection store, so that only new events are read. `refresh` is called before each read.
     """
 
     def __init__(
@@ -107,46 +110,46 @@ class OnDemand:
     ) -> None:
         self.log, self.town, self.prices, self._costs = log, town, costs.prices.date, costs
         self._views, self._find_store, self._refresh, self._now = views, find_store, refresh, now
-        self._courses: dict[str, FoldRun[Any]] = {}
-        self._folding = RLock()
+        self._folds: dict[str, FoldRun[Any]] = {}
+        self._fold_lock = RLock()
 
     @contextmanager
-    def looking(self, position: Position | None, views: Sequence[str]) -> Iterator[Look]:
-        """Some views at the head. They stand still as long as the block lasts."""
-        assert position is None  # nobody asks for the past here
-        with self._folding:
+    def snapshot(self, position: Position | None, views: Sequence[str]) -> Iterator[ViewSnapshot]:
+        """Some views at the head. They do not change within the block."""
+        assert position is None, "tools only read the head"
+        with self._fold_lock:
             self._refresh()
             self._fold({"calendar", *views})
-            states = {name: course.state for name, course in self._courses.items()}
-            at = self._courses["calendar"].position
-            yield Look(states, self.log, at, states["calendar"].newest, self._now(), True, True)
+            states = {name: fold.state for name, fold in self._folds.items()}
+            at = self._folds["calendar"].position
+            yield ViewSnapshot(states, self.log, at, states["calendar"].newest, self._now(), True, True)
 
     def _fold(self, names: set[str]) -> None:
-        """Bring these up to the head. What was erased meanwhile, or replaced by a backup, is not believed any more."""
-        if any(course.anchor is not None and not is_anchor_valid(self.log, course.anchor) for course in self._courses.values()):
-            self._courses = {}
+        """Bring these views up to the head. After an erasure or a restored backup they are folded anew."""
+        if any(fold.anchor is not None and not is_anchor_valid(self.log, fold.anchor) for fold in self._folds.values()):
+            self._folds = {}
         store = self._find_store()
         while True:
-            for name in names - set(self._courses):
-                self._courses[name] = Runner(self.log, self._views[name], store).open_fold_run()
-            wanted = [self._courses[name] for name in names]
+            for name in names - set(self._folds):
+                self._folds[name] = Runner(self.log, self._views[name], store).open_fold_run()
+            wanted = [self._folds[name] for name in names]
             if advance_folds(self.log, wanted):
                 break
-            self._courses = {}
-        for course in wanted:
-            course.save_if_worthwhile()
+            self._folds = {}
+        for fold in wanted:
+            fold.save_if_worthwhile()
 
-    def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions."""
         self._refresh()
         return outcomes.find_outcomes(self.log, now=self._now(), costs=self._costs, wanted=wanted, store=self._find_store())
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
-        """Events by their words. A long log is indexed a few seconds at a time; until that is done, only the newest are looked through."""
+        """Events by their words. A long log is indexed a few seconds per call; until it is done, only the newest events are searched."""
         self._refresh()
         store, until = self._find_store(), monotonic() + INDEXING_SECONDS
-        if store is not None and search.count_unindexed(self.log, store) > NEAR:
+        if store is not None and search.count_unindexed(self.log, store) > MAX_INLINE_EVENTS:
             search.update_index(self.log, store, lambda: monotonic() >= until)
-        if store is None or search.count_unindexed(self.log, store) <= NEAR:
+        if store is None or search.count_unindexed(self.log, store) <= MAX_INLINE_EVENTS:
             return search.find(self.log, text, wanted=wanted, limit=limit, store=store), False
         return search.find(self.log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True

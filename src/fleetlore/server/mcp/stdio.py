@@ -1,4 +1,4 @@
-"""MCP over standard input and output: for a program that starts one process of ours beside each agent."""
+"""MCP over standard input and output, for programs that start one `lore mcp` per agent."""
 
 from __future__ import annotations
 
@@ -11,39 +11,38 @@ from anyio import CapacityLimiter, to_thread
 from mcp.server.stdio import stdio_server
 
 from fleetlore.server.mcp.protocol import Context, make_server
-from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.server.mcp.sources import Caller, ToolSource
 
 T = TypeVar("T")
 
 
-class Desk:
-    """The room of one process: everybody who asks here is the one agent that it was started for."""
+class StdioTransport:
+    """Runs tools one at a time, for the one agent that the process was started for."""
 
-    def __init__(self, source: Source, caller: Caller) -> None:
+    def __init__(self, source: ToolSource, caller: Caller) -> None:
         self.source, self._caller = source, caller
-        self._one = CapacityLimiter(1)  # what is folded is folded once, however many ask
+        self._limiter = CapacityLimiter(1)  # concurrent calls would fold the same events
 
     def caller(self, context: Context) -> Caller:
-        """Who the process was told that it speaks for."""
+        """The agent that the process was started for."""
         return self._caller
 
     async def run(self, context: Context, work: Callable[[], T], *, is_costly: bool) -> T:
-        """One after the other; whoever is called off meanwhile is not waited for."""
-        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one)
+        """Run `work` in a thread, one at a time. Cancelled work is abandoned."""
+        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
 
-def serve(source: Source, caller: Caller) -> None:
-    """Talk until the other side closes our input. Nothing but the protocol goes to standard output: what else is said there goes to
-    standard error.
-    """
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that waits for input cannot be called off: a Ctrl-C would wait, too
+def serve_stdio(source: ToolSource, caller: Caller) -> None:
+    """Serve until standard input is closed. Only the protocol goes to standard output; anything else printed goes to standard error."""
+    # The thread that reads standard input cannot be cancelled, so Python's handler would hang on Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        anyio.run(_serve, source, caller)
+        anyio.run(_serve_until_closed, source, caller)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-async def _serve(source: Source, caller: Caller) -> None:
-    server = make_server(Desk(source, caller))
+async def _serve_until_closed(source: ToolSource, caller: Caller) -> None:
+    server = make_server(StdioTransport(source, caller))
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())

@@ -1,4 +1,4 @@
-"""Tools that give back what happened: the story of a scope, its events, and events by their words."""
+"""MCP tools for what happened: `story`, `events` and `search`. Private events of other agents are left out."""
 
 from __future__ import annotations
 
@@ -9,124 +9,134 @@ from fleetlore.chronicle.grammar import plural
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.log.base import Position
-from fleetlore.projections import search as words_search
+from fleetlore.projections import search as text_search
 from fleetlore.projections.newest_events import read_newest
-from fleetlore.server.answers import story as story_show
+from fleetlore.server.answers import story as story_answers
 from fleetlore.server.mcp import requests, responses, times
-from fleetlore.server.mcp.reading import head
+from fleetlore.server.mcp.reading import response_fields
 from fleetlore.server.mcp.sanitise import (
-    LINE,
-    MOST_BYTES,
-    clock_of,
-    data_of,
-    fill,
-    going_on,
-    line,
-    place,
-    quoted,
-    size_of,
-    told,
-    with_dots,
+    MAX_LINE_CHARS,
+    MAX_PAGE_BYTES,
+    check_page_position,
+    clean_data,
+    clean_line,
+    fill_rows,
+    format_time,
+    join_fields,
+    join_parts,
+    json_size,
+    next_page_hint,
+    quote_lines,
 )
-from fleetlore.server.mcp.sources import Caller, Source, meant
-from fleetlore.server.queries import zone_of
+from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
+from fleetlore.server.queries import parse_time_zone
 from fleetlore.server.types.common import ChapterRow
 from fleetlore.views.event_text import event_line, event_stamp
 from fleetlore.views.time_ranges import newest_blocks
 
-EDGE = 50
-"""Where a stretch of the log begins: if nothing there is as new as was asked for, what came before is not, either."""
-MOST_LOOKED_AT = 2000
-"""Events that are read for one page; where most of them are others' thoughts, the page ends there."""
+EDGE_EVENTS = 50
+"""If none of the first so many events of a page is as new as `since`, there is no earlier page."""
+MAX_EVENTS_READ = 2000
+"""Events read for one page; the page ends there even if most of them are hidden from the caller."""
 
 
 # --- story
 
 
-def story(source: Source, caller: Caller, ask: requests.Story) -> responses.Story:
-    """What happened. What others only thought is not in it."""
-    zone = zone_of(ask.tz)
-    wanted = story_show.Wanted(meant(source, ask.scope), place(source.log, ask.page), ask.limit, ask.detail, zone)
-    with source.looking(None, story_show.NEEDS) as look:
-        start, views, since = head(look), story_show.known(look, wanted.scope), times.parse_since(ask.since, now=look.now, zone=zone)
-        began = look.head()
-    stretch, more = _stretch(story_show.read(source.log, wanted, views, None), since, caller)
-    found = story_show.tell(stretch, wanted, views, began)
-    chapters = _newest(found.chapters)
-    return responses.Story(
-        **start,
+def get_story(source: ToolSource, caller: Caller, request: requests.StoryRequest) -> responses.StoryResponse:
+    """The tool `story`, without private events of others."""
+    zone = parse_time_zone(request.tz)
+    options = story_answers.StoryOptions(
+        resolve_scope(source, request.scope), check_page_position(source.log, request.page), request.limit, request.detail, zone
+    )
+    with source.snapshot(None, story_answers.NEEDS) as snapshot:
+        head, views, since = (
+            response_fields(snapshot),
+            story_answers.copy_views(snapshot, options.scope),
+            times.parse_since(request.since, now=snapshot.now, zone=zone),
+        )
+        head_fields = snapshot.head_fields()
+    page, more = _visible_events(story_answers.read_events(source.log, options, views, None), since, caller)
+    found = story_answers.build_story(page, options, views, head_fields)
+    chapters = _newest_chapters(found.chapters)
+    return responses.StoryResponse(
+        **head,
         next=more,
-        opening=line(found.opening, 2 * LINE),
+        opening=clean_line(found.opening, 2 * MAX_LINE_CHARS),
         chapters=chapters,
         left_out=sum(len(each.sentences) for each in found.chapters) - sum(len(each.sentences) for each in chapters),
-        closing=line(found.closing, 2 * LINE) if ask.page is None else "",
+        closing=clean_line(found.closing, 2 * MAX_LINE_CHARS) if request.page is None else "",
     )
 
 
-def _stretch(read: story_show.Stretch, since: datetime | None, caller: Caller) -> tuple[story_show.Stretch, Position | None]:
-    """What of it may be told, and where what came before it ends."""
-    is_recent = [since is None or event_stamp(event)[0] >= since for event in read.told]
-    seen = [event for event, recent in zip(read.told, is_recent, strict=True) if recent and can_see(event, Viewer(caller.name))]
+def _visible_events(
+    read: story_answers.StoryEvents, since: datetime | None, caller: Caller
+) -> tuple[story_answers.StoryEvents, Position | None]:
+    """The recent events that the caller may see, and the position of the next page."""
+    is_recent = [since is None or event_stamp(event)[0] >= since for event in read.events]
+    visible = [event for event, recent in zip(read.events, is_recent, strict=True) if recent and can_see(event, Viewer(caller.name))]
     lead_in = [event for event in read.lead_in if can_see(event, Viewer(caller.name))]
-    return story_show.Stretch(seen, lead_in), read.more if any(is_recent[:EDGE]) else None
+    return story_answers.StoryEvents(visible, lead_in), read.more if any(is_recent[:EDGE_EVENTS]) else None
 
 
-def _newest(chapters: list[ChapterRow]) -> list[responses.Chapter]:
-    """The last chapters, as many as there is room for."""
-    return fill(reversed(chapters), _chapter, limit=len(chapters))[::-1]
+def _newest_chapters(chapters: list[ChapterRow]) -> list[responses.ChapterText]:
+    """The last chapters, as many as fit."""
+    return fill_rows(reversed(chapters), _chapter_text, limit=len(chapters))[::-1]
 
 
-def _chapter(chapter: ChapterRow) -> responses.Chapter:
-    """One chapter; of a very long one, the end."""
-    last = fill(reversed(chapter.sentences), lambda sentence: line(sentence.text), limit=len(chapter.sentences), most=MOST_BYTES // 2)
-    return responses.Chapter(title=line(chapter.title), sentences=last[::-1], first_at=chapter.first_at, last_at=chapter.last_at)
+def _chapter_text(chapter: ChapterRow) -> responses.ChapterText:
+    """One chapter; only the end of a very long one."""
+    last = fill_rows(
+        reversed(chapter.sentences), lambda sentence: clean_line(sentence.text), limit=len(chapter.sentences), max_bytes=MAX_PAGE_BYTES // 2
+    )
+    return responses.ChapterText(title=clean_line(chapter.title), sentences=last[::-1], first_at=chapter.first_at, last_at=chapter.last_at)
 
 
-def story_told(answer: responses.Story) -> str:
+def render_story(response: responses.StoryResponse) -> str:
     """The story as text."""
-    left_out = plural(answer.left_out, "sentence")
-    return told(
-        quoted(answer.opening),
-        f"The first {left_out} of it had no room: ask with a smaller limit, or less detail." if answer.left_out else "",
-        *(quoted(f"[{clock_of(each.first_at)}] {each.title}", *_indented(each.sentences)) for each in answer.chapters),
-        quoted(answer.closing),
-        going_on(answer.next),
+    left_out = plural(response.left_out, "sentence")
+    return join_parts(
+        quote_lines(response.opening),
+        f"The first {left_out} of it had no room: ask with a smaller limit, or less detail." if response.left_out else "",
+        *(quote_lines(f"[{format_time(each.first_at)}] {each.title}", *_indent(each.sentences)) for each in response.chapters),
+        quote_lines(response.closing),
+        next_page_hint(response.next),
     )
 
 
-def _indented(sentences: list[str]) -> list[str]:
+def _indent(sentences: list[str]) -> list[str]:
     return [f"  {sentence}" for sentence in sentences]
 
 
 # --- events
 
 
-def events(source: Source, caller: Caller, ask: requests.Events) -> responses.Events:
-    """Stored events."""
-    scope, page, is_newest = meant(source, ask.scope), place(source.log, ask.page), ask.order == "newest"
-    with source.looking(None, ()) as look:
-        start, since = head(look), times.parse_since(ask.since, now=look.now)
-        blocks = newest_blocks(look.states["calendar"]) if look.caught_up else []
-    most = MOST_LOOKED_AT + 1
+def list_events(source: ToolSource, caller: Caller, request: requests.EventsRequest) -> responses.EventsResponse:
+    """The tool `events`."""
+    scope, page, is_newest = resolve_scope(source, request.scope), check_page_position(source.log, request.page), request.order == "newest"
+    with source.snapshot(None, ()) as snapshot:
+        head, since = response_fields(snapshot), times.parse_since(request.since, now=snapshot.now)
+        blocks = newest_blocks(snapshot.states["calendar"]) if snapshot.caught_up else []
+    most = MAX_EVENTS_READ + 1
     if is_newest:
-        found = read_newest(source.log, blocks, scope, before=page, kinds=ask.kind, since=since, limit=most)
+        found = read_newest(source.log, blocks, scope, before=page, kinds=request.kind, since=since, limit=most)
     else:
-        found = source.log.read(scope, after=page, kinds=ask.kind, since=since, limit=most)
-    rows, next, hidden = _page(found, caller, ask)
-    return responses.Events(**start, next=next, events=rows, hidden=hidden)
+        found = source.log.read(scope, after=page, kinds=request.kind, since=since, limit=most)
+    rows, next, hidden = _fill_page(found, caller, request)
+    return responses.EventsResponse(**head, next=next, events=rows, hidden=hidden)
 
 
-def _page(found: Iterable[Event], caller: Caller, ask: requests.Events) -> tuple[list[responses.Event], str | None, int]:
-    """The rows of one page, where the next one begins, and how many events were passed over."""
-    rows: list[responses.Event] = []
+def _fill_page(found: Iterable[Event], caller: Caller, request: requests.EventsRequest) -> tuple[list[responses.EventRow], str | None, int]:
+    """The rows of one page, where the next one begins, and how many events were hidden."""
+    rows: list[responses.EventRow] = []
     size, hidden, last = 0, 0, None
     for looked_at, event in enumerate(found):
-        if looked_at == MOST_LOOKED_AT or len(rows) == ask.limit:
+        if looked_at == MAX_EVENTS_READ or len(rows) == request.limit:
             return rows, last, hidden
         if can_see(event, Viewer(caller.name)):
-            row = row_of(event, with_data=ask.data)
-            size += size_of(row)
-            if rows and size > MOST_BYTES:
+            row = event_row(event, with_data=request.data)
+            size += json_size(row)
+            if rows and size > MAX_PAGE_BYTES:
                 return rows, last, hidden
             rows.append(row)
         else:
@@ -135,69 +145,71 @@ def _page(found: Iterable[Event], caller: Caller, ask: requests.Events) -> tuple
     return rows, None, hidden
 
 
-def row_of(event: Event, *, with_data: bool = False, text: str | None = None) -> responses.Event:
-    """One event."""
-    changed = [event.old_state, event.new_state] if event.old_state or event.new_state else []
-    return responses.Event(
+def event_row(event: Event, *, with_data: bool = False, text: str | None = None) -> responses.EventRow:
+    """One event as a row."""
+    states = [event.old_state, event.new_state] if event.old_state or event.new_state else []
+    return responses.EventRow(
         id=event.id or "",
         position=event.position or "",
         kind=event.kind,
         actor=event.actor or "",
         at=event.at,
-        text=line(text or event_line(event)),
+        text=clean_line(text or event_line(event)),
         scopes={name: value for name in SCOPE_FIELDS if (value := getattr(event, name))},
-        state=line(" → ".join(each or "?" for each in changed)),
+        state=clean_line(" → ".join(each or "?" for each in states)),
         visibility=event.visibility,
-        data=data_of(event) if with_data else None,
+        data=clean_data(event) if with_data else None,
     )
 
 
-def events_told(answer: responses.Events) -> str:
+def render_events(response: responses.EventsResponse) -> str:
     """Events as text."""
-    count = len(answer.events)
-    return told(
-        "There is nothing more here." if not count and answer.next is None else f"{count:,} {'event' if count == 1 else 'events'}:",
-        quoted(*map(event_told, answer.events)),
-        f"{answer.hidden:,} that are others' own were passed over." if answer.hidden else "",
-        "Older events are still being indexed, and may be missing: ask again in a while." if answer.indexing else "",
-        going_on(answer.next),
+    count = len(response.events)
+    return join_parts(
+        "There is nothing more here." if not count and response.next is None else f"{count:,} {'event' if count == 1 else 'events'}:",
+        quote_lines(*map(render_event_row, response.events)),
+        f"{response.hidden:,} that are others' own were passed over." if response.hidden else "",
+        "Older events are still being indexed, and may be missing: ask again in a while." if response.indexing else "",
+        next_page_hint(response.next),
     )
 
 
-def event_told(event: responses.Event) -> str:
+def render_event_row(event: responses.EventRow) -> str:
     """One event as a line."""
     scopes = ", ".join(f"{name}:{value}" for name, value in event.scopes.items() if value != event.actor)
-    return with_dots(clock_of(event.at), event.kind, event.actor, scopes, event.state, event.text)
+    return join_fields(format_time(event.at), event.kind, event.actor, scopes, event.state, event.text)
 
 
 # --- search
 
 
-def search(source: Source, caller: Caller, ask: requests.Search) -> responses.Events:
-    """Events by their words."""
-    page = place(source.log, ask.page)
-    with source.looking(None, ()) as look:
-        start, since = head(look), times.parse_since(ask.since, now=look.now)
-    terms = words_search.parse_terms(ask.q)
-    wanted = words_search.SearchFilter(meant(source, ask.scope), tuple(ask.kind), since, page)
-    seen, indexing = _found(source, caller, ask, wanted)
-    rows = fill(seen, lambda event: row_of(event, text=_hit(event, terms)), limit=ask.limit)
-    next = rows[-1].position if len(rows) < len(seen) else None
-    return responses.Events(**start, next=next, events=rows, indexing=indexing)
+def search_events(source: ToolSource, caller: Caller, request: requests.SearchRequest) -> responses.EventsResponse:
+    """The tool `search`."""
+    page = check_page_position(source.log, request.page)
+    with source.snapshot(None, ()) as snapshot:
+        head, since = response_fields(snapshot), times.parse_since(request.since, now=snapshot.now)
+    terms = text_search.parse_terms(request.q)
+    filter = text_search.SearchFilter(resolve_scope(source, request.scope), tuple(request.kind), since, page)
+    visible, indexing = _search_visible(source, caller, request, filter)
+    rows = fill_rows(visible, lambda event: event_row(event, text=_matching_line(event, terms)), limit=request.limit)
+    next = rows[-1].position if len(rows) < len(visible) else None
+    return responses.EventsResponse(**head, next=next, events=rows, indexing=indexing)
 
 
-def _hit(event: Event, terms: Sequence[words_search.SearchTerm]) -> str:
-    """The event's own line if what was looked for is in it, else where it was found."""
+def _matching_line(event: Event, terms: Sequence[text_search.SearchTerm]) -> str:
+    """The event's usual line if it contains a match, else an excerpt around the match."""
     own = event_line(event) or ""
-    return own if words_search.find_matches(own, terms) else words_search.make_excerpt(event, terms)
+    return own if text_search.find_matches(own, terms) else text_search.make_excerpt(event, terms)
 
 
-def _found(source: Source, caller: Caller, ask: requests.Search, wanted: words_search.SearchFilter) -> tuple[list[Event], bool]:
-    """What the asker may see, one more than is wanted if there is. Nothing tells how much was passed over: else one could guess at it."""
-    seen: list[Event] = []
+def _search_visible(
+    source: ToolSource, caller: Caller, request: requests.SearchRequest, filter: text_search.SearchFilter
+) -> tuple[list[Event], bool]:
+    """Visible events, up to one more than the limit. The number of hidden ones is not returned: it would allow guessing their content."""
+    visible: list[Event] = []
     while True:
-        found, indexing = source.find(ask.q, wanted, ask.limit + 1)
-        seen += [event for event in found if can_see(event, Viewer(caller.name))]
-        if len(seen) > ask.limit or len(found) <= ask.limit:
-            return seen[: ask.limit + 1], indexing
-        wanted = wanted._replace(before=found[-1].position)
+        found, indexing = source.find(request.q, filter, request.limit + 1)
+        visible += [event for event in found if can_see(event, Viewer(caller.name))]
+        if len(visible) > request.limit or len(found) <= request.limit:
+            return visible[: request.limit + 1], indexing
+        filter = filter._replace(before=found[-1].position)

@@ -1,4 +1,4 @@
-"""Times as tools are asked for them: `2h` ago, `today`, or a moment."""
+"""Parses the `since` argument of tools: `2h` ago, `today`, or a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from fleetlore.documents import durations
 from fleetlore.errors import Invalid
-from fleetlore.server.view_cache import moment_of
+from fleetlore.server.view_cache import parse_time
 
 
 def parse_since(text: str | None, *, now: datetime, zone: tzinfo = UTC) -> datetime | None:
-    """The moment that a question means; `None` if it names none."""
+    """The start time; `None` if no text is given, `Invalid` if it cannot be parsed."""
     if text is None:
         return None
     if text == "today":
@@ -20,4 +20,4 @@ def parse_since(text: str | None, *, now: datetime, zone: tzinfo = UTC) -> datet
     except OverflowError as error:
         raise Invalid(f"since: too long ago: {text!r}; say 2h, today, or a time") from error
     except Invalid:
-        return moment_of(text, "since")
+        return parse_time(text, "since")

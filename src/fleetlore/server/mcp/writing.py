@@ -1,4 +1,4 @@
-"""Tools that write: a message to an agent, and a note to a mission. Who speaks is known beforehand, and never taken from the request."""
+"""MCP tools that write: `send_message` and `note`. The sender is the caller of the transport, never taken from the request."""
 
 from __future__ import annotations
 
@@ -12,44 +12,46 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.base import check_scope
 from fleetlore.server.mcp import board, requests, responses
-from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.server.mcp.sources import Caller, ToolSource
 from fleetlore.town import commands
 from fleetlore.town.commands import TownCommand
 from fleetlore.views.town_state import PERSON_MAILBOXES, Agent, TownState
 
-TRIES = 20
-"""How often a message is prepared again because somebody else wrote first."""
+MAX_TRIES = 20
+"""How often a command is made again because somebody else wrote first."""
 
 
-def send_message(source: Source, caller: Caller, ask: requests.Send) -> responses.Stored:
-    """Send a message as the caller's own agent. A message that it answers is acknowledged, if it waits in that agent's inbox."""
-    sender = _speaker(caller)
-    # Sessions that somebody runs by hand belong to no town, but are on the log and have an inbox here (`board.inbox`).
-    is_on_log = is_name(ask.to) and source.log.head(f"agent:{ask.to}") is not None
-    waiting = {} if ask.correlation is None else board.outside(source, sender).inboxes.get(sender, {})
+def send_message(source: ToolSource, caller: Caller, request: requests.SendMessageRequest) -> responses.StoredResponse:
+    """The tool `send_message`. A reply acknowledges the message it answers, if that is in the caller's inbox."""
+    sender = _require_speaker(caller)
+    # Sessions that are run by hand belong to no town, but are on the log and have an inbox (`board.read_inbox`).
+    is_on_log = is_name(request.to) and source.log.head(f"agent:{request.to}") is not None
+    waiting = {} if request.correlation is None else board.read_messages_of(source, sender).inboxes.get(sender, {})
 
-    def prepare(town: TownState) -> TownCommand:
-        if is_on_log and ask.to not in town.agents:
-            town = replace(town, agents={**town.agents, ask.to: Agent(name=ask.to)})
+    def make_command(town: TownState) -> TownCommand:
+        if is_on_log and request.to not in town.agents:
+            town = replace(town, agents={**town.agents, request.to: Agent(name=request.to)})
         if waiting and sender not in town.agents and sender not in PERSON_MAILBOXES:
             town = replace(town, inboxes={**town.inboxes, sender: waiting})
-        _need_recipient(town, ask.to)
-        if ask.correlation is None:
-            return commands.send_message(town, ask.to, ask.body, by=sender, type=ask.type, priority=ask.priority, task=ask.task)
+        _need_recipient(town, request.to)
+        if request.correlation is None:
+            return commands.send_message(
+                town, request.to, request.body, by=sender, type=request.type, priority=request.priority, task=request.task
+            )
         return commands.reply(
             town,
-            ask.to,
-            ask.body,
+            request.to,
+            request.body,
             by=sender,
             mailbox=sender,
-            reply_to=ask.correlation,
-            type=ask.type,
-            priority=ask.priority,
-            task=ask.task,
+            reply_to=request.correlation,
+            type=request.type,
+            priority=request.priority,
+            task=request.task,
         )
 
-    [sent] = [event for event in _store_wish(source, prepare) if event.kind == "work.message_sent"]
-    return responses.Stored(id=sent.id or "", position=sent.position or "", sender=sender)
+    [sent] = [event for event in _store_command(source, make_command) if event.kind == "work.message_sent"]
+    return responses.StoredResponse(id=sent.id or "", position=sent.position or "", sender=sender)
 
 
 def _need_recipient(town: TownState, to: str) -> None:
@@ -61,45 +63,45 @@ def _need_recipient(town: TownState, to: str) -> None:
         raise Invalid(f"to: nobody here is called {to!r}: {error}; `fleet` lists everybody by name") from None
 
 
-def _store_wish(source: Source, prepare: Callable[[TownState], TownCommand]) -> list[Event]:
-    """Check a request against the town, and store its events together; prepared again if somebody else wrote first."""
-    for _ in range(TRIES):
-        with source.looking(None, ["town"]) as look:
+def _store_command(source: ToolSource, make_command: Callable[[TownState], TownCommand]) -> list[Event]:
+    """Make a command from the current town and store its events; retried if somebody else wrote first."""
+    for _ in range(MAX_TRIES):
+        with source.snapshot(None, ["town"]) as snapshot:
             try:
-                wish = prepare(look.states["town"])
+                command = make_command(snapshot.states["town"])
             except Invalid as error:
-                if look.caught_up:
+                if snapshot.caught_up:
                     raise
                 raise Busy(f"the server is still reading the log, and does not know this yet; try again soon ({error})") from error
-        events = [replace(event, id=clock.uuid7()) for event in wish.events]
+        events = [replace(event, id=clock.uuid7()) for event in command.events]
         try:
-            positions = source.log.append(events, expect=wish.expect)
+            positions = source.log.append(events, expect=command.expect)
         except Conflict:
             continue
         return [replace(event, position=position) for event, position in zip(events, positions, strict=True)]
     raise Busy("others wrote to the same town all the time, and nothing was stored; try again")
 
 
-def note(source: Source, caller: Caller, ask: requests.Note) -> responses.Stored:
-    """One `town.mission_event`."""
-    sender = _speaker(caller)
-    if source.log.head(check_scope(f"mission:{ask.mission}")) is None:
-        raise Invalid(f"mission: there is no mission {ask.mission!r} on this log; `missions` lists those that there are")
-    return _stored(source, Event(kind="town.mission_event", actor=sender, mission=ask.mission, text=ask.text.strip()), sender)
+def add_note(source: ToolSource, caller: Caller, request: requests.AddNoteRequest) -> responses.StoredResponse:
+    """The tool `note`: stores one `town.mission_event`."""
+    sender = _require_speaker(caller)
+    if source.log.head(check_scope(f"mission:{request.mission}")) is None:
+        raise Invalid(f"mission: there is no mission {request.mission!r} on this log; `missions` lists those that there are")
+    return _append_event(source, Event(kind="town.mission_event", actor=sender, mission=request.mission, text=request.text.strip()), sender)
 
 
-def _speaker(caller: Caller) -> str:
-    if not caller.may_write or caller.name is None:
-        raise Invalid(caller.why_not or "this needs the right to write, and a name to speak under")
+def _require_speaker(caller: Caller) -> str:
+    if not caller.can_write or caller.name is None:
+        raise Invalid(caller.refusal or "this needs the right to write, and a name to speak under")
     return caller.name
 
 
-def _stored(source: Source, event: Event, sender: str) -> responses.Stored:
+def _append_event(source: ToolSource, event: Event, sender: str) -> responses.StoredResponse:
     record = source.log.admit(event)
     [position] = source.log.append_records([record])
-    return responses.Stored(id=record.id, position=position, sender=sender)
+    return responses.StoredResponse(id=record.id, position=position, sender=sender)
 
 
-def stored_told(answer: responses.Stored) -> str:
-    """What became of it, as text."""
-    return f"Stored as {answer.id}, at {answer.position}."
+def render_stored(response: responses.StoredResponse) -> str:
+    """The stored event as text."""
+    return f"Stored as {response.id}, at {response.position}."

@@ -117,7 +117,7 @@ async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -
         if "websocket.http.response" not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": problem.detail[:100]})
             return
-    await problem.response()(scope, receive, send)
+    await problem.to_response()(scope, receive, send)
 
 
 def declared_for(path: str, declared: Declared = DECLARED) -> tuple[str, ...] | None:

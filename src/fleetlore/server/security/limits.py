@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.guard import refuse
 from fleetlore.server.security.rate_limit import Rate
-from fleetlore.server.uvicorn_protocols import HttpWire, SocketWire
+from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol
 
 MIB = 1 << 20
 STREAMS = ("/api/stream", "/ws", "/ws/chat")
@@ -111,10 +111,10 @@ class Limits:
         """
         connections = self.requests + self.streams
         return {
-            "http": HttpWire,  # h11 limits headers
+            "http": HttpProtocol,  # h11, which limits headers
             "h11_max_incomplete_event_size": self.headers,
             "limit_concurrency": connections + connections // 4,  # counts connections, idle ones too
-            "ws": SocketWire,
+            "ws": WebSocketProtocol,
             "ws_max_size": self.frame,
             "proxy_headers": False,
             "server_header": False,

@@ -1,4 +1,4 @@
-"""What the API answers, as types: the OpenAPI document is made of them, and the control room's `shapes.ts` says the same."""
+"""Response types of the API. The OpenAPI document is made of them; the control room's `shapes.ts` must agree."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from fleetlore.views.outcomes.record import Outcome
 
 
 class Head(Struct, kw_only=True):
-    """What every view begins with."""
+    """Fields with which every view begins."""
 
     as_of: str | None
-    """The position that it shows; nothing in an empty log."""
+    """The position that it shows; `null` for an empty log."""
     at: datetime | None
-    """The newest time that is known there."""
+    """The newest event time up to there."""
     live: bool
-    """Whether it shows the newest state, and not a past one."""
+    """Whether it shows the current state, not a past one."""
     caught_up: bool
-    """Whether the whole log is in it: after a start it may still be read."""
+    """Whether it includes the whole log: after a start the log is still being read."""
 
 
 class Meta(Struct, kw_only=True):
-    """What this server shows."""
+    """About this server and its log."""
 
     town: str
     log: str
@@ -44,11 +44,11 @@ class Meta(Struct, kw_only=True):
 
 
 class Events(Struct, kw_only=True):
-    """Stored events, each its canonical JSON and its position."""
+    """Stored events, each as canonical JSON with its position."""
 
     events: list[dict[str, Any]]
     next: str | None
-    """Where the next page begins: to be given as `before` (newest first) or as `after`."""
+    """The next page's `before` (newest first) or `after` (oldest first)."""
 
 
 class AgentCard(Struct, kw_only=True):
@@ -58,7 +58,7 @@ class AgentCard(Struct, kw_only=True):
     shown: str
     standing: AgentStanding
     at_rest: bool
-    """Whether it gave no sign of life for a day, and needs nobody."""
+    """Whether it had no event for a day and needs nobody."""
     since: datetime | None
     doing: str
     kind: str
@@ -90,14 +90,14 @@ class Fleet(Head, kw_only=True):
 
     now: datetime
     counts: dict[str, int]
-    """By standing, without those at rest."""
+    """By standing, without inactive agents."""
     at_rest: int
     agents: list[AgentCard]
     asking: list[Asking]
 
 
 class ThreadRow(Struct, kw_only=True):
-    """One line of story."""
+    """One story thread."""
 
     key: str
     title: str
@@ -112,14 +112,14 @@ class ThreadRow(Struct, kw_only=True):
 
 
 class Threads(Head, kw_only=True):
-    """Threads, the one that moved last first."""
+    """Threads, the most recently active first."""
 
     threads: list[ThreadRow]
     total: int
 
 
 class ArcRow(Struct, kw_only=True):
-    """One arc, and the events that prove it."""
+    """One arc and its source events."""
 
     kind: str
     thread: str
@@ -137,24 +137,24 @@ class ArcRow(Struct, kw_only=True):
 
 
 class Arcs(Head, kw_only=True):
-    """Arcs: the open ones first, then the newest."""
+    """Arcs: open ones first, then the newest."""
 
     arcs: list[ArcRow]
     counts: dict[str, int]
 
 
-class Costs(Head, kw_only=True):
-    """What it cost, added up."""
+class CostsPage(Head, kw_only=True):
+    """Costs, added up."""
 
     total: dict[str, Any]
     by: list[dict[str, Any]]
     unpriced: dict[str, int]
     prices: str
     older: dict[str, Any] | None = None
-    """By task or session: what the older ones came to, of which only the sum is known here. It is in the row without a name."""
+    """By task or session: the sum of older ones, which are not kept one by one. It is included in the row without a name."""
 
 
-class Sessions(Head, kw_only=True):
+class SessionsPage(Head, kw_only=True):
     """The outcome records of sessions, the newest first."""
 
     sessions: list[Outcome]
@@ -163,7 +163,7 @@ class Sessions(Head, kw_only=True):
 
 
 class SentenceRow(Struct, kw_only=True):
-    """One thing that is told, and the events that prove it."""
+    """One sentence and its source events."""
 
     text: str
     thread: str
@@ -176,7 +176,7 @@ class SentenceRow(Struct, kw_only=True):
 
 
 class ChapterRow(Struct, kw_only=True):
-    """What belongs together."""
+    """One chapter of the story."""
 
     title: str
     first_at: datetime | None
@@ -186,21 +186,21 @@ class ChapterRow(Struct, kw_only=True):
 
 
 class OpenThread(Struct, kw_only=True):
-    """A thread with something left to do."""
+    """A thread that is still open."""
 
     key: str
     title: str
 
 
 class Story(Head, kw_only=True):
-    """The chronicle of one stretch of the log."""
+    """The story of one page of events."""
 
     opening: str
     chapters: list[ChapterRow]
     open: list[OpenThread]
     closing: str
     more: str | None
-    """Where what came earlier ends: to be given as `before`."""
+    """The next page's `before`; `null` if there are no earlier events."""
 
 
 class LaneRow(Struct, kw_only=True):
@@ -211,7 +211,7 @@ class LaneRow(Struct, kw_only=True):
     standing: AgentStanding
     total: int
     buckets: list[tuple[int, list[int]]]
-    """Number of a bucket, and its events by family."""
+    """Bucket number, and its events by family."""
 
 
 class Mark(Struct, kw_only=True):
@@ -235,7 +235,7 @@ class ArcSpan(ArcRow, kw_only=True):
 
 
 class Timeline(Head, kw_only=True):
-    """What happened when, in one window."""
+    """Events by agent and time in one window."""
 
     from_: datetime | None = field(name="from")
     to: datetime | None
@@ -251,22 +251,22 @@ class Timeline(Head, kw_only=True):
     more_lanes: int
 
 
-class Found(Struct, kw_only=True):
-    """Events by their words, newest first."""
+class SearchHits(Struct, kw_only=True):
+    """Search results, newest first."""
 
     events: list[dict[str, Any]]
     indexing: bool
-    """Whether older events are still being indexed, and may be missing."""
+    """Whether older events are still being indexed and may be missing."""
 
 
 class Stored(Struct, kw_only=True):
-    """Where events were stored, in the order in which they were sent."""
+    """Positions of the stored events, in the order of the request."""
 
     positions: list[str]
 
 
 class Ready(Struct, kw_only=True):
-    """Whether the server can do its work."""
+    """Whether the server is ready."""
 
     ready: bool
     caught_up: bool

@@ -1,4 +1,4 @@
-"""What `/api/goals` answers, as types: goals to choose from, and all of one."""
+"""Response types of `/api/goals`: the list of goals, and the details of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleetlore.views.goal_state import GoalStatus
 
 
 class GoalFigures(Struct, kw_only=True):
-    """What was spent, or may be; `null` is without limit. Denies, errors and overflows are those in a row."""
+    """Use or limits of a goal; `null` is no limit. Denies, errors and overflows count consecutive ones."""
 
     turns: int
     seconds: float
@@ -32,7 +32,7 @@ class GoalRow(Struct, kw_only=True):
     agent: str
     shown: str
     harness: str | None
-    """`null` where somebody else's driver pursues it."""
+    """`null` if another program drives the goal."""
     turn: int
     at: datetime | None
     seen_at: datetime | None
@@ -42,27 +42,27 @@ class GoalRow(Struct, kw_only=True):
     spent: GoalFigures
     limits: GoalFigures
     ticking: bool
-    """Whether its time goes on."""
+    """Whether its clock is running."""
     adrift: bool
-    """Whether it is under way, and nobody drives it any more."""
+    """Whether it is running but its driver is gone."""
     met: int
     criteria: int
     asking: int
-    """Questions that wait for a person."""
+    """Open approval requests."""
     parent: str | None
     signed: bool | None
-    """Whether the log's key has signed it; `null` on a log that is not sealed."""
+    """Whether it is signed with the log's key; `null` if the log is not sealed."""
     position: str | None
 
 
 class GoalTurn(Struct, kw_only=True):
-    """A turn that is settled."""
+    """A finished turn."""
 
     number: int
     id: str
     outcome: str
     counts: bool
-    """Whether it is one of the turns that the budget allows."""
+    """Whether it counts towards the budget of turns."""
     complaint: str | None
     words: str
     at: datetime | None
@@ -71,12 +71,12 @@ class GoalTurn(Struct, kw_only=True):
     tokens: int
     usd: float
     failing: int | None
-    """Criteria that were not met; `null` where none was checked."""
+    """Criteria that were not met; `null` if none was checked."""
     diff: str
 
 
 class GoalNow(Struct, kw_only=True):
-    """The turn that is under way."""
+    """The current turn."""
 
     turn: int
     id: str
@@ -86,13 +86,13 @@ class GoalNow(Struct, kw_only=True):
     calls: int
     last_tool: str
     is_summary: bool
-    """Whether the agent only writes down where things stand."""
+    """Whether the agent only writes a summary."""
     is_over: bool
-    """Whether the agent's part is over, and its work is being judged."""
+    """Whether the agent is done and its work is being checked."""
 
 
 class GoalBurn(Struct, kw_only=True):
-    """What was spent when a turn had ended, and at the end what is spent by now."""
+    """Total use at the end of a turn; the last point is now."""
 
     turn: int
     at: datetime | None
@@ -103,33 +103,33 @@ class GoalBurn(Struct, kw_only=True):
 
 
 class GoalCriterion(Struct, kw_only=True):
-    """A criterion, and what its last check came to."""
+    """A criterion and the result of its last check."""
 
     kind: str
     text: str
-    """What is run, looked for or judged."""
+    """The command, pattern or text that is checked."""
     met: bool | None
     message: str
     evidence: str
 
 
 class GoalQuestion(Struct, kw_only=True):
-    """A tool that a person is asked about."""
+    """An approval request for a tool call."""
 
     id: str
     turn: int
     tool: str
     input: Any
     hidden: int
-    """How many texts of the input were cut, or had secrets taken out: the person does not see all of it."""
+    """How many texts of the input were shortened or redacted: the person does not see all of it."""
     at: datetime | None
     expires: datetime | None
     answered: Literal["allow", "deny"] | None
-    """What a person has said, until whoever drives the goal has heard it."""
+    """A person's answer that the driver has not read yet."""
 
 
 class GoalDecision(Struct, kw_only=True):
-    """What was decided about a tool."""
+    """A decision about a tool call."""
 
     id: str
     turn: int
@@ -140,18 +140,18 @@ class GoalDecision(Struct, kw_only=True):
 
 
 class GoalMessage(Struct, kw_only=True):
-    """What a person says to the agent."""
+    """A person's message to the agent."""
 
     id: str
     by: str
     text: str
     at: datetime | None
     is_told: bool
-    """Whether the agent has it in the turn that is under way; else it is for the next one."""
+    """Whether the agent got it in the current turn; else it will be in the next one."""
 
 
 class GoalRequest(Struct, kw_only=True):
-    """Something that was asked of the goal's driver."""
+    """A control request to the goal's driver."""
 
     id: str
     at: datetime | None
@@ -159,35 +159,35 @@ class GoalRequest(Struct, kw_only=True):
     action: str
     text: str
     obeyed: bool | None
-    """`false`: it is not signed, and the log is sealed; `null`: signatures are not checked here."""
+    """`false`: ignored, because it is not signed and the log is sealed; `null`: signatures are not checked."""
 
 
 class GoalPage(GoalRow, kw_only=True):
-    """All of one goal."""
+    """Details of one goal."""
 
     under_way: GoalNow | None
     words: str
-    """What the agent said last."""
+    """The agent's last message."""
     workspace: str | None
     branch: str | None
-    """Where its work is, if the workspace is a git repository; `null` if it works on the workspace itself."""
+    """The branch with its work, if the workspace is a git repository; `null` if it works in the workspace itself."""
     is_paused: bool
     cancel: str | None
-    """Why it is to be called off, once somebody asked for that."""
+    """The reason, if somebody asked to cancel it."""
     wake: datetime | None
     waiting_for: str
     driver: str | None
-    """Who drives it now: a machine and a process; `null` if nobody does, or it is not known."""
+    """The machine and process that drive it; `null` if there is none or it is not known."""
     next: str
     """What a person can do about it."""
     can: list[str]
-    """What can be asked of it as it stands."""
+    """Actions that are possible now."""
     turns: list[GoalTurn]
     """The newest 200, oldest first."""
     burn: list[GoalBurn]
     acceptance: list[GoalCriterion]
     checked: str | None
-    """The event of the newest verdict."""
+    """The event id of the newest check."""
     questions: list[GoalQuestion] = field(default_factory=list)
     decisions: list[GoalDecision]
     """The newest, newest first."""
@@ -197,23 +197,23 @@ class GoalPage(GoalRow, kw_only=True):
     requests: list[GoalRequest] = field(default_factory=list)
     """The newest, newest first."""
     unsigned: int
-    """How many requests were not obeyed, because they are not signed."""
+    """How many requests were ignored because they are not signed."""
     above: GoalRow | None
-    """The goal that it is part of."""
+    """Its parent goal."""
     below: list[GoalRow]
-    """The goals that are part of it."""
+    """Its child goals."""
 
 
 class Goals(Head, kw_only=True):
-    """All goals, those that need a person first; and one of them, if it was asked for."""
+    """All goals, those that need a person first, and the details of one."""
 
     now: datetime
     goals: list[GoalRow]
     total: int
-    """How many there are, whatever was asked for."""
+    """The number of all goals, regardless of the filter."""
     let_go: int
-    """How many older ones are not kept in here; their events still are on the log."""
+    """Older goals that the view dropped; their events are still on the log."""
     signatures: Literal["none", "named", "checked"]
-    """What is asked of facts to be believed: nothing, as the log is not sealed; that they name its key; that this key has signed them."""
+    """What events need to be trusted: nothing (the log is not sealed), the name of its key, or a valid signature."""
     goal: GoalPage | None
-    """`null` if none was asked for, it is not there, or not yet."""
+    """`null` if none was asked for or it is not found."""

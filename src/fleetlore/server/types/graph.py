@@ -1,4 +1,4 @@
-"""What is said about graphs and conversations over HTTP, as types. Every text in it is hostile."""
+"""Response types of `/api/chat` and `/api/graph/*`. All texts are untrusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleetlore.views.conversation_state import Screen, UiControl
 
 
 class GraphNode(Struct, kw_only=True):
-    """One node: its role, and the versioned name of what does it; `user` is where every turn begins, and nothing does it."""
+    """One node: its role and the versioned name of its implementation; `user` starts every turn and has none."""
 
     name: str
     implementation: str
@@ -24,16 +24,16 @@ class GraphEdge(Struct, kw_only=True):
     source: str
     target: str
     type: str
-    """`data` drives the turn, `context` is read by the target, `state` is looked at by it."""
+    """`data` drives the turn; the target reads `context` and checks `state`."""
     carries: str
     condition: str
-    """When it is gone along, in words; empty: always."""
+    """When the edge is taken, in words; empty: always."""
     after: bool
-    """Whether it is gone along once the reply is given."""
+    """Whether it is taken after the reply."""
 
 
 class GraphShape(Struct, kw_only=True):
-    """One agent's way of thinking, to be drawn."""
+    """A graph to draw."""
 
     name: str
     description: str
@@ -46,53 +46,53 @@ class GraphList(Struct, kw_only=True):
 
     graphs: list[GraphShape]
     default: str
-    """Which one a new session begins with."""
+    """The graph of a new session."""
 
 
 class GraphActive(Struct, kw_only=True):
-    """The graph of a session, or the one that a new session begins with."""
+    """The graph of a session, or the default."""
 
     session: str | None
     graph: GraphShape
 
 
 class ChatSession(Struct, kw_only=True):
-    """One of one's own sessions, to choose from."""
+    """One of the caller's sessions."""
 
     session: str
     title: str
-    """What was said in it first, of what is kept."""
+    """The first kept message of the user."""
     graph: str
     at: datetime | None
-    """When its user last did something."""
+    """The user's last activity."""
     turns: int
 
 
 class Chat(Head, kw_only=True):
-    """A session as it stands on the log, and those that there are."""
+    """A chat session, and the list of the caller's sessions."""
 
     identity: str
-    """Whose they are: as whom the server knows who asks."""
+    """The caller's identity."""
     screen: Screen | None
-    """`null` if there is no such session, or none that belongs to who asks, or not yet."""
+    """`null` if the caller has no such session."""
     sessions: list[ChatSession]
-    """One's own, the newest first."""
+    """The caller's sessions, newest first."""
 
 
 class ChatReply(Struct, kw_only=True):
-    """What a turn came to."""
+    """The result of a turn."""
 
     session: str
     text: str
-    """The reply; empty where the screen alone answers."""
+    """The reply; empty if only the screen changed."""
     controls: list[UiControl]
     state: dict[str, Any]
     error: str | None
-    """Why the turn failed; the session goes on."""
+    """Why the turn failed; the session can be continued."""
 
 
 class ChatStanding(Struct, kw_only=True):
-    """A session after something was changed about it."""
+    """A session after a change."""
 
     session: str
     screen: Screen

@@ -1,4 +1,4 @@
-"""What `/api/stage` answers, as types. What was thought has a type and a list of its own: it is empty unless it was asked for."""
+"""Response types of `/api/stage`. Private thoughts have their own type and list, which is empty unless `minds=true`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetlore.server.types.common import Head
 
 
 class StageLine(Struct, kw_only=True):
-    """What all could hear or see: a line, a change of scene, a visitor, a remark."""
+    """A public event: a line, a change of scene, a visitor, a remark."""
 
     id: str
     at: datetime
@@ -20,12 +20,12 @@ class StageLine(Struct, kw_only=True):
     text: str
     mood: str | None
     label: str | None
-    """What a visitor is called."""
+    """The name of a visitor."""
     position: str
 
 
 class StageThought(Struct, kw_only=True):
-    """What one player thought, and told nobody. That of a line has the line's id."""
+    """A private thought of one player. A thought that belongs to a line has the line's id."""
 
     id: str
     at: datetime
@@ -38,23 +38,23 @@ class StageThought(Struct, kw_only=True):
 
 
 class StagePlayer(Struct, kw_only=True):
-    """One of the cast."""
+    """A member of the cast."""
 
     name: str
     role: str | None
     team: str | None
     lines: int
     last_said: str | None
-    """Of what is shown."""
+    """Its newest line among those shown."""
     mood: str | None
     thinking: bool
-    """Whether it was asked for its turn, and has not answered yet."""
+    """Whether its model was called and has not answered yet."""
     persona: str | None
-    """Who it was told to be: its own business, as its thoughts are."""
+    """Its role description; private, like its thoughts."""
 
 
 class StageVerdict(Struct, kw_only=True):
-    """What a judge said."""
+    """A judge's verdict."""
 
     id: str
     at: datetime
@@ -65,9 +65,9 @@ class StageVerdict(Struct, kw_only=True):
     scores: dict[str, float]
     accused: str | None
     correct: bool | None
-    """Whether the accused was who it should have been."""
+    """Whether the accusation was right."""
     reveal: dict[str, str]
-    """Who bore which hidden role."""
+    """Player → hidden role."""
     position: str
 
 
@@ -82,7 +82,7 @@ class StageFinish(Struct, kw_only=True):
 
 
 class StageFigures(Struct, kw_only=True):
-    """What was spent, or may be; `null` is without limit, or not known."""
+    """Use or limits of a run; `null` is no limit or not known."""
 
     turns: int | None = None
     calls: int | None = None
@@ -92,7 +92,7 @@ class StageFigures(Struct, kw_only=True):
 
 
 class StagePlay(Struct, kw_only=True):
-    """One run, as it stands."""
+    """Details of one run."""
 
     run: str
     title: str
@@ -106,7 +106,7 @@ class StagePlay(Struct, kw_only=True):
     lines: list[StageLine] = field(default_factory=list)
     """The newest, oldest first."""
     said: int
-    """How many things the cast has said in all."""
+    """Total number of lines of the cast."""
     thoughts: list[StageThought] = field(default_factory=list)
     verdicts: list[StageVerdict]
     finished: StageFinish | None
@@ -115,7 +115,7 @@ class StagePlay(Struct, kw_only=True):
 
 
 class StageRun(Struct, kw_only=True):
-    """One run to choose from."""
+    """One run in the list."""
 
     run: str
     scenario: str
@@ -128,10 +128,10 @@ class StageRun(Struct, kw_only=True):
 
 
 class Stage(Head, kw_only=True):
-    """A run of a cast, and those there are, the newest first."""
+    """One run of a cast, and the list of runs, newest first."""
 
     play: StagePlay | None
-    """The run that was asked for, else the newest; `null` if it is not there, or not yet."""
+    """The requested run, else the newest; `null` if it is not found."""
     runs: list[StageRun]
     let_go: int
-    """How many older runs are not kept in here; their events still are on the log."""
+    """Older runs that the view dropped; their events are still on the log."""

@@ -1,4 +1,4 @@
-"""What `/api/town` answers, as types: agents, the board, missions, what waits for whom, and all of one of them."""
+"""Response types of `/api/town`: agents, board, missions, inboxes, and details of one mission, task or agent."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class TownAgent(Struct, kw_only=True):
     harness: str
     parent: str | None
     run_by: str
-    """The lease of whoever runs it; empty while nobody does."""
+    """The lease of the worker that runs it; empty if none does."""
     task: str | None
     doing: str
     """The title of its task."""
     queue: int
-    """Tasks that were given to it, and are not begun."""
+    """Assigned tasks that have not started."""
     inbox: int
-    """Messages that wait for it."""
+    """Unacknowledged messages."""
     completed: int
     failed: int
     at: datetime | None
     seen_at: datetime | None
     reason: str
     wish: str
-    """What it was asked to do, and has not done yet."""
+    """A command that it has not carried out yet."""
 
 
 class TownTask(Struct, kw_only=True):
@@ -52,9 +52,9 @@ class TownTask(Struct, kw_only=True):
     item: str | None
     agent: str | None
     shown: str
-    """What that agent is called."""
+    """The agent's display name."""
     wanted: str | None
-    """The one agent that it is for."""
+    """The only agent that may take it."""
     attempt: int
     tries: int
     round: int
@@ -62,14 +62,14 @@ class TownTask(Struct, kw_only=True):
     started_at: datetime | None
     ended_at: datetime | None
     waits_for: int
-    """Tasks that must be completed before it can begin."""
+    """Number of tasks that must be completed first."""
     error: str
     is_dead_letter: bool
-    """Whether it was tried so often that it was put aside."""
+    """Whether it failed too often and is not tried again."""
 
 
 class TownColumn(Struct, kw_only=True):
-    """The tasks of one state, as many as are shown."""
+    """The first tasks in one state."""
 
     state: TaskState
     total: int
@@ -77,7 +77,7 @@ class TownColumn(Struct, kw_only=True):
 
 
 class TownMission(Struct, kw_only=True):
-    """One mission in short."""
+    """One mission in the list."""
 
     id: str
     title: str
@@ -85,9 +85,9 @@ class TownMission(Struct, kw_only=True):
     is_archived: bool
     items: int
     by_state: dict[ItemState, int]
-    """How many of them stand how."""
+    """Items by state."""
     stuck: int
-    """Items for which only a person can do something."""
+    """Items that need a person."""
     reason: str
     at: datetime | None
     moved_at: datetime | None
@@ -95,7 +95,7 @@ class TownMission(Struct, kw_only=True):
 
 
 class TownHelp(Struct, kw_only=True):
-    """A mission that waits for a person."""
+    """A mission that asks for help."""
 
     mission: str
     title: str
@@ -106,7 +106,7 @@ class TownHelp(Struct, kw_only=True):
 
 
 class TownMessage(Struct, kw_only=True):
-    """A message that nobody has used yet."""
+    """An unacknowledged message."""
 
     id: str
     sender: str
@@ -122,7 +122,7 @@ class TownMessage(Struct, kw_only=True):
 
 
 class TownInbox(Struct, kw_only=True):
-    """What waits for somebody: the most urgent first."""
+    """The messages of one mailbox, the most urgent first."""
 
     name: str
     shown: str
@@ -141,7 +141,7 @@ class TownItem(Struct, kw_only=True):
     state: ItemState
     depends_on: list[str]
     waits_for: list[str]
-    """Of these, what is not done."""
+    """Dependencies that are not done."""
     roles: list[str]
     checks: list[str]
     source: str
@@ -151,10 +151,10 @@ class TownItem(Struct, kw_only=True):
     agent: str | None
     shown: str
     round: int
-    """How often changes were asked for."""
+    """How often changes were requested."""
     verdict: Literal["", "approved", "rejected"]
     awaits_verdict: bool
-    """Whether its work is done, and nobody has judged it."""
+    """Whether its work is done and not reviewed."""
     approved_by: str | None
     is_stuck: bool
     reason: str
@@ -163,7 +163,7 @@ class TownItem(Struct, kw_only=True):
 
 
 class TownWatch(Struct, kw_only=True):
-    """What a mission watches for."""
+    """A condition that a mission watches."""
 
     id: str
     type: str
@@ -176,7 +176,7 @@ class TownWatch(Struct, kw_only=True):
 
 
 class TownNote(Struct, kw_only=True):
-    """Words about a mission."""
+    """A note on a mission."""
 
     id: str
     at: datetime | None
@@ -185,7 +185,7 @@ class TownNote(Struct, kw_only=True):
 
 
 class MissionPage(TownMission, kw_only=True):
-    """All of one mission."""
+    """Details of one mission."""
 
     max_parallel: int
     needs_review: bool
@@ -193,7 +193,7 @@ class MissionPage(TownMission, kw_only=True):
     tries: int
     work: list[TownItem]
     left_out: int
-    """Items that are not shown."""
+    """Number of items that are not shown."""
     watches: list[TownWatch]
     watches_left_out: int
     notes: list[TownNote]
@@ -201,7 +201,7 @@ class MissionPage(TownMission, kw_only=True):
 
 
 class TaskPage(TownTask, kw_only=True):
-    """All of one task."""
+    """Details of one task."""
 
     description: str
     result: str
@@ -216,26 +216,26 @@ class TaskPage(TownTask, kw_only=True):
     run_by: str
     by: str
     refused: int
-    """Facts told of it that were not believed."""
+    """Events about it that were not trusted."""
     can: list[str]
 
 
 class AgentPage(TownAgent, kw_only=True):
-    """All of one agent."""
+    """Details of one agent."""
 
     spawn_mode: str
     tasks: list[TownTask]
-    """What it works on, what waits for it, and what it did last."""
+    """Its current, assigned and last tasks."""
     messages: list[TownMessage]
     can: list[str]
 
 
-class Town(Head, kw_only=True):
-    """A town that shares work."""
+class TownPage(Head, kw_only=True):
+    """The state of the town."""
 
     now: datetime
     agents: list[TownAgent]
-    """Those that a person should look at first; as many as are shown."""
+    """The first agents, those that need attention before others."""
     agents_by_state: dict[AgentState, int]
     agents_total: int
     board: list[TownColumn]
@@ -244,12 +244,12 @@ class Town(Head, kw_only=True):
     archived: int
     help: list[TownHelp]
     inboxes: list[TownInbox]
-    """The persons' first."""
+    """Those of people first."""
     inboxes_total: int
     let_go: int
-    """Ended tasks that are only in the log."""
+    """Ended tasks that the view dropped; their events are still on the log."""
     refused: int
-    """Facts that were not believed."""
+    """Events that were not trusted."""
     mission: MissionPage | None
     task: TaskPage | None
     agent: AgentPage | None
