@@ -38,7 +38,7 @@ def reply(days: float, agent: str = "ada", **more: Any) -> Event:
 
 
 def settings_with(**more: Any) -> Settings:
-    plain = Settings(Setting("memory:", "x"), Setting("default", "x"), Setting((), "x"), ())
+    plain = Settings(log=Setting("memory:", "x"))
     return plain._replace(**{name: Setting(value, "x") for name, value in more.items()})
 
 

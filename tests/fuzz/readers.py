@@ -46,8 +46,8 @@ from fleetlore.log.redis import entry
 from fleetlore.log.redis import log as redis_log
 from fleetlore.models import open as minds
 from fleetlore.models import parse_json
-from fleetlore.process.kill_tree import parse_ps_line
 from fleetlore.process.pipes import OutputLine
+from fleetlore.process.table import parse_ps_line
 from fleetlore.programs import failure_patterns, failures, registry
 from fleetlore.programs.claude_code.harness import ClaudeOutputParser
 from fleetlore.programs.claude_code.hooks import read_hook as claude_code_hook

@@ -18,8 +18,8 @@ import pytest
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import list_processes, read_process, read_start_time
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
+from fleetlore.process.table import list_processes, read_process, read_start_time
 from tests.models.agents import agent
 from tests.patience import PATIENCE
 
@@ -201,6 +201,7 @@ async def test_of_its_complaints_the_end_is_kept_readable_and_without_secrets(ma
 
 async def test_nothing_is_read_while_a_line_is_looked_at(mark: str, tmp_path: Path) -> None:
     count = tmp_path / "count"
+    count.touch()  # the first line is there before the program writes to it
     seen: list[int] = []
 
     async def on_line(line: OutputLine) -> bool:

@@ -1,7 +1,7 @@
 """A program is run for a turn: heard line by line, watched, and ended with everything that it started.
 
 Whatever it prints, memory stays bounded; whatever it does, `run` ends, and when it has, or was cancelled, nothing of the program runs
-(`leftovers.py` says what is found).
+(`kill_tree.py` says what is found).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from msgspec import Struct
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import add_turn_mark
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import GIVE_UP_SECONDS, end_processes, find_leader_processes, read_start_time
+from fleetlore.process.kill_tree import GIVE_UP_SECONDS, end_processes, find_leader_processes
 from fleetlore.process.pipes import LineBuffer, OutputLine, PipeReader, TailBuffer, wait_ready, write_pipe
 from fleetlore.process.shield import wait_uncancelled
+from fleetlore.process.table import read_start_time
 from fleetlore.redact import Redactor
 
 # --- A program is started, in a session and a group of its own; or it is said why it cannot be, and what to do.
