@@ -176,7 +176,8 @@ def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
         state.tasks.append(event.task)
     if event.kind == "model.replied":
         state.spending = costs.apply(state.spending, event)
-    handle(state, event, at)
+    if event.visibility == "public" or event.kind in NOTIFICATIONS:  # nobody else's thoughts are in a record
+        handle(state, event, at)
     return state
 
 
