@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
     from fleetlore.story.brief import Brief
 
-SUMMARY = "sum up a day: what was delivered, what went wrong, what to check, who needs you, and the bill"
+SUMMARY = "sum up a day: what was delivered, what went wrong, what to check, who needs you"
 
 _EXAMPLES = (
     ("lore brief", "the newest day with sessions"),

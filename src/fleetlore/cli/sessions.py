@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
     from fleetlore.views.outcomes.record import Outcome
 
-SUMMARY = "list sessions with their outcome: what was delivered, which checks passed, what is open"
+SUMMARY = "list sessions: what was delivered, which checks passed, what is open"
 
 DAYS = 7
 _EXAMPLES = (

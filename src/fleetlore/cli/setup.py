@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleetlore.ingest.history import HistoryFile
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "find your coding agents, import their sessions, record new ones, and sum up the newest day"
+SUMMARY = "find your coding agents, import their sessions, record new ones, sum up a day"
 
 _DAY = 86_400.0
 

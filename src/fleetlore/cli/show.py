@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleetlore.views.outcomes.facts import Source
     from fleetlore.views.outcomes.record import Outcome
 
-SUMMARY = "show one session or task: what was asked, delivered, checked and claimed, with evidence"
+SUMMARY = "show one session or task: what was asked, delivered, checked and claimed"
 
 _EXAMPLES = (
     ("lore show 0b5e1111", "one session, by the beginning of its id"),
