@@ -49,7 +49,7 @@ examples:
   lore demo                                        see it first: a fleet at work, in the browser
   lore setup                                       your own Claude Code and Codex, from now on
   lore up --open                                   the control room of your log
-  lore brief                                       the newest day: delivered, wrong, to check, the bill
+  lore brief                                       the newest day in short
   lore emit fleet.commit --agent ada --text done   record one event
   lore events --scope agent:ada --follow           read an agent's events, live
   lore --log nats://HOST:4222 status               the same on a log that your team shares
