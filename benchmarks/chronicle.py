@@ -33,7 +33,6 @@ from fleetlore.chronicle.narrate import Telling
 from fleetlore.chronicle.story import Detail
 from fleetlore.chronicle.teller import Format
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.cli import collector
 from fleetlore.cli.tell.range import Span
 from fleetlore.cli.tell.readings import Wanted, Watch, told
 from fleetlore.events import codec
@@ -113,7 +112,6 @@ class Decoding(Watch):
 def _told(url: str, detail: Detail, watch: Watch | None = None) -> int:
     """Tell it all as `lore tell --all` does, to nowhere; answers how long the text is."""
     with ExitStack() as stack:
-        stack.enter_context(collector.paused())
         log = stack.enter_context(connect(url).blocking())
         wanted = Wanted(log, "town", Span(), Telling(detail, UTC), partial(_text, detail), watch=watch or Watch())
         return sum(map(len, told(wanted, stack)))

@@ -21,12 +21,12 @@ import pytest
 
 from fleetlore import __version__
 from fleetlore.cli import doctor
-from fleetlore.redact import telling_words
+from fleetlore.redact import secret_word_search
 from fleetlore.server import pages
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-compiled = telling_words() is not None
+compiled = secret_word_search() is not None
 UV = Path(sys.executable).parent / "uv"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NEEDS = (

@@ -1,4 +1,4 @@
-"""The façade of chronicle writers: what is written, what is survived, and how it is told."""
+"""The nexus writer: what is stored, what it survives, and how it is rendered."""
 
 from __future__ import annotations
 

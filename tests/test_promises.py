@@ -27,7 +27,7 @@ from fleetlore.views.cost_sums import sum_total
 from fleetlore.views.costs import Costs
 from fleetlore.views.goal_state import GoalUsage
 from tests.chronicle.telling import told as render_story
-from tests.goal.scripted import done, goal, kinds, lead
+from tests.goal.scripted import done, goal, kinds, make_driver
 from tests.views.goal_facts import GOAL, started, turn
 from tests.views.town_facts import created, idle, told
 
@@ -53,7 +53,7 @@ async def test_no_model_is_called_after_the_budget_is_spent(tmp_path: Path, axis
     """Mutation: the model for memories and dreams does not look at the dollar budget before it is asked."""
     thinker = ScriptedMind({"memory": {"memories": []}, "dream": {"merges": []}})
     with connect("memory:").blocking() as log:
-        led = lead(log, [done(tokens=2000, usd=2.0)], met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
+        led = make_driver(log, [done(tokens=2000, usd=2.0)], met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
         limits: dict[str, Any] = {"budget": {"max_tokens": 1000}} if axis == "tokens" else {"max_usd": 1.0}
         await led.driver.start(goal(memory=Memory(dream=True), **limits))
         state = await led.driver.run_goal()

@@ -11,7 +11,7 @@ import fleetlore
 
 
 def test_the_public_names_are_these_and_each_can_be_had() -> None:
-    assert sorted(fleetlore.__all__) == ["Event", "Expect", "Origin", "__version__", "connect"]
+    assert sorted(fleetlore.__all__) == ["Event", "Expect", "Origin", "Outcome", "__version__", "connect", "list_sessions"]
     assert all(getattr(fleetlore, name) for name in fleetlore.__all__)
     assert dir(fleetlore) == sorted(fleetlore.__all__)
 

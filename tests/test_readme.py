@@ -59,7 +59,7 @@ def test_every_command_runs_in_a_clone_as_it_stands(tmp_path: Path) -> None:
             one.interrupt(" ".join(command.split()[:2]))
         assert "tide: 5 passed" in one.run("lore tell --since 2h")
         assert (one.home / "examples/town/chartroom/chart.txt").read_text() == "3 5 8 13 fathoms\n7 buoys\n"
-        assert "lore hook" in (one.home / ".claude" / "settings.json").read_text()
+        assert "fleetlore hook" in (one.home / ".claude" / "settings.json").read_text()
         assert one.left_running() == {}
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event, Origin
     from fleetlore.log.base import Expect
     from fleetlore.log.connect import connect
+    from fleetlore.projections.outcomes import list_sessions
+    from fleetlore.views.outcomes.record import Outcome
 
 __version__ = "0.1.0"
 
@@ -19,10 +21,12 @@ _HOMES = {
     "Event": "fleetlore.events.envelope",
     "Origin": "fleetlore.events.envelope",
     "Expect": "fleetlore.log.base",
+    "Outcome": "fleetlore.views.outcomes.record",
     "connect": "fleetlore.log.connect",
+    "list_sessions": "fleetlore.projections.outcomes",
 }
 
-__all__ = ["Event", "Expect", "Origin", "__version__", "connect"]
+__all__ = ["Event", "Expect", "Origin", "Outcome", "__version__", "connect", "list_sessions"]
 
 
 def __getattr__(name: str) -> Any:

@@ -178,27 +178,25 @@ static PyTypeObject WordsType = {
 
 /* --- admission: an event as programs make them, without id and time, into the record to store */
 
-/* The fields of the envelope, in its order. */
-enum {
-    F_ID, F_AT, F_KIND, F_ACTOR, F_AGENT, F_PARENT, F_CHILD, F_TASK, F_MISSION, F_GOAL, F_RUN, F_CAUSE, F_TRACE, F_OLD_STATE, F_NEW_STATE,
-    F_TEXT, F_VISIBILITY, F_DATA, F_ORIGIN, F_MAC, F_V, F_POSITION, FIELDS
-};
-static const char *const field_names[FIELDS] = {
-    "id", "at", "kind", "actor", "agent", "parent", "child", "task", "mission", "goal", "run", "cause", "trace", "old_state", "new_state",
-    "text", "visibility", "data", "origin", "mac", "v", "position",
-};
-enum { NAMES = F_RUN - F_ACTOR + 1, TIME_LENGTH = 27, DEEPEST = 32 };
+/* How a field of the envelope is checked. Python passes the fields in, in the envelope's order, each with the name of its check; there is no
+   list of them here. */
+enum { C_ABSENT, C_KIND, C_NAME, C_TEXT, C_ID, C_CHOICE, C_VERSION, C_DATA, CHECKS };
+static const char *const check_names[CHECKS] = {"absent", "kind", "name", "text", "id", "choice", "version", "data"};
+enum { MOST_FIELDS = 64, TIME_LENGTH = 27, DEEPEST = 32 };
 
 /* What the Python side brings along; each is asked only where the quick way cannot know. */
-enum { P_EVENT, P_RECORD, P_ENCODE, P_NOW, P_NEW_ID, P_SCOPES_OF_NAMES, P_PAYLOAD_OF, P_CONVERT, P_SUSPECTS, P_WORDS, P_UTC, PARTS };
+enum { P_EVENT, P_RECORD, P_ENCODE, P_NOW, P_NEW_ID, P_SCOPES_OF_NAMES, P_PAYLOAD_OF, P_CONVERT, P_SUSPECTS, P_WORDS, P_UTC, P_FIELDS, P_CHOICES, P_VERSION, PARTS };
 static char *part_names[PARTS + 2] = {
-    "event", "record", "encode", "now", "new_id", "scopes_of_names", "payload_of", "convert", "suspects", "words", "utc", "longest", NULL,
+    "event", "record", "encode", "now", "new_id", "scopes_of_names", "payload_of", "convert", "suspects", "words", "utc", "fields", "choices", "version", "longest", NULL,
 };
 
 typedef struct {
     PyObject_HEAD
     PyObject *part[PARTS];
-    Py_ssize_t offset[FIELDS];
+    Py_ssize_t offset[MOST_FIELDS];
+    int check[MOST_FIELDS];
+    Py_ssize_t fields, names;
+    Py_ssize_t kind, data, actor, agent; /* the first name is the actor, the second the agent that acts where no actor is named */
     Py_ssize_t longest;
 } Admitter;
 
@@ -258,38 +256,55 @@ static int is_text_or_none(PyObject *value)
     return value == Py_None || PyUnicode_CheckExact(value);
 }
 
-static int is_visibility(PyObject *value)
+static int is_choice(Admitter *self, PyObject *value)
 {
-    return PyUnicode_CheckExact(value)
-        && (PyUnicode_CompareWithASCIIString(value, "public") == 0 || PyUnicode_CompareWithASCIIString(value, "private") == 0
-            || PyUnicode_CompareWithASCIIString(value, "system") == 0);
+    if (!PyUnicode_CheckExact(value))
+        return 0;
+    for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(self->part[P_CHOICES]); n++)
+        if (PyUnicode_Compare(value, PyTuple_GET_ITEM(self->part[P_CHOICES], n)) == 0)
+            return 1;
+    return 0;
 }
 
-static int is_one(PyObject *value)
+static int is_version(Admitter *self, PyObject *value)
 {
     int overflow;
-    return PyLong_CheckExact(value) && PyLong_AsLongAndOverflow(value, &overflow) == 1;
+    return PyLong_CheckExact(value) && PyLong_AsLongAndOverflow(value, &overflow) == PyLong_AsLong(self->part[P_VERSION]) && overflow == 0;
 }
 
-/* Whether every field is of a kind that can be judged here; the rest is for Python. */
-static int is_plain_event(PyObject *const *field)
+static int passes(Admitter *self, int check, PyObject *value)
 {
-    static const int none[] = {F_ID, F_AT, F_TRACE, F_ORIGIN, F_MAC, F_POSITION};
-    for (size_t n = 0; n < sizeof none / sizeof *none; n++)
-        if (field[none[n]] != Py_None)
+    switch (check) {
+    case C_ABSENT:
+        return value == Py_None;
+    case C_KIND:
+        return PyUnicode_CheckExact(value);
+    case C_NAME:
+    case C_TEXT:
+        return is_text_or_none(value);
+    case C_ID:
+        return value == Py_None || is_uuid(value);
+    case C_CHOICE:
+        return is_choice(self, value);
+    case C_VERSION:
+        return is_version(self, value);
+    default:
+        return PyDict_CheckExact(value) && is_plain_json(value, 0);
+    }
+}
+
+/* Whether every field can be judged here; the rest is for Python. */
+static int is_plain_event(Admitter *self, PyObject *const *field)
+{
+    for (Py_ssize_t n = 0; n < self->fields; n++)
+        if (!passes(self, self->check[n], field[n]))
             return 0;
-    for (int n = F_ACTOR; n <= F_RUN; n++)
-        if (!is_text_or_none(field[n]))
-            return 0;
-    return PyUnicode_CheckExact(field[F_KIND]) && (field[F_ACTOR] != Py_None || field[F_AGENT] != Py_None)
-        && (field[F_CAUSE] == Py_None || is_uuid(field[F_CAUSE])) && is_text_or_none(field[F_OLD_STATE]) && is_text_or_none(field[F_NEW_STATE])
-        && is_text_or_none(field[F_TEXT]) && is_visibility(field[F_VISIBILITY]) && is_one(field[F_V])
-        && PyDict_CheckExact(field[F_DATA]) && is_plain_json(field[F_DATA], 0);
+    return field[self->actor] != Py_None || field[self->agent] != Py_None;
 }
 
 static int read_fields(Admitter *self, PyObject *event, PyObject **field)
 {
-    for (int n = 0; n < FIELDS; n++)
+    for (Py_ssize_t n = 0; n < self->fields; n++)
         if ((field[n] = *(PyObject **)((char *)event + self->offset[n])) == NULL)
             return 0;
     return 1;
@@ -298,11 +313,12 @@ static int read_fields(Admitter *self, PyObject *event, PyObject **field)
 /* The scopes that the names come to; NULL without an error where a name is none, or anything else went wrong. */
 static PyObject *find_scopes(Admitter *self, PyObject *const *field)
 {
-    PyObject *names = PyTuple_New(NAMES);
+    PyObject *names = PyTuple_New(self->names);
     if (names == NULL)
         return NULL;
-    for (int n = 0; n < NAMES; n++)
-        PyTuple_SET_ITEM(names, n, Py_NewRef(field[F_ACTOR + n]));
+    for (Py_ssize_t n = 0, next = 0; n < self->fields; n++)
+        if (self->check[n] == C_NAME)
+            PyTuple_SET_ITEM(names, next++, Py_NewRef(field[n]));
     PyObject *scopes = PyObject_CallOneArg(self->part[P_SCOPES_OF_NAMES], names);
     Py_DECREF(names);
     return scopes;
@@ -311,12 +327,12 @@ static PyObject *find_scopes(Admitter *self, PyObject *const *field)
 /* Whether the data fits what is known of its kind. */
 static int fits_kind(Admitter *self, PyObject *const *field)
 {
-    PyObject *payload = PyObject_CallOneArg(self->part[P_PAYLOAD_OF], field[F_KIND]);
+    PyObject *payload = PyObject_CallOneArg(self->part[P_PAYLOAD_OF], field[self->kind]);
     if (payload == NULL || payload == Py_None) {
         Py_XDECREF(payload);
         return payload == Py_None;
     }
-    PyObject *arguments[] = {field[F_DATA], payload};
+    PyObject *arguments[] = {field[self->data], payload};
     PyObject *converted = PyObject_Vectorcall(self->part[P_CONVERT], arguments, 2, NULL);
     Py_DECREF(payload);
     Py_XDECREF(converted);
@@ -444,12 +460,12 @@ static PyObject *make_record(Admitter *self, PyObject *const *field, PyObject *s
         goto done;
     if (!is_uuid(id) || !is_utc_time(self, at))
         goto done;
-    raw = stamped(body, field[F_KIND], field[F_ACTOR] == Py_None, id, at);
+    raw = stamped(body, field[self->kind], field[self->actor] == Py_None, id, at);
     if (raw == NULL || PyBytes_GET_SIZE(raw) > self->longest)
         goto done;
     if ((key = key_of(id)) == NULL || (moment = moment_of(at)) == NULL)
         goto done;
-    PyObject *arguments[] = {id, at, field[F_KIND], scopes, raw, key, moment, Py_True};
+    PyObject *arguments[] = {id, at, field[self->kind], scopes, raw, key, moment, Py_True};
     record = PyObject_Vectorcall(self->part[P_RECORD], arguments, sizeof arguments / sizeof *arguments, NULL);
 done:
     Py_XDECREF(id);
@@ -463,8 +479,8 @@ done:
 static PyObject *admit(PyObject *object, PyObject *event)
 {
     Admitter *self = (Admitter *)object;
-    PyObject *field[FIELDS], *scopes = NULL, *body = NULL, *record = NULL;
-    if (Py_TYPE(event) != (PyTypeObject *)self->part[P_EVENT] || !read_fields(self, event, field) || !is_plain_event(field))
+    PyObject *field[MOST_FIELDS], *scopes = NULL, *body = NULL, *record = NULL;
+    if (Py_TYPE(event) != (PyTypeObject *)self->part[P_EVENT] || !read_fields(self, event, field) || !is_plain_event(self, field))
         Py_RETURN_NONE;
     /* Encoded before anything runs that could let another thread change the data. */
     if ((body = clean_body(self, event)) != NULL && (scopes = find_scopes(self, field)) != NULL && fits_kind(self, field))
@@ -492,17 +508,63 @@ static Py_ssize_t offset_of(PyObject *type, const char *name)
     return offset;
 }
 
+static int find_check(PyObject *name)
+{
+    for (int n = 0; n < CHECKS; n++)
+        if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, check_names[n]) == 0)
+            return n;
+    PyErr_Format(PyExc_ValueError, "there is no check %R", name);
+    return -1;
+}
+
+/* Learn the envelope's fields: pairs of a name and its check, in the envelope's order. */
+static int learn_fields(Admitter *self, PyObject *event, PyObject *fields)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(fields);
+    if (count > MOST_FIELDS) {
+        PyErr_Format(PyExc_ValueError, "at most %d fields", MOST_FIELDS);
+        return -1;
+    }
+    self->names = 0;
+    self->kind = self->data = self->actor = self->agent = -1;
+    for (Py_ssize_t n = 0; n < count; n++) {
+        const char *name;
+        PyObject *check;
+        if (!PyTuple_Check(PyTuple_GET_ITEM(fields, n)) || !PyArg_ParseTuple(PyTuple_GET_ITEM(fields, n), "sO", &name, &check))
+            return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "a field is a pair of texts"), -1);
+        if ((self->check[n] = find_check(check)) < 0 || (self->offset[n] = offset_of(event, name)) < 0)
+            return -1;
+        if (self->check[n] == C_KIND)
+            self->kind = n;
+        if (self->check[n] == C_DATA)
+            self->data = n;
+        if (self->check[n] == C_NAME && self->names++ < 2)
+            *(self->names == 1 ? &self->actor : &self->agent) = n;
+    }
+    self->fields = count;
+    if (self->kind < 0 || self->data < 0 || self->agent < 0) {
+        PyErr_SetString(PyExc_ValueError, "an envelope has a kind, data, an actor and an agent");
+        return -1;
+    }
+    return 0;
+}
+
 static int admitter_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Admitter *self = (Admitter *)object;
     PyObject *part[PARTS];
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$O!OOOOOOOOO!On", part_names, &PyType_Type, &part[P_EVENT], &part[P_RECORD], &part[P_ENCODE],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$O!OOOOOOOOO!OO!O!O!n", part_names, &PyType_Type, &part[P_EVENT], &part[P_RECORD], &part[P_ENCODE],
                                      &part[P_NOW], &part[P_NEW_ID], &part[P_SCOPES_OF_NAMES], &part[P_PAYLOAD_OF], &part[P_CONVERT],
-                                     &part[P_SUSPECTS], &WordsType, &part[P_WORDS], &part[P_UTC], &self->longest))
+                                     &part[P_SUSPECTS], &WordsType, &part[P_WORDS], &part[P_UTC], &PyTuple_Type, &part[P_FIELDS],
+                                     &PyTuple_Type, &part[P_CHOICES], &PyLong_Type, &part[P_VERSION], &self->longest))
         return -1;
-    for (int n = 0; n < FIELDS; n++)
-        if ((self->offset[n] = offset_of(part[P_EVENT], field_names[n])) < 0)
+    for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(part[P_CHOICES]); n++)
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(part[P_CHOICES], n))) {
+            PyErr_SetString(PyExc_TypeError, "choices are texts");
             return -1;
+        }
+    if (learn_fields(self, part[P_EVENT], part[P_FIELDS]) < 0)
+        return -1;
     for (int n = 0; n < PARTS; n++)
         Py_XSETREF(self->part[n], Py_NewRef(part[n]));
     return 0;

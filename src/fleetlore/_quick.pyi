@@ -34,6 +34,9 @@ class Admitter:
         suspects: Callable[[bytes], bool],
         words: Words,
         utc: tzinfo,
+        fields: tuple[tuple[str, str], ...],
+        choices: tuple[str, ...],
+        version: int,
         longest: int,
     ) -> None: ...
     def admit(self, event: Any, /) -> Any:

@@ -1,10 +1,10 @@
-"""The only place that reads the wall clock and mints ids."""
+"""Wall clock and event ids. The only module that reads the time; everything else takes `now` and `new_id` as parameters."""
 
 from __future__ import annotations
 
 import os
 import time
-from _thread import allocate_lock  # what threading calls Lock; that module would cost `lore hook` a millisecond
+from _thread import allocate_lock  # threading.Lock without importing threading, which would cost `lore hook` a millisecond
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -12,19 +12,19 @@ Clock = Callable[[], datetime]
 
 
 def now() -> datetime:
-    """The present moment, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 class _Uuid7Generator:
-    """RFC 9562 version 7: milliseconds, 12 bits of their fraction, 60 random bits; ascending within a process."""
+    """Generates RFC 9562 version 7 UUIDs: milliseconds, 12 bits of their fraction, 60 random bits; ascending per process."""
 
     def __init__(self) -> None:
         self._last = 0
-        self.start_afresh()
+        self.reset()
 
-    def start_afresh(self) -> None:
-        """A forked child would otherwise draw the same random bits as its parent, or find the lock taken for ever."""
+    def reset(self) -> None:
+        """Reset after a fork: the child would otherwise share the parent's random bits, or a lock that is held."""
         self._random_hex, self._random_used = "", 0
         self._lock = allocate_lock()
 
@@ -36,18 +36,18 @@ class _Uuid7Generator:
             self._last = stamp
             if self._random_used >= len(self._random_hex):
                 self._random_hex, self._random_used = os.urandom(960).hex(), 0
-            chance = self._random_hex[self._random_used : self._random_used + 15]
+            random_part = self._random_hex[self._random_used : self._random_used + 15]
             self._random_used += 15
-        when = f"{stamp:015x}"
-        return f"{when[:8]}-{when[8:12]}-7{when[12:]}-8{chance[:3]}-{chance[3:]}"
+        timestamp = f"{stamp:015x}"
+        return f"{timestamp[:8]}-{timestamp[8:12]}-7{timestamp[12:]}-8{random_part[:3]}-{random_part[3:]}"
 
 
 uuid7: Callable[[], str]
 try:
     from fleetlore import _quick
-except ImportError:  # nobody compiled it
+except ImportError:  # the C extension is not built
     uuid7 = _Uuid7Generator()
-    os.register_at_fork(after_in_child=uuid7.start_afresh)
+    os.register_at_fork(after_in_child=uuid7.reset)
 else:
     uuid7 = _quick.uuid7
     os.register_at_fork(after_in_child=_quick.start_afresh)

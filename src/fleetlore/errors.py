@@ -1,48 +1,48 @@
-"""Every error that Fleetlore raises on purpose.
+"""All errors that Fleetlore raises on purpose.
 
     FleetloreError
     ├── Invalid            the caller's input is not acceptable; nothing was stored
     │   ├── InvalidEvent   an event breaks the envelope's or its payload's rules (.path says where)
     │   ├── InvalidScope   not `town`, `agent:X`, `mission:X`, …
-    │   ├── UnknownName    no agent, task, run … of that name is on the log (.kind, .name, .suggestions)
+    │   ├── UnknownName    no agent, task, run … has that name (.kind, .name, .suggestions)
     │   ├── AmbiguousName  several have that name (.kind, .name, .candidates)
     │   ├── InvalidUrl     a log address that no backend understands
-    │   ├── InvalidMind    an address of a mind that no model can be asked by
-    │   ├── InvalidScenario  a scenario that cannot be played (.problems: each with its file and line)
-    │   ├── InvalidGoal    a goal's file that cannot be pursued (.problems: each with its place)
-    │   ├── InvalidPlan    a mission's plan that cannot be followed (.problems: each with its place)
+    │   ├── InvalidMind    a model address that cannot be used
+    │   ├── InvalidScenario  a scenario is invalid (.problems: each with its file and line)
+    │   ├── InvalidGoal    a goal file is invalid (.problems: each with its place)
+    │   ├── InvalidPlan    a mission plan is invalid (.problems: each with its place)
     │   ├── TooLarge       an event or an append is over its limit
-    │   ├── QueryRefused   a query that does anything but read, or that nobody can be sure of (.reason)
-    │   ├── PromptTooLarge what a prompt cannot do without is over its budget (.tokens, .budget)
+    │   ├── QueryRefused   a query does more than read, or may do so (.reason)
+    │   ├── PromptTooLarge the required parts of a prompt are over its budget (.tokens, .budget)
     │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
     ├── ConfigError        a setting is wrong or unreadable
-    ├── BrokenExtension    what an installed package adds cannot be used (.name, .package, .reason)
-    ├── MindError          a model could not be asked, or gave no usable answer (.status, .attempts, .reply)
-    │   ├── MindTimeout    it did not answer in time (.waiting_for says what was waited for)
-    │   ├── MindRefused    the endpoint will not do this, and would not do it the next time
-    │   ├── MindBusy       it cannot just now, after every attempt that there was time for (.retry_after)
-    │   └── MindNonsense   what it answered cannot be used (.reason, .text)
-    ├── HarnessError       an agent's program could not be driven
+    ├── BrokenExtension    an extension of an installed package cannot be used (.name, .package, .reason)
+    ├── MindError          a model call failed or gave no usable answer (.status, .attempts, .reply)
+    │   ├── MindTimeout    it timed out (.waiting_for says in which phase)
+    │   ├── MindRefused    the endpoint refuses this request; a retry is useless
+    │   ├── MindBusy       rate limited or overloaded, after all retries (.retry_after)
+    │   └── MindNonsense   the answer cannot be used (.reason, .text)
+    ├── HarnessError       an agent's program could not be run
     │   └── NotStarted     it is missing, or cannot be run here
     ├── QueryFailed        a database could not answer a query
-    ├── BudgetExceeded     a run has spent what it may (.reason: turns, calls, tokens, usd or seconds)
-    └── LogError           the log could not do what was asked
-        ├── Conflict       the scope moved on since its head was read
-        ├── Forgotten      the event was erased for good and is not taken again
+    ├── BudgetExceeded     a run has used up a budget (.reason: turns, calls, tokens, usd or seconds)
+    └── LogError           the log could not do what was requested
+        ├── Conflict       the scope has new events since its head was read
+        ├── Forgotten      the event was erased and cannot be stored again
         ├── Held           another process holds the lease (.name, .holder)
-        ├── LeaseLost      the lease is over, was given back, or belongs to a later epoch (.name, .epoch)
-        ├── Busy           another process holds the log for too long
+        ├── LeaseLost      the lease expired, was released, or was taken by another holder (.name, .epoch)
+        ├── Busy           another process holds the log's lock for too long
         ├── Unreachable    the server does not answer
-        │   └── Unanswered the connection broke before the answer came: stored or not, nobody knows (.ids)
-        ├── Denied         the server does not let us in, or not do this
-        ├── Unsuitable     the server is too old, or set up so that it would lose events
-        ├── NoRoom         the server has no room left; what was acknowledged is safe
-        │   └── DiskFull   the disk has none
+        │   └── Unanswered the connection broke before the answer: the events may or may not be stored (.ids)
+        ├── Denied         the server rejects the login, or forbids this
+        ├── Unsuitable     the server is too old, or configured so that it would lose events
+        ├── NoRoom         the server has no room left; everything acknowledged is safe
+        │   └── DiskFull   the disk is full
         ├── Unwritable     the file or its directory cannot be written
         ├── Damaged        the stored bytes are not a readable log
         └── Closed         the handle was used after it was closed
 
-The message of each says what to do next; the data is on the attributes.
+Each message says what to do next; details are on the attributes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from collections.abc import Sequence
 
 
 class FleetloreError(Exception):
-    """Anything that Fleetlore raises on purpose."""
+    """Base class of all errors that Fleetlore raises on purpose."""
 
 
 class Invalid(FleetloreError):
@@ -71,7 +71,7 @@ class InvalidScope(Invalid):
 
 
 class UnknownName(Invalid):
-    """No agent, task, mission, goal, run or source of that name is on the log; `suggestions` are scopes with names that are near it."""
+    """No agent, task, mission, goal, run or source has that name; `suggestions` are scopes with similar names."""
 
     def __init__(self, kind: str, name: str, suggestions: Sequence[str], hint: str) -> None:
         self.kind, self.name, self.suggestions = kind, name, tuple(suggestions)
@@ -81,7 +81,7 @@ class UnknownName(Invalid):
 
 
 class AmbiguousName(Invalid):
-    """Several agents, goals or runs go by that name; `candidates` are their scopes."""
+    """Several agents, goals or runs match that name; `candidates` are their scopes."""
 
     def __init__(self, kind: str, name: str, candidates: Sequence[str], shown: str) -> None:
         self.kind, self.name, self.candidates = kind, name, tuple(candidates)
@@ -93,11 +93,11 @@ class InvalidUrl(Invalid):
 
 
 class InvalidMind(Invalid):
-    """An address of a mind that cannot be; the message says how to write one."""
+    """A model address that cannot be used; the message says how to write one."""
 
 
 class InvalidScenario(Invalid):
-    """A scenario that cannot be played; `problems` are all that were found, each with its file and line."""
+    """A scenario is invalid; `problems` lists all problems, each with its file and line."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -105,7 +105,7 @@ class InvalidScenario(Invalid):
 
 
 class InvalidGoal(Invalid):
-    """A goal's file that cannot be pursued; `problems` are all that were found, each with its place."""
+    """A goal file is invalid; `problems` lists all problems, each with its place."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -113,7 +113,7 @@ class InvalidGoal(Invalid):
 
 
 class InvalidPlan(Invalid):
-    """A mission's plan that cannot be followed; `problems` are all that were found, each with its place."""
+    """A mission plan is invalid; `problems` lists all problems, each with its place."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -129,7 +129,7 @@ class TooLarge(Invalid):
 
 
 class QueryRefused(Invalid):
-    """A query that was not asked, because it does more than read, or may; `reason` says why, fit to be told to a model."""
+    """A query was not run because it does more than read, or may; `reason` can be shown to a model."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -137,7 +137,7 @@ class QueryRefused(Invalid):
 
 
 class PromptTooLarge(Invalid):
-    """Who the agent is and how it is to answer do not fit into the budget, even alone; give more tokens, or say both in fewer words."""
+    """Identity and output format alone exceed the prompt's budget; raise the budget or shorten both."""
 
     def __init__(self, tokens: int, budget: int) -> None:
         self.tokens, self.budget = tokens, budget
@@ -148,7 +148,7 @@ class PromptTooLarge(Invalid):
 
 
 class DialectError(Invalid):
-    """A foreign record that cannot be read; `path` names the place in it."""
+    """A foreign record cannot be read; `path` names the place in it."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -160,7 +160,7 @@ class ConfigError(FleetloreError):
 
 
 class BrokenExtension(FleetloreError):
-    """What an installed package adds cannot be used; all else can."""
+    """An extension of an installed package cannot be used; everything else works."""
 
     def __init__(self, name: str, package: str, reason: str) -> None:
         self.name, self.package, self.reason = name, package, reason
@@ -168,17 +168,17 @@ class BrokenExtension(FleetloreError):
 
 
 class MindError(FleetloreError):
-    """A model could not be asked, or gave no usable answer. `reply` is what came of it, a `minds.base.Reply`, where tokens were spent."""
+    """A model call failed or gave no usable answer. `reply` is the `ModelReply`, if tokens were spent."""
 
     def __init__(self, message: str, *, status: int | None = None, attempts: int = 1, reply: object | None = None) -> None:
         self.status, self.attempts, self.reply = status, attempts, reply
         self.event: str | None = None
-        """The id of the `model.failed` that tells of it, once it is recorded."""
+        """The id of the recorded `model.failed` event."""
         super().__init__(message)
 
 
 class MindTimeout(MindError):
-    """No answer in time. `waiting_for`: a connection, the first token, the next token, or the whole answer."""
+    """The model timed out. `waiting_for`: a connection, the first token, the next token, or the whole answer."""
 
     def __init__(self, message: str, *, waiting_for: str, attempts: int = 1) -> None:
         self.waiting_for = waiting_for
@@ -186,11 +186,11 @@ class MindTimeout(MindError):
 
 
 class MindRefused(MindError):
-    """The endpoint will not do this; asking the same again is no use."""
+    """The endpoint refuses this request; a retry is useless."""
 
 
 class MindBusy(MindError):
-    """The endpoint cannot answer just now; `retry_after` are the seconds that it asks for, where it does."""
+    """The endpoint is rate limited or overloaded; `retry_after` is the delay in seconds that it asks for, if any."""
 
     def __init__(self, message: str, *, status: int | None = None, attempts: int = 1, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
@@ -198,7 +198,7 @@ class MindBusy(MindError):
 
 
 class MindNonsense(MindError):
-    """What was answered cannot be used; `reason` says why, fit to be told to the model, and `text` is the answer's beginning."""
+    """The answer cannot be used; `reason` can be shown to the model, `text` is the start of the answer."""
 
     def __init__(self, reason: str, *, text: str = "", attempts: int = 1, reply: object | None = None) -> None:
         self.reason, self.text = reason, text
@@ -206,19 +206,19 @@ class MindNonsense(MindError):
 
 
 class HarnessError(FleetloreError):
-    """An agent's program could not be driven."""
+    """An agent's program could not be run."""
 
 
 class NotStarted(HarnessError):
-    """A program is missing, or cannot be run here; nothing of it runs."""
+    """A program is missing or cannot be run here; no process is left behind."""
 
 
 class QueryFailed(FleetloreError):
-    """A database could not answer; the message says why, fit to be told to a model, and names no password."""
+    """A database could not answer; the message can be shown to a model and contains no password."""
 
 
 class BudgetExceeded(FleetloreError):
-    """A run has spent what it may; `reason` names the budget: turns, calls, tokens, usd or seconds."""
+    """A run has used up a budget; `reason` names it: turns, calls, tokens, usd or seconds."""
 
     def __init__(self, reason: str, *, used: float, limit: float) -> None:
         self.reason, self.used, self.limit = reason, used, limit
@@ -226,11 +226,11 @@ class BudgetExceeded(FleetloreError):
 
 
 class LogError(FleetloreError):
-    """The log could not do what was asked."""
+    """The log could not do what was requested."""
 
 
 class Conflict(LogError):
-    """The scope moved on between reading its head and appending; read again and retry."""
+    """The scope has new events since its head was read; read again and retry."""
 
     def __init__(self, scope: str, expected: str | None, actual: str | None) -> None:
         self.scope, self.expected, self.actual = scope, expected, actual
@@ -238,7 +238,7 @@ class Conflict(LogError):
 
 
 class Forgotten(LogError):
-    """These events were erased for good; the log does not take them again."""
+    """These events were erased and cannot be stored again."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = tuple(ids)
@@ -246,7 +246,7 @@ class Forgotten(LogError):
 
 
 class Held(LogError):
-    """A lease that another process holds; it is free once that one is gone, after its time at the latest."""
+    """Another process holds the lease; it becomes free when that process ends, or after `seconds` at the latest."""
 
     def __init__(self, name: str, holder: str, seconds: float) -> None:
         self.name, self.holder, self.seconds = name, holder, seconds
@@ -254,7 +254,7 @@ class Held(LogError):
 
 
 class LeaseLost(LogError):
-    """The lease is no longer held: stop what it covers, and take it anew to go on."""
+    """The lease is not held any more: stop what it covers and acquire it again to continue."""
 
     def __init__(self, name: str, holder: str, epoch: int) -> None:
         self.name, self.holder, self.epoch = name, holder, epoch
@@ -262,7 +262,7 @@ class LeaseLost(LogError):
 
 
 class Busy(LogError):
-    """Another process holds the log; try again, or raise `?timeout=`."""
+    """Another process holds the log's lock; try again, or raise `?timeout=`."""
 
 
 class Unreachable(LogError):
@@ -270,7 +270,7 @@ class Unreachable(LogError):
 
 
 class Unanswered(Unreachable):
-    """The connection broke before the answer came. Whoever appends the same ids again gets their positions, and nothing is stored twice."""
+    """The connection broke before the answer. Appending the same ids again returns their positions; nothing is stored twice."""
 
     def __init__(self, message: str, ids: Sequence[str]) -> None:
         self.ids = tuple(ids)
@@ -278,11 +278,11 @@ class Unanswered(Unreachable):
 
 
 class Denied(LogError):
-    """The server does not let us in, or does not let us do this."""
+    """The server rejects the login, or forbids this."""
 
 
 class Unsuitable(LogError):
-    """The server cannot keep a log: too old, or set up so that it would lose events."""
+    """The server cannot store a log: too old, or configured so that it would lose events."""
 
 
 class NoRoom(LogError):

@@ -1,8 +1,8 @@
-"""What installed packages add, by their entry points: found when it is first asked for, and left out, with a word, where it cannot be used.
+"""Extensions from installed packages, found by their entry points when first needed. Unusable ones are skipped with a warning.
 
-A package is an extension if its `entry_points.txt` has a group of ours. These files lie beside the modules that Python finds, and nothing
-else is read, so that looking takes a millisecond or two. What there is, is said by who installs packages, never by a log: a record or the
-file of a goal can name an extension, and no module.
+A package is an extension if its `entry_points.txt` has a `fleetlore.*` group. Only these files are read, so the search
+takes a millisecond or two. Only installed packages can provide code: an event or a goal file can name an extension, never
+a module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fleetlore.errors import BrokenExtension
 _Thing = TypeVar("_Thing")
 
 _GROUP_PREFIX = "[fleetlore."
-"""How a group of ours begins in a file of entry points."""
+"""Start of our groups in an `entry_points.txt`."""
 
 
 class Extension(NamedTuple):
@@ -33,7 +33,7 @@ class Extension(NamedTuple):
     version: str
 
     def load_object(self) -> Any:
-        """What it names."""
+        """Import and return the object that the entry point names."""
         module, _, attributes = self.value.partition(":")
         thing: Any = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -42,18 +42,18 @@ class Extension(NamedTuple):
 
 
 class ExtensionStatus(NamedTuple):
-    """An extension, and why it is left out, if it is."""
+    """An extension, and the reason why it is skipped, if it is."""
 
     extension: Extension
     problem: str | None = None
 
 
 def find_extensions(path: Iterable[str]) -> list[Extension]:
-    """The extensions in some folders, by group, name and package; of a package that is there twice, the first counts."""
+    """Return the extensions in some folders, sorted; if a package is there twice, the first counts."""
     found: dict[str, list[Extension]] = {}
-    for place, points in _find_entry_point_files(path):
-        # As every installer calls it: NAME-VERSION.dist-info; those of old leave the version out.
-        package, _, version = os.path.basename(place).rpartition(".")[0].partition("-")
+    for metadata_folder, points in _find_entry_point_files(path):
+        # Installers name it NAME-VERSION.dist-info; old ones leave the version out.
+        package, _, version = os.path.basename(metadata_folder).rpartition(".")[0].partition("-")
         package = package.replace("_", "-")
         found.setdefault(
             package.lower(), [Extension(*point, package, version or "of unknown version") for point in _parse_entry_points(points)]
@@ -62,24 +62,24 @@ def find_extensions(path: Iterable[str]) -> list[Extension]:
 
 
 def _find_entry_point_files(path: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The packages that are extensions: the folder that describes one, and its file of entry points."""
+    """Yield the metadata folder of each extension package and the text of its entry points."""
     for folder in dict.fromkeys(os.path.abspath(each) for each in path):
         try:
             names = sorted(name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info")))
-        except OSError:  # not there, or an archive, which is not looked into
+        except OSError:  # missing, or an archive, which is not searched
             continue
-        for place in (os.path.join(folder, name) for name in names):
+        for metadata_folder in (os.path.join(folder, name) for name in names):
             try:
-                with open(os.path.join(place, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
+                with open(os.path.join(metadata_folder, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
                     points = file.read()
             except OSError:
                 continue
             if _GROUP_PREFIX in points:
-                yield place, points
+                yield metadata_folder, points
 
 
 def _parse_entry_points(points: str) -> Iterator[tuple[str, str, str]]:
-    """Group, name and value of the entry points that are for us."""
+    """Yield group, name and value of our entry points."""
     group = ""
     for line in map(str.strip, points.splitlines()):
         if line.startswith("["):
@@ -92,33 +92,33 @@ def _parse_entry_points(points: str) -> Iterator[tuple[str, str, str]]:
 
 @cache
 def list_installed() -> Sequence[Extension]:
-    """Those that this Python finds."""
+    """Return the extensions on `sys.path`."""
     return find_extensions(sys.path)
 
 
 class ExtensionPoint(Generic[_Thing]):
-    """One kind of thing that packages can add. Ours come first, then whoever is first by the name of the package."""
+    """One kind of object that packages can add. Built-in names win, then packages in alphabetical order."""
 
     def __init__(
         self,
         group: str,
-        fit: Callable[[str, Any], _Thing],
+        convert: Callable[[str, Any], _Thing],
         *,
-        ours: Collection[str] = (),
+        builtin_names: Collection[str] = (),
         claims: Callable[[_Thing], Iterable[str]] = lambda thing: (),
         installed: Callable[[], Sequence[Extension]] = list_installed,
     ) -> None:
-        """`fit` takes a name and what was loaded, and raises if that is of no use. `claims` are names that no two things may share."""
-        self.group, self._convert, self._builtin_names, self._claims, self._installed = group, fit, ours, claims, installed
+        """`convert` takes a name and the loaded object and raises if it is unusable. `claims` returns names that no two may share."""
+        self.group, self._convert, self._builtin_names, self._claims, self._installed = group, convert, builtin_names, claims, installed
         self._loaded: dict[Extension, _Thing | BrokenExtension] = {}
         self._warned: set[Extension] = set()
 
     def list_names(self) -> list[str]:
-        """What is offered; nothing is loaded."""
+        """Return the available names without loading anything."""
         return [extension.name for extension, problem in self._list_offered() if problem is None or self._warn_once(extension, problem)]
 
     def find_by_name(self, name: str) -> _Thing | None:
-        """The thing of that name; `BrokenExtension` where there is one that cannot be used."""
+        """Load the object with that name; raise `BrokenExtension` if it cannot be used."""
         for extension, problem in self._list_offered():
             if extension.name == name and problem is None:
                 loaded = self._load_extension(extension)
@@ -128,17 +128,17 @@ class ExtensionPoint(Generic[_Thing]):
         return None
 
     def load_all(self) -> list[_Thing]:
-        """All that can be used. What is left out is said once."""
-        good = [extension for extension, problem in self.check_all() if problem is None or self._warn_once(extension, problem)]
-        return [thing for each in good if not isinstance(thing := self._load_extension(each), BrokenExtension)]
+        """Load everything usable; warn once about the rest."""
+        usable = [extension for extension, problem in self.check_all() if problem is None or self._warn_once(extension, problem)]
+        return [thing for each in usable if not isinstance(thing := self._load_extension(each), BrokenExtension)]
 
     def check_all(self) -> list[ExtensionStatus]:
-        """Every extension of this kind, loaded, and what is wrong with it."""
+        """Load every extension of this kind and return it with its problem, if any."""
         claimed: dict[str, str] = {}
         return [ExtensionStatus(each, problem or self._find_problem(each, claimed)) for each, problem in self._list_offered()]
 
     def _list_offered(self) -> list[ExtensionStatus]:
-        """Those of this group, and which of them have a name that is taken."""
+        """List the extensions of this group; those whose name is taken have a problem."""
         found: list[ExtensionStatus] = []
         taken = dict.fromkeys(self._builtin_names, "Fleetlore")
         for each in self._installed():
@@ -161,20 +161,20 @@ class ExtensionPoint(Generic[_Thing]):
         if extension not in self._loaded:
             try:
                 self._loaded[extension] = self._convert(extension.name, extension.load_object())
-            except (Exception, SystemExit) as error:  # noqa: BLE001  # it is others' code: whatever it raises is about itself alone
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # third-party code: it may raise anything
                 self._loaded[extension] = BrokenExtension(
                     extension.name, f"{extension.package} {extension.version}", _describe_error(error)
                 )
         return self._loaded[extension]
 
     def _warn_once(self, extension: Extension, problem: str) -> bool:
-        """Tell of one that is left out; once."""
+        """Log a skipped extension once; always return `False`."""
         if extension not in self._warned:
             import logging
 
             self._warned.add(extension)
-            told = BrokenExtension(extension.name, f"{extension.package} {extension.version}", problem)
-            logging.getLogger("fleetlore.extensions").warning("%s", told)
+            error = BrokenExtension(extension.name, f"{extension.package} {extension.version}", problem)
+            logging.getLogger("fleetlore.extensions").warning("%s", error)
         return False
 
 
@@ -184,5 +184,5 @@ def _name_taken_message(name: str, by: str | None) -> str | None:
 
 def _describe_error(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-    return f"{said}; update the package, or uninstall it"
+    message = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+    return f"{message}; update the package, or uninstall it"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fleetlore import Event, connect
 from fleetlore.chronicle.formats.text import Text
 from fleetlore.chronicle.narrate import Telling
-from fleetlore.chronicle.overview import CLOSELY, Overview
+from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.teller import Tale, tell
 from fleetlore.projections.chronology import Chronology
 from tests.chronicle.scripts import KINDS, START, events
@@ -49,7 +49,7 @@ def test_what_is_seen_some_at_a_time_is_what_is_seen_one_by_one() -> None:
     with connect("memory:").blocking() as log, Chronology(log, "town") as first, Chronology(log, "town") as second:
         log.append_all(story())
         first.scan_events(one_by_one.see)
-        second.scan_batches(at_once.see_all, closely=CLOSELY)
+        second.scan_batches(at_once.see_all)
         assert list(first.iterate_in_order()) == list(second.iterate_in_order())
     assert at_once.summary(0) == one_by_one.summary(0)
 

@@ -35,9 +35,9 @@ from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views import fleet, names
 from tests.chronicle.telling import in_order
 from tests.chronicle.test_phrases_life import FORBIDDEN, PHRASES_FORBIDDEN, PRESENT, PRONOUNS
-from tests.goal.scripted import GOAL, Clock, Led, done, goal, lead
+from tests.goal.scripted import GOAL, Clock, DriverSetup, done, goal, make_driver
 
-Script = Callable[..., Led]
+Script = Callable[..., DriverSetup]
 BOOKS = ("goal.checkpointed", "goal.session_bound", "work.lease_taken", "context.built", "driver.attempt_started", "goal.attempt_ended")
 
 
@@ -56,10 +56,10 @@ def ids() -> Callable[[], str]:
 
 @pytest.fixture
 def script(log: BlockingRecorder, ids: Callable[[], str]) -> Script:
-    return partial(lead, log, new_id=ids)
+    return partial(make_driver, log, new_id=ids)
 
 
-async def pursue(led: Led, **options: Any) -> None:
+async def pursue(led: DriverSetup, **options: Any) -> None:
     await led.driver.start(goal(**options))
     await led.driver.run_goal()
 
@@ -195,7 +195,7 @@ async def test_a_crash_and_a_person_who_is_asked(
             log.append([commands.make_control_event(GOAL, "decide", by="eve", value="allow", of=event.id, now=clock, new_id=ids)])
 
     async def ask(order: Order, watch: Watch) -> Ended:
-        await again.crew.tool_gate.permit("Bash", {"command": "make deploy"})
+        await again.resources.tool_gate.permit("Bash", {"command": "make deploy"})
         return done("Deployed.")
 
     standings: list[str | None] = []
@@ -226,8 +226,8 @@ async def test_a_goal_that_needs_a_person_says_what_for_and_once(log: BlockingRe
 
 async def test_a_denied_tool_is_told_with_its_reason_and_an_allowed_one_is_not(log: BlockingRecorder, script: Script) -> None:
     async def ask(order: Order, watch: Watch) -> Ended:
-        await led.crew.tool_gate.permit("Read", {"file_path": "a.py"})
-        await led.crew.tool_gate.permit("Bash", {"command": "rm -rf /"})
+        await led.resources.tool_gate.permit("Read", {"file_path": "a.py"})
+        await led.resources.tool_gate.permit("Bash", {"command": "rm -rf /"})
         return done()
 
     led = script([ask])

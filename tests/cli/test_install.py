@@ -29,11 +29,12 @@ FOREIGN = """{
 @pytest.fixture
 def settings(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Claude Code's settings of this user; `lore` is started from a place with a blank in it."""
-    program = lore.folder.parent / "some where" / "lore"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setattr("sys.argv", [str(program)])
+    folder = lore.folder.parent / "some where"
+    folder.mkdir()
+    for name in ("lore", "fleetlore"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(folder / "lore")])
     path = lore.folder.parent / "home" / ".claude" / "settings.json"
     path.parent.mkdir(parents=True)
     return path
@@ -44,9 +45,9 @@ def commands(settings: Path, event: str) -> list[str]:
     return [hook["command"] for group in groups for hook in group["hooks"]]
 
 
-def test_every_hook_that_can_be_listened_to_calls_this_very_lore(lore: Lore, settings: Path) -> None:
+def test_every_hook_that_can_be_listened_to_calls_this_very_installation(lore: Lore, settings: Path) -> None:
     lore("install", "claude-code", code=0)
-    calls = f"'{lore.folder.parent}/some where/lore' hook claude-code"
+    calls = f"'{lore.folder.parent}/some where/fleetlore' hook claude-code"
     assert {event: commands(settings, event) for event in claude_code_settings.HOOK_EVENTS} == {
         event: [calls] for event in claude_code_settings.HOOK_EVENTS
     }
@@ -88,6 +89,43 @@ def test_a_call_of_an_older_lore_is_brought_up_to_date(lore: Lore, settings: Pat
     assert found["PreToolUse"][0]["hooks"][0]["timeout"] == 7
     assert len(found["PreToolUse"]) == 1
     assert "PreCompact" not in found
+
+
+def installed_by_0_1(settings: Path, *, command: str) -> None:
+    hooks = {event: [{"hooks": [{"type": "command", "command": command}]}] for event in claude_code_settings.HOOK_EVENTS}
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"model": "opus", "hooks": hooks}, indent=2))
+
+
+@pytest.mark.parametrize("command", ["/old/venv/bin/lore hook claude-code", "lore hook claude-code --project 2>/dev/null || true"])
+@pytest.mark.parametrize("project", [False, True])
+def test_hooks_of_0_1_that_call_lore_are_updated_and_removed(lore: Lore, settings: Path, command: str, project: bool) -> None:
+    file = lore.folder / ".claude" / "settings.json" if project else settings
+    options = ("--project",) if project else ()
+    installed_by_0_1(file, command=command)
+    [state] = [row["state"] for row in lore("install", "--json").json if row["program"] == "claude-code" and row["project"] is project]
+    assert state == "calls `lore`"
+    lore("install", "claude-code", *options, code=0)
+    name = "fleetlore" if project else f"'{lore.folder.parent}/some where/fleetlore'"
+    for event in claude_code_settings.HOOK_EVENTS:
+        [now] = commands(file, event)
+        assert now.startswith(f"{name} hook claude-code")
+    installed_by_0_1(file, command=command)
+    lore("uninstall", "claude-code", *options, code=0)
+    assert "hooks" not in json.loads(file.read_text())
+
+
+def test_where_only_lore_was_linked_the_interpreters_folder_is_searched(
+    lore: Lore, settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (settings.parents[2] / "some where" / "fleetlore").unlink()
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    (venv / "fleetlore").write_text("#!/bin/sh\n")
+    (venv / "fleetlore").chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(venv / "python"))
+    lore("install", "claude-code", code=0)
+    assert commands(settings, "Stop") == [f"{venv}/fleetlore hook claude-code"]
 
 
 @pytest.mark.parametrize("content", [FOREIGN, "{}", '{"hooks": {}}\n', '{"hooks":{"Stop":[]},"a":[1,2]}', '\ufeff{"a": 1}', " "])
@@ -190,7 +228,7 @@ def test_a_projects_file_names_no_machine_and_disturbs_nobody_without_lore(
     monkeypatch.chdir(lore.folder / "src")
     lore("install", "claude-code", "--project", code=0)
     shared = lore.folder / ".claude" / "settings.json"
-    assert commands(shared, "Stop") == ["lore hook claude-code --project 2>/dev/null || true"]
+    assert commands(shared, "Stop") == ["fleetlore hook claude-code --project 2>/dev/null || true"]
     assert str(lore.folder.parent) not in shared.read_text()
     assert not settings.exists()
     lore("uninstall", "claude-code", "--project", code=0)

@@ -9,17 +9,19 @@ import pytest
 
 from tests.cli.running import Lore
 
-ONE, TWO = {"agent": "claude-code/11111111", "run": "11111111-aaaa"}, {"agent": "claude-code/22222222", "run": "22222222-bbbb"}
+ONE: dict[str, Any] = {"agent": "claude-code/11111111", "run": "11111111-aaaa"}
+TWO: dict[str, Any] = {"agent": "claude-code/22222222", "run": "22222222-bbbb"}
 
 
 def event(kind: str, at: str, **fields: Any) -> dict[str, Any]:
     return {"kind": kind, "at": f"2026-11-{at}:00Z", **fields}
 
 
-def call(at: str, number: int, command: str, output: str, **who: Any) -> list[dict[str, Any]]:
+def call(at: str, number: int, command: str, output: str, *, failed: bool = False, **who: Any) -> list[dict[str, Any]]:
     own = f"00000000-0000-7000-8000-{number:012}"
     called = event("tool.called", at, id=own, data={"tool": "Bash", "call_id": f"c{number}", "input": {"command": command}}, **who)
-    returned = event("tool.returned", at, cause=own, data={"tool": "Bash", "call_id": f"c{number}", "output": output}, **who)
+    data = {"tool": "Bash", "call_id": f"c{number}"} | ({"error": output, "exit_code": 1} if failed else {"output": output})
+    returned = event("tool.failed" if failed else "tool.returned", at, cause=own, data=data, **who)
     return [called, returned]
 
 
@@ -51,8 +53,9 @@ def told(lore: Lore) -> Lore:
         event("session.turn_ended", "14T22:52", **ONE, text="The parser accepts tabs now."),
         event("session.started", "15T08:00", **TWO, data={"project": "web", "program": "claude-code", "cwd": "/home/ada/web"}),
         event("prompt.submitted", "15T08:01", **TWO, text="Push it", data={"prompt": "Push it"}),
-        event("model.replied", "15T08:02", **TWO, data={"said": "I committed the change and pushed it."}),
-        event("session.turn_ended", "15T08:02", **TWO, text="I committed the change and pushed it."),
+        *call("15T08:01", 3, "git push", "error: failed to push some refs to 'github.com:acme/web.git'", failed=True, **TWO),
+        event("model.replied", "15T08:02", **TWO, data={"said": "I pushed the change."}),
+        event("session.turn_ended", "15T08:02", **TWO, text="I pushed the change."),
     ]
     lore("emit", "-", stdin="".join(json.dumps(each) + "\n" for each in events).encode(), code=0)
     return lore

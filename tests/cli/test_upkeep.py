@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +109,26 @@ def test_the_doctor_asks_a_server_what_it_keeps_and_how(lore: Lore, valkey: Valk
 )
 def test_sizes_are_told_as_people_read_them(count: int, said: str) -> None:
     assert size(count) == said
+
+
+@pytest.mark.parametrize(
+    ("content", "is_foreign"),
+    [
+        ("#!/usr/bin/python3\nfrom fleetlore.cli.main import entry\n", False),
+        ('#!/bin/sh\nexec /opt/fleetlore/bin/lore "$@"\n', False),
+        ("#!/home/me/fleetlore/bin/python\nfrom folklore import main\n", True),
+        ("#!/usr/bin/env node\nrequire('lore')\n", True),
+    ],
+)
+def test_the_doctor_reports_another_program_called_lore(
+    lore: Lore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, is_foreign: bool
+) -> None:
+    other = tmp_path / "elsewhere" / "lore"
+    other.parent.mkdir()
+    other.write_text(content)
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
+    assert lore("doctor", "--json", code=0).json["commands"]["foreign_lore"] is is_foreign
+    told = lore("doctor", code=0).out
+    assert (f"another program: {other}" in told) is is_foreign
+    assert ("Type `fleetlore`" in told) is is_foreign

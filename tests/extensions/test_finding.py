@@ -94,7 +94,7 @@ def test_a_broken_one_is_left_out_and_said_once(caplog: pytest.LogCaptureFixture
 
 
 def test_a_name_of_ours_is_refused_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    things = point(MAXSIZE, offer("other", "sys:maxunicode"), ours=("big",))
+    things = point(MAXSIZE, offer("other", "sys:maxunicode"), builtin_names=("big",))
     assert things.list_names() == things.list_names() == ["other"]
     assert things.find_by_name("big") is None
     assert caplog.messages == [

@@ -20,7 +20,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
-from tests.goal.scripted import GOAL, Judges, done, goal, lead
+from tests.goal.scripted import GOAL, FakeChecker, done, goal, make_driver
 
 TURNS = 10
 NEVER = 10**9
@@ -74,14 +74,14 @@ async def drive(folder: Path, at: int, *, after: bool) -> None:
     url = f"sqlite:{folder / 'goal.db'}"
     with connect(url).blocking() as real, open_shared(url) as shared:
         log = MortalLog(real, at, after=after)
-        led = lead(cast(BlockingRecorder, log), [work], shared=shared)
+        led = make_driver(cast(BlockingRecorder, log), [work], shared=shared)
 
-        class Enough(Judges):
+        class Enough(FakeChecker):
             async def check(self, *args: Any, **more: Any) -> Any:
-                led.judges.met = (len({turn for turn, _ in deeds_in(folder)}) >= TURNS,)
-                return await led.judges.check(*args, **more)
+                led.checker.met = (len({turn for turn, _ in deeds_in(folder)}) >= TURNS,)
+                return await led.checker.check(*args, **more)
 
-        led.crew.verifiers = Enough()
+        led.resources.verifiers = Enough()
         if not any(real.read(f"goal:{GOAL}", limit=1)):
             await led.driver.start(goal(budget={"max_turns": TURNS}, stuck_after=0))
         state = await led.driver.run_goal()

@@ -20,7 +20,7 @@ from tests.contract.conftest import SHARED, address
 from tests.faults.processes import Process
 from tests.faults.towner import DEADLY, FAILING, SENT_BACK, digest
 from tests.patience import PATIENCE
-from tests.town.townspeople import Hall, hall_on
+from tests.town.townspeople import LiveTown, open_live_town
 from tests.views.town_facts import faults
 
 ITEMS = 12
@@ -83,24 +83,24 @@ class Crew:
 async def run_mission(url: str, chance: Random, kills: int) -> Course:
     """From the plan to the end, with so many kills on the way; and all that must hold then."""
     with ExitStack() as stack:
-        async with hall_on(url) as hall, asyncio.timeout(PATIENCE):
-            await hall.start(PLAN)
+        async with open_live_town(url) as live_town, asyncio.timeout(PATIENCE):
+            await live_town.start_mission(PLAN)
             crew = Crew(url, stack)
-            await _to_the_end(hall, crew, chance, kills)
-            events = [event async for event in hall.log.read()]
+            await _to_the_end(live_town, crew, chance, kills)
+            events = [event async for event in live_town.log.read()]
             check(events)
             while digest(fold(events)) not in await asyncio.to_thread(crew.states):
                 await asyncio.sleep(0.05)  # until it has folded all, and whoever was at something has told of it
-                events = [event async for event in hall.log.read()]
+                events = [event async for event in live_town.log.read()]
     begun = [event.task for event in events if event.kind == "work.started"]
     return Course(crew.dead, len(begun), len(set(begun)))
 
 
-async def _to_the_end(hall: Hall, crew: Crew, chance: Random, kills: int) -> None:
+async def _to_the_end(live_town: LiveTown, crew: Crew, chance: Random, kills: int) -> None:
     """Killed by the mission's own course: whoever it is, whatever he is at."""
     moments = sorted(chance.sample(range(15, 160), kills))
-    while hall.state.missions["m1"].state != "completed":
-        if moments and len(hall.events) >= moments[0]:
+    while live_town.state.missions["m1"].state != "completed":
+        if moments and len(live_town.events) >= moments[0]:
             moments.pop(0)
             crew.kill(chance.choice(list(CAST)))
         crew.replace_the_dead()

@@ -47,8 +47,8 @@ async def live(url: str, name: str, role: str) -> None:
     async with connect(url) as log:
         with open_shared(url) as shared:
             scribe = TownJournal(log)
-            dispatcher = Dispatcher(scribe, shared, lease_seconds=LEASE_SECONDS, tick=0.1, silence=LEASE_SECONDS)
-            worker = Worker(scribe, shared, work, names=[name], roles=[role], lease_seconds=LEASE_SECONDS, look_seconds=0.1)
+            dispatcher = Dispatcher(scribe, shared, lease_seconds=LEASE_SECONDS, tick_seconds=0.1, max_silence_seconds=LEASE_SECONDS)
+            worker = Worker(scribe, shared, work, names=[name], roles=[role], lease_seconds=LEASE_SECONDS, scan_seconds=0.1)
 
             def hear() -> None:
                 if sys.stdin.readline():

@@ -1,4 +1,4 @@
-"""A goal whose agent, workspace and criteria go by a script: the driver around them is the real one."""
+"""A driver with a fake harness, workspace and checker, which follow a script."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from fleetlore.programs.harness import Ended, Heard, Order, Watch
 GOAL = "3f2b8c1e-0000-4000-8000-000000000042"
 START = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
-Move: TypeAlias = "Ended | Callable[[Order, Watch], Awaitable[Ended]]"
-"""How a turn ends, or what happens in it."""
+ScriptedTurn: TypeAlias = "Ended | Callable[[Order, Watch], Awaitable[Ended]]"
+"""How a turn ends, or a function that runs it."""
 
 
 class Clock:
-    """Time that goes on by itself, a second each time that somebody looks."""
+    """A clock that advances by `step` seconds each time it is read."""
 
     def __init__(self, step: float = 1.0) -> None:
         self.moment, self.step = START, step
@@ -39,9 +39,9 @@ class Clock:
 
 @dataclass
 class ScriptedHarness:
-    """Takes turns by a script, and counts those that it really took."""
+    """Runs turns from a script (the last one repeats), and keeps the orders that it got."""
 
-    moves: Sequence[Move]
+    turns: Sequence[ScriptedTurn]
     name: str = "command"
     has_sessions: bool = True
     orders: list[Order] = field(default_factory=list)
@@ -50,32 +50,32 @@ class ScriptedHarness:
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         self.orders.append(order)
         self.on_turn(order)
-        move = self.moves[min(len(self.orders), len(self.moves)) - 1]
-        if not isinstance(move, Ended):
-            return await move(order, watch)
+        turn = self.turns[min(len(self.orders), len(self.turns)) - 1]
+        if not isinstance(turn, Ended):
+            return await turn(order, watch)
         session = order.session or order.new_session
-        stop = await watch(Heard(session=session, tokens=move.tokens, usd=move.usd, words=move.words))
-        return move if stop is None else msgspec.structs.replace(move, how=stop)
+        stop = await watch(Heard(session=session, tokens=turn.tokens, usd=turn.usd, words=turn.words))
+        return turn if stop is None else msgspec.structs.replace(turn, how=stop)
 
 
-class Saved(NamedTuple):
+class FakeCheckpoint(NamedTuple):
     sha: str
 
 
-class Change(NamedTuple):
+class FakeDiff(NamedTuple):
     stat: str
 
 
 @dataclass
-class Room:
-    """A workspace that is only spoken of."""
+class FakeWorkspace:
+    """A workspace without files."""
 
     path: str = "/work"
     rolled_back: list[str] = field(default_factory=list)
     trees: int = 0
 
-    def checkpoint(self, turn: int) -> Saved:
-        return Saved(f"{turn:040x}")
+    def checkpoint(self, turn: int) -> FakeCheckpoint:
+        return FakeCheckpoint(f"{turn:040x}")
 
     def roll_back(self, sha: str) -> None:
         self.rolled_back.append(sha)
@@ -84,79 +84,79 @@ class Room:
         self.trees += 1
         return str(self.trees)
 
-    def diff(self, sha: str) -> Change:
-        return Change("1 file changed")
+    def diff(self, sha: str) -> FakeDiff:
+        return FakeDiff("1 file changed")
 
 
-class Looked(NamedTuple):
+class FakeCheckResult(NamedTuple):
     verdict: Verdict
     put_back: Sequence[str] = ()
 
 
 @dataclass
-class Judges:
-    """Verdicts by a script; the last one goes on."""
+class FakeChecker:
+    """Verdicts from a script; the last one repeats."""
 
     met: Sequence[bool] = (True,)
     checks: int = 0
     start: str = "0" * 40
     digest: str = "d1ge57"
 
-    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> Looked:
+    async def check(self, goal: Goal, workspace: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> FakeCheckResult:
         met = self.met[min(self.checks, len(self.met) - 1)]
         self.checks += 1
         failure = Failure(criterion_index=0, criterion_label="shell:make test", message="exit 1 != 0", evidence="2 failed")
-        return Looked(Verdict(met=met, failures=() if met else (failure,), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
+        return FakeCheckResult(Verdict(met=met, failures=() if met else (failure,), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
 
 
 def goal(*, budget: dict[str, Any] | None = None, id: str = GOAL, **plan: Any) -> Goal:
     """A goal with one criterion."""
     guards: dict[str, Any] = {"max_turns": 20, "max_wall_time": "4h", "max_tokens": 100_000, "max_consecutive_denies": 3} | (budget or {})
-    chosen: dict[str, Any] = {"harness": "command", "agent": "ada", "progress_every": 0} | plan
-    made = Plan(**chosen)
+    plan_fields: dict[str, Any] = {"harness": "command", "agent": "ada", "progress_every": 0} | plan
+    plan_struct = Plan(**plan_fields)
     return Goal(
         id=id,
         description="Mend the parser",
         acceptance=(ShellCommand(command="make test"),),
         budget=BudgetGuards(**guards),
         workspace="/work",
-        metadata={KEY: msgspec.to_builtins(made)},
+        metadata={KEY: msgspec.to_builtins(plan_struct)},
     )
 
 
 def done(words: str = "Done.", *, tokens: int = 100, usd: float | None = 0.01, **more: Any) -> Ended:
-    """A turn in which the agent says that it is done."""
+    """A turn in which the agent reports that it is done."""
     return Ended(how="finished", words=words, tokens=tokens, usd=usd, **more)
 
 
-class Led(NamedTuple):
-    """A driver, and what it was given."""
+class DriverSetup(NamedTuple):
+    """A driver, and the fakes that it works with."""
 
     driver: Driver
     harness: ScriptedHarness
-    room: Room
-    judges: Judges
-    crew: GoalResources
+    workspace: FakeWorkspace
+    checker: FakeChecker
+    resources: GoalResources
 
 
-def lead(
+def make_driver(
     log: BlockingRecorder,
-    moves: Sequence[Move],
+    turns: Sequence[ScriptedTurn],
     *,
     met: Iterable[bool] = (True,),
     clock: Callable[[], datetime] | None = None,
     id: str = GOAL,
     **more: Any,
-) -> Led:
-    """A driver of a goal whose agent goes by a script."""
-    harness, room, judges = ScriptedHarness(moves), Room(), Judges(tuple(met))
-    extra = {name: more.pop(name) for name in ("memory", "thinker") if name in more}
-    crew = GoalResources(harness=harness, workspace=room, verifiers=judges, **extra)
+) -> DriverSetup:
+    """A driver of a goal whose agent follows a script."""
+    harness, workspace, checker = ScriptedHarness(turns), FakeWorkspace(), FakeChecker(tuple(met))
+    resource_options = {name: more.pop(name) for name in ("memory", "thinker") if name in more}
+    resources = GoalResources(harness=harness, workspace=workspace, verifiers=checker, **resource_options)
     shared = more.pop("shared", None) or open_shared("memory:").__enter__()
-    driver = Driver(log, id, crew, shared=shared, now=clock or Clock(), **more)
-    return Led(driver, harness, room, judges, crew)
+    driver = Driver(log, id, resources, shared=shared, now=clock or Clock(), **more)
+    return DriverSetup(driver, harness, workspace, checker, resources)
 
 
 def kinds(log: BlockingRecorder, *, id: str = GOAL, but: Sequence[str] = ("context.built",)) -> list[str]:
-    """The kinds of a goal's events, in order."""
+    """The kinds of a goal's events, in order, without those in `but`."""
     return [event.kind for event in log.read(f"goal:{id}") if event.kind not in but]

@@ -1,4 +1,4 @@
-"""Criteria: checked with files that the agent cannot change for good, each with evidence, and never met by accident."""
+"""Criteria are checked with files that the agent cannot change, each with evidence, and are never met by accident."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleetlore.errors import FleetloreError, Invalid, MindBusy
 from fleetlore.events.driver_types import BudgetGuards, Criterion, Custom, FileMatches, Goal, LlmJudge, ShellCommand
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport, checks_process_mark
-from fleetlore.goal.acceptance.findings import Unmet
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.plugins import Extension, ExtensionPoint
@@ -29,7 +29,7 @@ CHECK = "grep -q done result.txt"
 
 
 class Bench:
-    """A goal with its workspace, from before the first turn on."""
+    """A goal with its workspace, as of before the first turn."""
 
     def __init__(self, workspace: Workspace, *criteria: Criterion, **said: object) -> None:
         budget = BudgetGuards(max_turns=5, max_wall_time="1h", max_tokens=1000, max_consecutive_denies=3)

@@ -1,4 +1,4 @@
-"""When a context is made smaller: by what it holds now, by its age, not too often, and not again and again in vain."""
+"""When a context is compacted: by its current size and age, not too often, and not again and again after failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories put in order between goals: when, by whom, and all or nothing."""
+"""Memories are consolidated between goals: when, by whom, and all or nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def leases() -> AsyncIterator[AsyncCoordination]:
 
 
 def filled(path: Path) -> MemoryFolder:
-    folder = MemoryFolder(str(path), patience=0.5)
+    folder = MemoryFolder(str(path), lock_timeout=0.5)
     proposals = [MemoryProposal(title=title, content=f"About {title}.") for title in ("One", "Two", "Three", "Four", "Five")]
     folder.save_proposals(proposals, at=START, goal="g", turn=1, event="e")
     return folder
@@ -63,7 +63,7 @@ def said(folder: MemoryFolder) -> dict[str, str]:
 
 
 def seen(folder: MemoryFolder) -> dict[str, bytes]:
-    """All that people see."""
+    """All files that people see."""
     return {path.name: path.read_bytes() for path in Path(folder.path).iterdir() if not path.name.startswith(".")}
 
 
@@ -96,7 +96,7 @@ def run(folder: MemoryFolder, answer: Any, **options: Any) -> str:
 def test_what_speaks_against_a_dream_is_told_the_cheapest_first(
     memory: Memory | None, has_notes: bool, diary: DreamHistory, expected: str | None
 ) -> None:
-    assert find_dream_skip_reason(memory, has_notes=has_notes, diary=diary, now=START) == expected
+    assert find_dream_skip_reason(memory, has_notes=has_notes, history=diary, now=START) == expected
 
 
 async def test_goals_are_counted_until_there_are_enough_and_the_dream_is_kept_in_mind(
@@ -160,7 +160,7 @@ async def test_a_log_that_does_not_answer_is_an_error_and_no_crash(folder: Memor
             raise Unreachable("nobody there")
 
     complaints: list[str] = []
-    assert await dream_if_due(EAGER, ScriptedMind([]), folder, Away(), session="a", complain=complaints.append) == "errored"
+    assert await dream_if_due(EAGER, ScriptedMind([]), folder, Away(), session="a", on_error=complaints.append) == "errored"
     assert complaints == ["nobody there"]
 
 
@@ -240,7 +240,7 @@ def test_an_answer_that_cannot_be_carried_out_whole_changes_nothing(
 ) -> None:
     (tmp_path / "outside.md").write_text("outside")
     before, complaints = seen(folder), list[str]()
-    assert run(folder, answer, complain=complaints.append) == outcome
+    assert run(folder, answer, on_error=complaints.append) == outcome
     assert seen(folder) == before
     assert (tmp_path / "outside.md").read_text() == "outside"
     assert read_dream_history(folder).last is None
@@ -262,7 +262,7 @@ def test_what_somebody_changes_while_the_mind_thinks_is_not_lost(folder: MemoryF
         return TIDY
 
     complaints: list[str] = []
-    assert run(folder, meanwhile, complain=complaints.append) == "errored"
+    assert run(folder, meanwhile, on_error=complaints.append) == "errored"
     assert "changed meanwhile" in complaints[0]
     assert seen(folder)[name] == b"By hand, just now."
     assert set(said(folder)) >= {"Two", "Five"}
@@ -281,11 +281,11 @@ def test_a_memory_that_is_added_while_the_mind_thinks_stays(folder: MemoryFolder
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class Broken:
-    """Lets so many changes of files through; then each one fails, or only the next."""
+    """Lets a number of file changes through; then each one fails, or only the next."""
 
     def __init__(self, through: int, error: BaseException, *, once: bool) -> None:
         self.left, self.error, self.once = through, error, once

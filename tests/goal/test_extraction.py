@@ -1,4 +1,4 @@
-"""What is kept of a turn: one question, asked when nothing speaks against it, one at a time, and not again and again in vain."""
+"""Memories of a turn: one request, only when it is due, one at a time, and with a circuit breaker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fleetlore.errors import MindBusy, MindError
 from fleetlore.events.driver_types import Failure, Verdict
 from fleetlore.events.goal_plan import Memory
-from fleetlore.goal.memory.extraction import BREAKER_REST_TURNS, build_extraction_prompt, extract_memories, find_extraction_skip_reason
+from fleetlore.goal.memory.extraction import BREAKER_COOLDOWN_TURNS, build_extraction_prompt, extract_memories, find_extraction_skip_reason
 from fleetlore.goal.memory.folder import MemoryFolder, MemoryProposal
 from fleetlore.testing import START, FrozenClock, ScriptedMind, Stall
 
@@ -41,8 +41,8 @@ def folder(tmp_path: Path) -> MemoryFolder:
         (PLAN, {"failures": 1, "breaker_opened_turn": 8}, None),
         (PLAN, {"failures": 2, "breaker_opened_turn": 8, "agent_wrote": True}, "circuit_breaker_open"),
         (PLAN, {"failures": 2, "breaker_opened_turn": None}, "circuit_breaker_open"),
-        (PLAN, {"failures": 2, "breaker_opened_turn": 9 - BREAKER_REST_TURNS}, None),
-        (PLAN, {"failures": 2, "breaker_opened_turn": 9 - BREAKER_REST_TURNS, "agent_wrote": True}, "main_agent_wrote"),
+        (PLAN, {"failures": 2, "breaker_opened_turn": 9 - BREAKER_COOLDOWN_TURNS}, None),
+        (PLAN, {"failures": 2, "breaker_opened_turn": 9 - BREAKER_COOLDOWN_TURNS, "agent_wrote": True}, "main_agent_wrote"),
         (PLAN, {"agent_wrote": True}, "main_agent_wrote"),
     ],
 )
@@ -61,10 +61,10 @@ def test_every_so_many_turns_means_so_many(every: int, expected: list[int]) -> N
 
 def test_a_mind_that_fails_is_left_alone_for_a_while_and_then_tried_once() -> None:
     failed: list[int] = []
-    for turn in range(1, 4 + 2 * BREAKER_REST_TURNS):
+    for turn in range(1, 4 + 2 * BREAKER_COOLDOWN_TURNS):
         if find_extraction_skip_reason(PLAN, turn=turn, failures=len(failed), breaker_opened_turn=failed[-1] if failed else None) is None:
             failed.append(turn)
-    assert failed == [1, 2, 2 + BREAKER_REST_TURNS, 2 + 2 * BREAKER_REST_TURNS]
+    assert failed == [1, 2, 2 + BREAKER_COOLDOWN_TURNS, 2 + 2 * BREAKER_COOLDOWN_TURNS]
 
 
 # --- the question
@@ -98,7 +98,7 @@ def test_the_question_tells_the_turn_as_a_record_and_what_is_known_already(folde
 
 async def test_no_more_is_kept_than_was_asked_for(folder: MemoryFolder) -> None:
     many = {"memories": [{"title": f"Note {number}", "content": f"Words {number}."} for number in range(50)]}
-    assert await extract_memories(ScriptedMind([many]), folder, words="", diff="", turn=1, most=2) == 2
+    assert await extract_memories(ScriptedMind([many]), folder, words="", diff="", turn=1, max_memories=2) == 2
     assert len(folder.read_notes()) == 2
 
 

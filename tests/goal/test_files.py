@@ -1,4 +1,4 @@
-"""Goals as people write them: what is understood, what is filled in, and what is complained of, all at once."""
+"""Goal files: what is parsed, what is filled in, and that all errors are reported at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def toml(text: str, folder: Path, name: str = "goal.toml") -> Goal:
 
 
 def problems(text: str, folder: Path, name: str = "goal.toml") -> list[str]:
-    """What is wrong with a text, without the name of its file."""
+    """The errors in a text, without the name of its file."""
     with pytest.raises(InvalidGoal) as refused:
         toml(text, folder, name)
     return [problem.removeprefix(f"{name}: ") for problem in refused.value.problems]

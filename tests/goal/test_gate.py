@@ -1,4 +1,4 @@
-"""The gate: who decides, how it is told, what a person answers, and that whatever goes wrong is a no."""
+"""The gate: who decides, how decisions are recorded, what a person answers, and that every error is a denial."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def request(tool: str = "Bash", input: Any = None, *, turn: int = 1) -> Permissi
 
 
 class Log:
-    """What was told, in order; somebody may wait for the next."""
+    """Records events in order; a test can wait for the next one."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
@@ -167,7 +167,7 @@ async def test_a_mind_in_this_process_asks_the_same_way() -> None:
 
 async def test_a_person_is_asked_by_an_event_and_answers_by_its_id() -> None:
     log = Log()
-    person = PersonDecider(log, patience=60, now=lambda: NOON)
+    person = PersonDecider(log, timeout=60, now=lambda: NOON)
     asking = asyncio.create_task(person.decide(request()))
     asked = await log.events.get()
     assert (asked.kind, asked.goal) == ("goal.permission_asked", GOAL)
@@ -191,7 +191,7 @@ async def test_anything_but_allow_is_a_no(choice: str) -> None:
 
 async def test_without_an_answer_in_time_it_is_a_no() -> None:
     log = Log()
-    answer = await PersonDecider(log, patience=0.01).decide(request())
+    answer = await PersonDecider(log, timeout=0.01).decide(request())
     assert "nobody answered within" in answer.reason
     assert isinstance(answer.choice, Deny)
     assert answer.cause == log.events.get_nowait().id
@@ -252,7 +252,7 @@ def order(turn: int = 1, goal: str = GOAL) -> Order:
 
 
 class Client:
-    """A gate process, played by hand."""
+    """A gate client, driven by the test."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -351,7 +351,7 @@ async def test_answers_come_by_id_in_whatever_order_and_called_off_ones_not_at_a
 
 
 async def test_too_much_at_once_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_server, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(gate_server, "MAX_CONCURRENT_REQUESTS", 1)
     log = Log()
     person = PersonDecider(log)
     async with GateServer(person) as server:
@@ -379,5 +379,5 @@ async def test_closing_the_server_ends_whoever_waits() -> None:
 
 
 def test_the_patience_of_the_gate_process_is_longer_than_a_persons() -> None:
-    server = GateServer(Yes(), path="/nowhere", patience=60)
+    server = GateServer(Yes(), path="/nowhere", timeout=60)
     assert timedelta(seconds=float(server.create_gate(order()).env[gate_door.TIMEOUT_VARIABLE])) > timedelta(seconds=60)

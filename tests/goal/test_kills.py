@@ -1,4 +1,4 @@
-"""A driver that dies at any moment: whoever takes the goal up comes to the same end, and no turn is taken twice unless the log says so."""
+"""A driver that dies at any moment: its successor reaches the same end, and no turn runs twice unless the log shows it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import pytest
 from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction
-from fleetlore.goal.next_step import MOST_CRASHES
+from fleetlore.goal.next_step import MAX_CRASHES
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey, is_trusted_event, make_seal
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
-from tests.goal.scripted import GOAL, Clock, Judges, Led, done, goal, lead
+from tests.goal.scripted import GOAL, Clock, DriverSetup, FakeChecker, done, goal, make_driver
 
 TURNS = 10
 
 
 class Dead(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class DyingLog:
-    """A log whose user dies at its nth write: just before it is stored, or just after. Then nothing is written any more."""
+    """A log whose user dies at its nth write, just before or just after it is stored. After that nothing is written."""
 
     def __init__(self, log: BlockingRecorder, at: int, *, after: bool) -> None:
         self._log, self._left, self._after, self._is_dead = log, at, after, False
@@ -55,7 +55,7 @@ class DyingLog:
 
 
 class World:
-    """What agents have done to it, each deed with the attempt in which it was done."""
+    """What agents have done, each action with the attempt in which it was done."""
 
     def __init__(self) -> None:
         self.deeds: list[tuple[int, str]] = []
@@ -73,20 +73,20 @@ def log() -> Iterator[BlockingRecorder]:
 
 
 async def outcome(log: Any, world: World, *, begins: bool) -> str | None:
-    """Pursue the goal until it ends, or the driver does. The check is met after so many turns' worth of deeds."""
-    led = lead(log, [world.work])
+    """Run the goal until it ends, or the driver dies. The check passes after that many turns' worth of actions."""
+    setup = make_driver(log, [world.work])
 
     class Enough:
-        start, digest = led.judges.start, led.judges.digest
+        start, digest = setup.checker.start, setup.checker.digest
 
         async def check(self, *_: Any, **__: Any) -> Any:
-            led.judges.met = (len({turn for turn, _ in world.deeds}) >= TURNS,)
-            return await led.judges.check(*_, **__)
+            setup.checker.met = (len({turn for turn, _ in world.deeds}) >= TURNS,)
+            return await setup.checker.check(*_, **__)
 
-    led.crew.verifiers = Enough()
+    setup.resources.verifiers = Enough()
     if begins:
-        await led.driver.start(goal(budget={"max_turns": TURNS}))
-    return (await led.driver.run_goal()).outcome
+        await setup.driver.start(goal(budget={"max_turns": TURNS}))
+    return (await setup.driver.run_goal()).outcome
 
 
 async def writes_of_a_whole_goal() -> int:
@@ -135,7 +135,7 @@ async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRec
 
 
 class Troubles:
-    """An agent to whom everything happens that need not end a goal."""
+    """An agent to which everything happens that need not end a goal."""
 
     def __init__(self) -> None:
         self.marks: list[str] = []
@@ -155,17 +155,17 @@ class Troubles:
 
     async def outcome(self, log: Any, *, begins: bool) -> str | None:
         """Met after eight attempts."""
-        led = lead(log, [self.work], clock=self.clock)
-        check = led.judges.check
+        setup = make_driver(log, [self.work], clock=self.clock)
+        check = setup.checker.check
 
         async def enough(*args: Any, **more: Any) -> Any:
-            led.judges.met = (len(self.marks) >= 8,)
+            setup.checker.met = (len(self.marks) >= 8,)
             return await check(*args, **more)
 
-        led.judges.check = enough  # type: ignore[method-assign]
+        setup.checker.check = enough  # type: ignore[method-assign]
         if begins:
-            await led.driver.start(goal(compaction=Compaction(context_window=100_000), stuck_after=0))
-        return (await led.driver.run_goal()).outcome
+            await setup.driver.start(goal(compaction=Compaction(context_window=100_000), stuck_after=0))
+        return (await setup.driver.run_goal()).outcome
 
 
 async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
@@ -187,7 +187,7 @@ async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
 
 
 class Crashing:
-    """Drivers that follow each other on one log; the agent's attempts and the checks of all of them are counted."""
+    """Successive drivers on one log; counts the agent's attempts and the checks of all of them."""
 
     def __init__(self, log: BlockingRecorder, key: OperatorKey | None = None) -> None:
         self.log, self.key, self.attempts, self.checks = log, key, 0, 0
@@ -196,19 +196,19 @@ class Crashing:
         await self._lead("", met=False).driver.start(msgspec.structs.replace(goal(budget=budget), **fields))
 
     async def crash(self, dies_in: str, *, met: bool = False) -> None:
-        """Drive until the driver dies, in the `turn` or in the `check`."""
+        """Run until the driver dies, in the `turn` or in the `check`."""
         with pytest.raises(Dead):
             await self._lead(dies_in, met=met).driver.run_goal()
 
     async def finish(self, *, met: bool = True) -> GoalState:
         return await self._lead("", met=met).driver.run_goal()
 
-    def _lead(self, dies_in: str, *, met: bool) -> Led:
+    def _lead(self, dies_in: str, *, met: bool) -> DriverSetup:
         async def work(order: Order, watch: Watch) -> Ended:
             self.attempts += 1
             await watch(Heard(events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
             if dies_in == "turn":
-                await led.driver.journal.flush()
+                await setup.driver.journal.flush()
                 die()
             return done(tokens=40)
 
@@ -216,21 +216,21 @@ class Crashing:
             self.checks += 1
             if dies_in == "check":
                 die()
-            return await Judges((met,)).check(*args, **more)
+            return await FakeChecker((met,)).check(*args, **more)
 
         def die() -> None:
-            led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign, assignment]
+            setup.driver.journal.flush = setup.driver.journal.append = dead  # type: ignore[method-assign, assignment]
             raise Dead
 
         async def dead(*_: Any, **__: Any) -> None:
             raise Dead
 
-        led = lead(self.log, [work], key=self.key)
-        led.judges.check = check  # type: ignore[method-assign]
-        return led
+        setup = make_driver(self.log, [work], key=self.key)
+        setup.checker.check = check  # type: ignore[method-assign]
+        return setup
 
     def state(self) -> GoalState:
-        """The goal as pages and commands fold it."""
+        """The goal's state as pages and commands fold it."""
         view = goals.initial()
         for event in self.log.read(f"goal:{GOAL}"):
             view = goals.apply(view, event)
@@ -252,7 +252,7 @@ async def test_a_crashed_turn_whose_work_meets_the_criteria_is_not_repeated(log:
 async def test_crashes_are_not_errors_and_a_turn_whose_work_does_not_do_is_repeated(log: BlockingRecorder) -> None:
     drivers = Crashing(log)
     await drivers.start(budget={"max_consecutive_errors": 2})
-    for _ in range(MOST_CRASHES - 1):
+    for _ in range(MAX_CRASHES - 1):
         await drivers.crash("turn")
         assert drivers.state().spent.errors == 0
     assert drivers.state().outcome is None
@@ -289,7 +289,7 @@ async def test_a_goal_that_was_cancelled_meanwhile_is_not_checked(log: BlockingR
 async def test_a_goal_that_crashes_without_end_needs_a_person_who_may_try_again(log: BlockingRecorder, dies_in: str) -> None:
     drivers = Crashing(log)
     await drivers.start()
-    for _ in range(MOST_CRASHES + (dies_in == "check")):
+    for _ in range(MAX_CRASHES + (dies_in == "check")):
         await drivers.crash(dies_in)
     attempts = drivers.attempts
     state = await drivers.finish(met=False)
@@ -303,9 +303,9 @@ async def test_a_goal_that_crashes_without_end_needs_a_person_who_may_try_again(
 async def test_work_that_is_done_is_accepted_however_often_its_driver_crashed(log: BlockingRecorder) -> None:
     drivers = Crashing(log)
     await drivers.start()
-    for _ in range(MOST_CRASHES):
+    for _ in range(MAX_CRASHES):
         await drivers.crash("turn")
-    assert ((await drivers.finish()).outcome, drivers.attempts) == ("done", MOST_CRASHES)
+    assert ((await drivers.finish()).outcome, drivers.attempts) == ("done", MAX_CRASHES)
 
 
 async def test_on_a_sealed_log_what_was_checked_after_a_crash_is_signed(log: BlockingRecorder) -> None:

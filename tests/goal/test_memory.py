@@ -1,4 +1,4 @@
-"""Memories as files: readable, editable, within bounds, and never outside their folder."""
+"""Memories are files: readable, editable, limited in size, and never outside their folder."""
 
 from __future__ import annotations
 
@@ -175,17 +175,17 @@ def test_secrets_reach_neither_a_file_nor_its_name(folder: MemoryFolder) -> None
 
 
 def test_a_full_folder_takes_nothing_more_but_in_place_of_something(tmp_path: Path) -> None:
-    folder = MemoryFolder(str(tmp_path / "memory"), most_notes=2)
+    folder = MemoryFolder(str(tmp_path / "memory"), max_notes=2)
     assert [save(folder, title) for title in ("One", "Two", "Three")] == [1, 1, 0]
     assert folder.is_full()
     assert save(folder, "Three", supersedes="one.md") == 1
     assert sorted(titles(folder)) == ["Three", "Two"]
-    small = MemoryFolder(str(tmp_path / "small"), most_bytes=600)
+    small = MemoryFolder(str(tmp_path / "small"), max_bytes=600)
     assert [save(small, title, "x" * 300) for title in ("One", "Two")] == [1, 0]
 
 
 def test_one_writes_at_a_time_and_nobody_waits_for_ever(tmp_path: Path) -> None:
-    folder = MemoryFolder(str(tmp_path / "memory"), patience=0.0)
+    folder = MemoryFolder(str(tmp_path / "memory"), lock_timeout=0.0)
     save(folder, "One")
     with file(folder, ".lock").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -325,7 +325,7 @@ def test_what_is_written_is_read_again(title: str, content: str) -> None:
     note = make_note(title, content, at=START, goal=GOAL)
     if note is None:
         return
-    again = parse_note("x.md", encode_note(note), changed=START + timedelta(days=1))
+    again = parse_note("x.md", encode_note(note), changed_at=START + timedelta(days=1))
     assert again.is_ours
     assert (again.at, again.goal) == (note.at, note.goal)
     assert (" ".join(again.title.split()), again.content) == (note.title, note.content)
@@ -345,6 +345,6 @@ def test_whatever_is_proposed_nothing_is_touched_outside(tmp_path: Path, title: 
 
 @given(st.binary(max_size=300))
 def test_no_file_is_so_broken_that_it_stops_us(raw: bytes) -> None:
-    note = parse_note("x.md", raw, changed=START)
+    note = parse_note("x.md", raw, changed_at=START)
     assert note.title
-    parse_note("x.md", b"<!-- lore when=" + raw, changed=START)
+    parse_note("x.md", b"<!-- lore when=" + raw, changed_at=START)

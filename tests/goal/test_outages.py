@@ -1,4 +1,4 @@
-"""Logs that go away, words that no log takes, and facts that are too large: nothing of it ends a goal, or loses what was done."""
+"""Unreachable logs, rejected text and oversized events neither end a goal nor lose what was done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fleetlore.kernel import lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.command import CommandHarness
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
-from tests.goal.scripted import GOAL, Looked, done, goal, kinds, lead
+from tests.goal.scripted import GOAL, FakeCheckResult, done, goal, kinds, make_driver
 from tests.patience import PATIENCE
 
 
@@ -31,7 +31,7 @@ def log() -> Iterator[BlockingRecorder]:
 
 
 class Away:
-    """A log that does not answer as long as there is an error; `stores`: it does what it is asked for, and the answer is lost."""
+    """A log that fails as long as an error is set; `stores`: it stores the events, but its answer is lost."""
 
     def __init__(self, log: BlockingRecorder) -> None:
         self._log = log
@@ -65,7 +65,7 @@ class Away:
 async def test_a_log_that_comes_back_in_time_has_missed_nothing(
     log: BlockingRecorder, error: LogError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.01)
     away = Away(log)
 
     async def back() -> None:
@@ -81,11 +81,11 @@ async def test_a_log_that_comes_back_in_time_has_missed_nothing(
         return done()
 
     tasks: list[asyncio.Task[None]] = []
-    led = lead(away, [work], met=[True])  # type: ignore[arg-type]
-    await led.driver.start(goal())
-    state = await led.driver.run_goal()
+    setup = make_driver(away, [work], met=[True])  # type: ignore[arg-type]
+    await setup.driver.start(goal())
+    state = await setup.driver.run_goal()
     await asyncio.gather(*tasks)
-    assert (state.outcome, len(led.harness.orders)) == ("done", 1)
+    assert (state.outcome, len(setup.harness.orders)) == ("done", 1)
     assert [event.data["tool"] for event in log.read(kinds=["tool.called"])] == ["0", "1", "2"]
     for kind in ("driver.attempt_started", "goal.attempt_ended", "driver.attempt_completed", "driver.goal_completed"):
         assert kinds(log).count(kind) == 1
@@ -94,16 +94,16 @@ async def test_a_log_that_comes_back_in_time_has_missed_nothing(
 async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_later(
     log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(journal, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
     monkeypatch.setattr(lease, "AGAIN_SECONDS", 0.01)
     away = Away(log)
     script = f"echo $$ > {tmp_path}/pid; exec sleep 100"
-    led = lead(away, [done()])  # type: ignore[arg-type]
-    led.crew.harness = CommandHarness(["sh", "-c", script], environ=os.environ)
-    led.room.path = str(tmp_path)
-    await led.driver.start(goal())
-    pursuit = asyncio.create_task(led.driver.run_goal())
+    setup = make_driver(away, [done()])  # type: ignore[arg-type]
+    setup.resources.harness = CommandHarness(["sh", "-c", script], environ=os.environ)
+    setup.workspace.path = str(tmp_path)
+    await setup.driver.start(goal())
+    pursuit = asyncio.create_task(setup.driver.run_goal())
     async with asyncio.timeout(PATIENCE):
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -112,7 +112,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     def renew(*_: Any) -> Any:
         raise Unreachable("the server does not answer")
 
-    monkeypatch.setattr(led.driver._shared, "renew", renew)
+    monkeypatch.setattr(setup.driver._coordination, "renew", renew)
     now = lease.ticks()
     monkeypatch.setattr(lease, "ticks", lambda: now + 60)
     with pytest.raises(LogError, match=r"the (server|log) does not answer"):
@@ -120,7 +120,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     away.error = None
-    again = lead(log, [done()], met=[False, True])
+    again = make_driver(log, [done()], met=[False, True])
     assert (await again.driver.run_goal()).outcome == "done"
     assert "cut short" in again.harness.orders[0].prompt
 
@@ -134,21 +134,21 @@ async def test_ctrl_c_while_the_log_is_away_does_not_wait_for_it(log: BlockingRe
         while True:
             await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 60))
 
-    led = lead(away, [work])  # type: ignore[arg-type]
-    await led.driver.start(goal())
-    pursuit = asyncio.create_task(led.driver.run_goal())
+    setup = make_driver(away, [work])  # type: ignore[arg-type]
+    await setup.driver.start(goal())
+    pursuit = asyncio.create_task(setup.driver.run_goal())
     await is_away.wait()
     pursuit.cancel()
     [end] = await asyncio.wait_for(asyncio.gather(pursuit, return_exceptions=True), PATIENCE)
     assert isinstance(end, Unreachable | asyncio.CancelledError)
-    assert (await lead(log, [done()]).driver.run_goal()).outcome == "done"
+    assert (await make_driver(log, [done()]).driver.run_goal()).outcome == "done"
 
 
 async def test_a_goal_is_not_begun_on_a_log_that_is_away(log: BlockingRecorder) -> None:
     away = Away(log)
     away.error = Unreachable("gone")
     with pytest.raises(Unreachable):
-        await lead(away, [done()]).driver.start(goal())  # type: ignore[arg-type]
+        await make_driver(away, [done()]).driver.start(goal())  # type: ignore[arg-type]
 
 
 # --- words
@@ -171,9 +171,9 @@ async def test_what_the_log_does_not_take_of_an_agent_stands_in_nobodys_way(log:
         await watch(Heard(events=[good, event, good]))
         return done()
 
-    led = lead(log, [work])
-    await led.driver.start(goal())
-    assert (await led.driver.run_goal()).outcome == "done"
+    setup = make_driver(log, [work])
+    await setup.driver.start(goal())
+    assert (await setup.driver.run_goal()).outcome == "done"
     told = [each.kind for each in log.read(f"goal:{GOAL}", kinds=["tool.*", "log.rejected"])]
     assert told == ["tool.called", "log.rejected", "tool.called"]
 
@@ -185,16 +185,16 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
         for number in range(100)
     )
 
-    async def check(*_: Any, **__: Any) -> Looked:
-        met = len(led.harness.orders) > 2
+    async def check(*_: Any, **__: Any) -> FakeCheckResult:
+        met = len(setup.harness.orders) > 2
         verdict = Verdict(met=met, failures=() if met else failures, evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5)
-        return Looked(verdict, [f"tests/{filling * 200}/{number}" for number in range(1000)])
+        return FakeCheckResult(verdict, [f"tests/{filling * 200}/{number}" for number in range(1000)])
 
     broken = Ended(how="failed", error=filling * 100_000, words=filling * 100_000)
-    led = lead(log, [done(filling * 100_000), broken, done()])
-    led.judges.check = check  # type: ignore[method-assign]
-    await led.driver.start(goal(progress_every=1))
-    state = await led.driver.run_goal()
+    setup = make_driver(log, [done(filling * 100_000), broken, done()])
+    setup.checker.check = check  # type: ignore[method-assign]
+    await setup.driver.start(goal(progress_every=1))
+    state = await setup.driver.run_goal()
     assert state.outcome == "done"
     [told, _] = log.read(f"goal:{GOAL}", kinds=["driver.acceptance"])
     kept = told.data["verdict"]["failures"]
@@ -204,14 +204,14 @@ async def test_a_hundred_criteria_with_all_their_evidence_fit_and_so_do_words_an
 
 @pytest.mark.parametrize("ms", [2**53, -5, 0])
 async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> None:
-    led = lead(log, [Ended(how="asleep", words="zzz", sleep_ms=ms), done()])
-    await led.driver.start(goal())
-    pursuit = asyncio.create_task(led.driver.run_goal())
+    setup = make_driver(log, [Ended(how="asleep", words="zzz", sleep_ms=ms), done()])
+    await setup.driver.start(goal())
+    pursuit = asyncio.create_task(setup.driver.run_goal())
     async with asyncio.timeout(PATIENCE):
-        while led.driver.state.wake is None and not pursuit.done():  # noqa: ASYNC110
+        while setup.driver.state.wake is None and not pursuit.done():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     if ms > 0:
-        assert (led.driver.state.wake - led.driver.state.seen_at).days <= 7  # type: ignore[operator]
+        assert (setup.driver.state.wake - setup.driver.state.seen_at).days <= 7  # type: ignore[operator]
         pursuit.cancel()
     await asyncio.gather(pursuit, return_exceptions=True)
     assert kinds(log).count("goal.waiting") == 1
@@ -221,7 +221,7 @@ async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> 
 async def test_a_goal_that_the_log_would_keep_otherwise_is_refused(log: BlockingRecorder, description: str) -> None:
     wish = msgspec.structs.replace(goal(), description=description)
     with pytest.raises(Invalid, match="would not be kept as it is"):
-        await lead(log, [done()]).driver.start(wish)
+        await make_driver(log, [done()]).driver.start(wish)
     assert kinds(log) == []
 
 
@@ -230,21 +230,21 @@ async def test_a_long_goal_with_as_many_criteria_as_there_may_be_is_told_to_the_
     size = len(filling.encode())
     criteria = tuple(ShellCommand(command=filling * (550 // size), stdout_must_match=filling * (550 // size)) for _ in range(100))
     wish = msgspec.structs.replace(goal(), description=filling * (16_000 // size), acceptance=criteria)
-    led = lead(log, [done()])
-    await led.driver.start(wish)
-    assert (await led.driver.run_goal()).outcome == "done"
-    assert "\n100. " in led.harness.orders[0].prompt
+    setup = make_driver(log, [done()])
+    await setup.driver.start(wish)
+    assert (await setup.driver.run_goal()).outcome == "done"
+    assert "\n100. " in setup.harness.orders[0].prompt
 
 
 async def test_a_check_that_was_called_off_at_its_very_end_is_told(log: BlockingRecorder) -> None:
-    async def check(*_: Any, **__: Any) -> Looked:
+    async def check(*_: Any, **__: Any) -> FakeCheckResult:
         log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
-        return Looked(Verdict(met=False, failures=(), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
+        return FakeCheckResult(Verdict(met=False, failures=(), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
 
-    led = lead(log, [done()])
-    led.judges.check = check  # type: ignore[method-assign]
-    await led.driver.start(goal())
-    assert (await led.driver.run_goal()).outcome == "cancelled"
+    setup = make_driver(log, [done()])
+    setup.checker.check = check  # type: ignore[method-assign]
+    await setup.driver.start(goal())
+    assert (await setup.driver.run_goal()).outcome == "cancelled"
 
 
 async def test_ten_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecorder) -> None:
@@ -255,11 +255,11 @@ async def test_ten_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecor
         nonlocal most
         for number in range(1000):
             await watch(Heard(tokens=number, events=[Event(kind="tool.called", agent="ada", data={"tool": "Bash"})] * 10))
-            most = max(most, len(led.driver.journal._queued))
+            most = max(most, len(setup.driver.journal._queued))
         return done()
 
-    led = lead(log, [flood])
-    await led.driver.start(goal())
-    assert (await led.driver.run_goal()).outcome == "done"
+    setup = make_driver(log, [flood])
+    await setup.driver.start(goal())
+    assert (await setup.driver.run_goal()).outcome == "done"
     assert kinds(log).count("tool.called") == 10_000
     assert most < 300

@@ -1,4 +1,4 @@
-"""Drivers that are stopped, followed, steered and watched at awkward moments."""
+"""Drivers that are stopped, replaced, steered and watched at awkward moments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views.goal_state import GoalState, elapsed_seconds
-from tests.goal.scripted import GOAL, START, Clock, Led, done, goal, kinds, lead
+from tests.goal.scripted import GOAL, START, Clock, DriverSetup, done, goal, kinds, make_driver
 from tests.patience import PATIENCE
 
 
@@ -42,9 +42,9 @@ def control(action: str, **data: Any) -> Event:
     return Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": action, **data})
 
 
-async def begun(led: Led, **options: Any) -> asyncio.Task[GoalState]:
-    await led.driver.start(goal(**options))
-    return asyncio.create_task(led.driver.run_goal())
+async def begun(setup: DriverSetup, **options: Any) -> asyncio.Task[GoalState]:
+    await setup.driver.start(goal(**options))
+    return asyncio.create_task(setup.driver.run_goal())
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -76,16 +76,16 @@ async def forever(order: Order, watch: Watch) -> Ended:
 async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_has_let_go(
     log: BlockingRecorder, shared: Coordination, times: int
 ) -> None:
-    led = lead(log, [done()], shared=shared)
-    is_saving, may_go_on, checkpoint = threading.Event(), threading.Event(), led.room.checkpoint
+    setup = make_driver(log, [done()], shared=shared)
+    is_saving, may_go_on, checkpoint = threading.Event(), threading.Event(), setup.workspace.checkpoint
 
     def slowly(turn: int) -> Any:
         is_saving.set()
         may_go_on.wait(PATIENCE)
         return checkpoint(turn)
 
-    led.room.checkpoint = slowly  # type: ignore[method-assign]
-    pursuit = await begun(led)
+    setup.workspace.checkpoint = slowly  # type: ignore[method-assign]
+    pursuit = await begun(setup)
     await until(is_saving.is_set)
     for _ in range(times):
         pursuit.cancel()
@@ -94,13 +94,13 @@ async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_ha
     may_go_on.set()
     await stopped(pursuit)
     assert shared.find_lease(f"goal:{GOAL}") is None
-    assert led.harness.orders == []
+    assert setup.harness.orders == []
     assert "crashed" not in complaints(log)  # it was told, as well as there was time for it
-    assert (await lead(log, [done()], shared=shared).driver.run_goal()).outcome == "done"
+    assert (await make_driver(log, [done()], shared=shared).driver.run_goal()).outcome == "done"
 
 
 async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log: BlockingRecorder) -> None:
-    led = lead(log, [done()])
+    setup = make_driver(log, [done()])
     is_reading, may_go_on = threading.Event(), threading.Event()
 
     def slowly(about: str) -> str:
@@ -108,13 +108,13 @@ async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log
         may_go_on.wait(PATIENCE)
         return ""
 
-    led.crew.render_memory = slowly  # type: ignore[method-assign]
-    pursuit = await begun(led)
+    setup.resources.render_memory = slowly  # type: ignore[method-assign]
+    pursuit = await begun(setup)
     await until(is_reading.is_set)
     pursuit.cancel()
     may_go_on.set()
     await stopped(pursuit)
-    assert (led.harness.orders, complaints(log)) == ([], ["interrupted"])
+    assert (setup.harness.orders, complaints(log)) == ([], ["interrupted"])
 
 
 async def test_an_agent_that_ends_well_though_it_is_stopped_does_not_make_the_driver_go_on(log: BlockingRecorder) -> None:
@@ -125,12 +125,12 @@ async def test_an_agent_that_ends_well_though_it_is_stopped_does_not_make_the_dr
             return done("I was done anyway")
         raise AssertionError
 
-    led = lead(log, [stubborn], met=[False])
-    pursuit = await begun(led)
-    await until(lambda: bool(led.harness.orders))
+    setup = make_driver(log, [stubborn], met=[False])
+    pursuit = await begun(setup)
+    await until(lambda: bool(setup.harness.orders))
     pursuit.cancel()
     await stopped(pursuit)
-    assert (len(led.harness.orders), complaints(log)) == (1, ["interrupted"])
+    assert (len(setup.harness.orders), complaints(log)) == (1, ["interrupted"])
 
 
 async def test_stopped_while_an_agent_that_is_over_its_budget_is_being_ended(log: BlockingRecorder) -> None:
@@ -144,16 +144,16 @@ async def test_stopped_while_an_agent_that_is_over_its_budget_is_being_ended(log
             await may_end.wait()
         raise AssertionError
 
-    led = lead(log, [slow_to_end], met=[False])
-    pursuit = await begun(led)
-    await until(lambda: bool(led.harness.orders))
-    assert led.driver._turn is not None
-    led.driver._turn.cancel_turn("over_budget")
+    setup = make_driver(log, [slow_to_end], met=[False])
+    pursuit = await begun(setup)
+    await until(lambda: bool(setup.harness.orders))
+    assert setup.driver._turn is not None
+    setup.driver._turn.cancel_turn("over_budget")
     await ending.wait()
     pursuit.cancel()
     may_end.set()
     await stopped(pursuit)
-    assert led.judges.checks == 0
+    assert setup.checker.checks == 0
 
 
 # --- one driver at a time
@@ -177,10 +177,10 @@ async def test_who_follows_a_dead_driver_is_not_followed_while_it_lives(shared: 
 
 
 async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log: BlockingRecorder, shared: Coordination) -> None:
-    led = lead(log, [forever], shared=shared)
-    pursuit = await begun(led)
-    await until(lambda: bool(led.harness.orders))
-    other = lead(log, [done()], shared=shared)
+    setup = make_driver(log, [forever], shared=shared)
+    pursuit = await begun(setup)
+    await until(lambda: bool(setup.harness.orders))
+    other = make_driver(log, [done()], shared=shared)
     with pytest.raises(LogError, match=f":{os.getpid()}/"):
         await other.driver.run_goal()
     pursuit.cancel()
@@ -189,22 +189,22 @@ async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log
 
 
 async def test_of_two_who_resume_at_the_same_moment_one_drives(log: BlockingRecorder, shared: Coordination) -> None:
-    await lead(log, []).driver.start(goal())
-    both = [lead(log, [done()], shared=shared) for _ in range(2)]
+    await make_driver(log, []).driver.start(goal())
+    both = [make_driver(log, [done()], shared=shared) for _ in range(2)]
     ends = await asyncio.gather(*(each.driver.run_goal() for each in both), return_exceptions=True)
     assert sum(len(each.harness.orders) for each in both) == 1
     assert any(isinstance(end, GoalState) and end.outcome == "done" for end in ends)
 
 
 async def test_a_goal_is_begun_once_though_two_begin_it_at_the_same_moment(log: BlockingRecorder) -> None:
-    both = [lead(log, [done()]) for _ in range(2)]
+    both = [make_driver(log, [done()]) for _ in range(2)]
     ends = await asyncio.gather(*(each.driver.start(goal()) for each in both), return_exceptions=True)
     assert [type(end) for end in ends if end is not None] == [Invalid]
     assert kinds(log).count("driver.goal_started") == 1
 
 
 def stolen(shared: Coordination) -> int:
-    """The lease is over, and another machine's driver has it."""
+    """The lease has expired, and a driver on another machine holds it."""
     held = shared.find_lease(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)
@@ -218,12 +218,12 @@ async def test_a_lost_lease_stops_the_driver_which_says_so_and_writes_nothing_mo
     log: BlockingRecorder, shared: Coordination, monkeypatch: pytest.MonkeyPatch, is_paused: bool
 ) -> None:
     monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.05)
-    led = lead(log, [forever], shared=shared)
-    await led.driver.start(goal())
+    setup = make_driver(log, [forever], shared=shared)
+    await setup.driver.start(goal())
     if is_paused:
         log.append([control("pause")])
-    pursuit = asyncio.create_task(led.driver.run_goal())
-    await until(lambda: led.driver.state.waiting_for == "paused" if is_paused else bool(led.harness.orders))
+    pursuit = asyncio.create_task(setup.driver.run_goal())
+    await until(lambda: setup.driver.state.waiting_for == "paused" if is_paused else bool(setup.harness.orders))
     stolen(shared)
     before = log.head()
     with pytest.raises(LeaseLost):
@@ -241,7 +241,7 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
         await is_awake.wait()
         return done("long ago")
 
-    late = lead(log, [sleeper], shared=shared)
+    late = make_driver(log, [sleeper], shared=shared)
     pursuit = await begun(late)
     await until(lambda: bool(late.harness.orders))
     late.driver.journal.poll_log = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
@@ -260,24 +260,24 @@ async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(
     log: BlockingRecorder, shared: Coordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a sleep of the whole machine."""
-    led = lead(log, [forever], shared=shared)
-    pursuit = await begun(led)
-    await until(lambda: bool(led.harness.orders))
+    setup = make_driver(log, [forever], shared=shared)
+    pursuit = await begun(setup)
+    await until(lambda: bool(setup.harness.orders))
     held, now = shared.find_lease(f"goal:{GOAL}"), kernel_lease.ticks()
     assert held is not None
     monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 3600)
-    led.driver.journal.enqueue_events(
-        [Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.journal.new_id(), data={"tool": "Bash"})]
+    setup.driver.journal.enqueue_events(
+        [Event(kind="tool.called", agent="ada", goal=GOAL, id=setup.driver.journal.new_id(), data={"tool": "Bash"})]
     )
-    await led.driver.journal.flush()
+    await setup.driver.journal.flush()
     assert kinds(log)[-1] == "tool.called"  # nobody had taken it
     stolen(shared)
-    led.driver.journal.enqueue_events(
-        [Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.journal.new_id(), data={"tool": "Bash"})]
+    setup.driver.journal.enqueue_events(
+        [Event(kind="tool.called", agent="ada", goal=GOAL, id=setup.driver.journal.new_id(), data={"tool": "Bash"})]
     )
     monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 7200)
     with pytest.raises(LeaseLost):
-        await led.driver.journal.flush()
+        await setup.driver.journal.flush()
     pursuit.cancel()
     await asyncio.gather(pursuit, return_exceptions=True)
 
@@ -309,24 +309,24 @@ async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where:
     limited = Ended(how="failed", error="You've hit your session limit · resets 1:10am", status=429)
 
     async def ask(order: Order, watch: Watch) -> Ended:
-        await led.crew.tool_gate.permit("Bash", {"command": "make"})
+        await setup.resources.tool_gate.permit("Bash", {"command": "make"})
         await asyncio.Event().wait()
         raise AssertionError
 
     moves: dict[str, Any] = {"asleep": nap, "limited": limited, "asking": ask}
-    led = lead(log, [moves.get(where, done())], met=[False], clock=Clock(0))
+    setup = make_driver(log, [moves.get(where, done())], met=[False], clock=Clock(0))
     if where == "checking":
 
         async def check(*_: Any, cancel: asyncio.Event, **__: Any) -> Any:
             await cancel.wait()
-            return await type(led.judges).check(led.judges, *_, cancel=cancel, **__)
+            return await type(setup.checker).check(setup.checker, *_, cancel=cancel, **__)
 
-        led.judges.check = check  # type: ignore[method-assign]
-    await led.driver.start(goal(permissions=Permissions(ask=True)))
+        setup.checker.check = check  # type: ignore[method-assign]
+    await setup.driver.start(goal(permissions=Permissions(ask=True)))
     if where == "paused":
         log.append([control("pause")])
-    pursuit = asyncio.create_task(led.driver.run_goal())
-    state = led.driver
+    pursuit = asyncio.create_task(setup.driver.run_goal())
+    state = setup.driver
     reached: dict[str, Callable[[], bool]] = {
         "paused": lambda: state.state.waiting_for == "paused",
         "asking": lambda: bool(state.state.questions),
@@ -343,11 +343,11 @@ async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_holds_for_that_tur
 
     async def by_the_order(order: Order, watch: Watch) -> Ended:
         log.append([control("raise", value={"tokens": 5000})])
-        await until(lambda: led.driver.state.limits.tokens == 5000)
+        await until(lambda: setup.driver.state.limits.tokens == 5000)
         return Ended(how="over_budget", tokens=900, extras={"axis": "tokens"})
 
-    led = lead(log, [by_the_order, done()])
-    state = await (await begun(led, budget={"max_tokens": 1000}))
+    setup = make_driver(log, [by_the_order, done()])
+    state = await (await begun(setup, budget={"max_tokens": 1000}))
     assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 1, 1000)
 
 
@@ -356,14 +356,14 @@ async def test_words_of_a_person_outlive_a_turn_that_was_stopped(log: BlockingRe
         log.append([control("say", value="Second.")])
         return await forever(order, watch)
 
-    led = lead(log, [hear])
-    await led.driver.start(goal())
+    setup = make_driver(log, [hear])
+    await setup.driver.start(goal())
     log.append([control("say", value="First.")])
-    pursuit = asyncio.create_task(led.driver.run_goal())
-    await until(lambda: [message.text for message in led.driver.state.messages] == ["Second."])
+    pursuit = asyncio.create_task(setup.driver.run_goal())
+    await until(lambda: [message.text for message in setup.driver.state.messages] == ["Second."])
     pursuit.cancel()
     await stopped(pursuit)
-    again = lead(log, [done()])
+    again = make_driver(log, [done()])
     await again.driver.run_goal()
     assert again.harness.orders[0].prompt.index("First.") < again.harness.orders[0].prompt.index("Second.")
 
@@ -373,15 +373,15 @@ async def test_time_counts_until_a_turn_in_which_a_pause_was_asked_for_is_over(l
 
     async def pause(order: Order, watch: Watch) -> Ended:
         log.append([msgspec.structs.replace(control("pause"), at=clock.moment)])
-        await until(lambda: led.driver.state.is_paused)
+        await until(lambda: setup.driver.state.is_paused)
         clock.moment += timedelta(minutes=10)
         return done()
 
-    led = lead(log, [pause], met=[False], clock=clock)
-    pursuit = await begun(led)
-    await until(lambda: led.driver.state.waiting_for == "paused")
+    setup = make_driver(log, [pause], met=[False], clock=clock)
+    pursuit = await begun(setup)
+    await until(lambda: setup.driver.state.waiting_for == "paused")
     clock.moment += timedelta(hours=5)
-    assert elapsed_seconds(led.driver.state, clock.moment) == 600
+    assert elapsed_seconds(setup.driver.state, clock.moment) == 600
     pursuit.cancel()
     await stopped(pursuit)
 
@@ -397,7 +397,7 @@ async def test_time_goes_on_after_a_clock_was_set_back(log: BlockingRecorder) ->
         clock.moment += timedelta(minutes=5)
         return done()
 
-    state = await (await begun(lead(log, [set_back, work], met=[False, True], clock=clock)))
+    state = await (await begun(make_driver(log, [set_back, work], met=[False, True], clock=clock)))
     assert state.spent.seconds == 300
 
 
@@ -414,7 +414,7 @@ async def test_watchers_see_events_in_the_order_of_the_log_however_slow_they_are
     async def chat(order: Order, watch: Watch) -> Ended:
         for number in range(20):
             log.append([control("say", value=str(number))])
-            book = led.driver.journal
+            book = setup.driver.journal
             await asyncio.gather(
                 book.append([book.event_factory.make_event("agent.spoke", {"turn": number})]),
                 book.read_new_events(),
@@ -422,8 +422,8 @@ async def test_watchers_see_events_in_the_order_of_the_log_however_slow_they_are
             )
         return done()
 
-    led = lead(log, [chat], watch=slowly)
-    await (await begun(led))
+    setup = make_driver(log, [chat], watch=slowly)
+    await (await begun(setup))
     assert seen == [event.id for event in log.read(f"goal:{GOAL}")]
 
 
@@ -432,9 +432,9 @@ async def test_a_watcher_that_breaks_while_the_agent_works_stops_the_driver(log:
         if event.kind == "control.requested":
             raise BrokenPipeError
 
-    led = lead(log, [forever], watch=breaks)
-    pursuit = await begun(led)
-    await until(lambda: bool(led.harness.orders))
+    setup = make_driver(log, [forever], watch=breaks)
+    pursuit = await begun(setup)
+    await until(lambda: bool(setup.harness.orders))
     log.append([control("say", value="Hello?")])
     with pytest.raises(BrokenPipeError):
         await asyncio.wait_for(pursuit, PATIENCE)
@@ -459,13 +459,13 @@ async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_t
             await asyncio.sleep(0)
             self.kinds.append(event.kind)
 
-    monkeypatch.setattr("fleetlore.goal.sinks.PATIENCE", 0.05)
+    monkeypatch.setattr("fleetlore.goal.sinks.CLOSE_TIMEOUT_SECONDS", 0.05)
     keeps = Keeps()
-    led = lead(log, [done()], sinks=[Hangs(), Breaks(), keeps])
+    setup = make_driver(log, [done()], sinks=[Hangs(), Breaks(), keeps])
     async with asyncio.timeout(PATIENCE):
-        state = await (await begun(led))
+        state = await (await begun(setup))
     assert state.outcome == "done"
-    assert led.driver.journal.forwarder.last_failure == "no way"
+    assert setup.driver.journal.forwarder.last_failure == "no way"
     assert keeps.kinds == [kind for kind in kinds(log) if kind.startswith("driver.")]
 
 

@@ -1,4 +1,4 @@
-"""A whole goal with the real Claude Code and the real Codex, against stand-ins for their models on loopback."""
+"""A whole goal with the real Claude Code and the real Codex, against stubs of their models on loopback."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def goal(workspace: Path, **plan: Any) -> Goal:
 async def pursued(folder: Path, wanted: Goal, environ: dict[str, str]) -> tuple[GoalState, list[Event]]:
     given = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")} | OFFLINE | environ
     with connect(f"sqlite:{folder}/fleet.db").blocking() as log, open_shared(f"sqlite:{folder}/fleet.db") as shared:
-        async with open_resources(wanted, home=str(folder / "data"), environ=given) as crew:
-            driver = Driver(log, wanted.id, crew, shared=shared)
+        async with open_resources(wanted, home=str(folder / "data"), environ=given) as resources:
+            driver = Driver(log, wanted.id, resources, shared=shared)
             await driver.start(wanted)
             state = await driver.run_goal()
         return state, list(log.read(f"goal:{GOAL}"))

@@ -1,4 +1,4 @@
-"""Rules for tools: what allows is sure of it, what denies need only suspect."""
+"""Rules for tools: an allow rule must be certain, a deny rule only has to suspect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIT = ("Bash(git *)",)
 
 
 def said(tool: str, input: Any, *, allow: tuple[str, ...] = (), deny: tuple[str, ...] = (), workspace: str = "/w") -> str:
-    """`allow`, `deny`, or `open` where no rule speaks of it."""
+    """`allow`, `deny`, or `open` if no rule applies."""
     answer = ToolRules(allow, deny, workspace=workspace).decide(tool, input)
     if answer is None:
         return "open"

@@ -1,4 +1,4 @@
-"""What the driver tells of a goal, in its order, along every path. The files in `golden/` are the documented order: docs/driver.md."""
+"""The events that the driver writes, in order, along every path. The files in `golden/` are the documented order: docs/driver.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views.goal_state import GoalState
-from tests.goal.scripted import GOAL, Clock, Led, done, goal, lead
+from tests.goal.scripted import GOAL, Clock, DriverSetup, done, goal, make_driver
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = "FLEETLORE_WRITE_GOLDEN" in os.environ
@@ -40,7 +40,7 @@ def control(action: str, **data: Any) -> Event:
 
 
 def told(log: BlockingRecorder) -> str:
-    """A line an event, and what it turns on."""
+    """One line per event, with the fields that matter."""
     return "".join(f"{event.kind} {outcome(event.data) or detail(event)}".rstrip() + "\n" for event in log.read(f"goal:{GOAL}"))
 
 
@@ -80,27 +80,27 @@ def compare(name: str, text: str) -> None:
     assert text == file.read_text()
 
 
-async def pursue(led: Led, **options: Any) -> GoalState:
-    await led.driver.start(goal(**options))
-    return await led.driver.run_goal()
+async def pursue(setup: DriverSetup, **options: Any) -> GoalState:
+    await setup.driver.start(goal(**options))
+    return await setup.driver.run_goal()
 
 
 # --- well
 
 
 async def test_a_goal_that_is_reached_at_once(log: BlockingRecorder) -> None:
-    state = await pursue(lead(log, [done()]))
+    state = await pursue(make_driver(log, [done()]))
     assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 1, 100)
     compare("happy", told(log))
 
 
 async def test_what_failed_is_told_to_the_agent_until_it_is_done(log: BlockingRecorder) -> None:
-    led = lead(log, [done("I think so."), done("Now it holds.")], met=[False, True])
-    state = await pursue(led, progress_every=1)
+    setup = make_driver(log, [done("I think so."), done("Now it holds.")], met=[False, True])
+    state = await pursue(setup, progress_every=1)
     assert (state.outcome, state.spent.turns) == ("done", 2)
-    assert "exit 1 != 0" in led.harness.orders[1].prompt
-    assert "2 failed" in led.harness.orders[1].prompt
-    assert led.harness.orders[1].session == led.harness.orders[0].new_session
+    assert "exit 1 != 0" in setup.harness.orders[1].prompt
+    assert "2 failed" in setup.harness.orders[1].prompt
+    assert setup.harness.orders[1].session == setup.harness.orders[0].new_session
     compare("retry_then_done", told(log))
 
 
@@ -119,8 +119,8 @@ async def test_what_failed_is_told_to_the_agent_until_it_is_done(log: BlockingRe
     ],
 )
 async def test_each_budget_ends_the_goal(log: BlockingRecorder, axis: str, moves: Any, budget: Any, plan: Any) -> None:
-    led = lead(log, moves, met=[False], clock=Clock(step=30 if axis.endswith("errors") else 1))
-    state = await pursue(led, budget=budget, stuck_after=0, **plan)
+    setup = make_driver(log, moves, met=[False], clock=Clock(step=30 if axis.endswith("errors") else 1))
+    state = await pursue(setup, budget=budget, stuck_after=0, **plan)
     assert (state.outcome, state.why) == ("budget_exhausted", axis)
     compare(f"budget_{axis}", told(log))
 
@@ -128,11 +128,11 @@ async def test_each_budget_ends_the_goal(log: BlockingRecorder, axis: str, moves
 async def test_an_agent_that_is_denied_again_and_again_is_stopped(log: BlockingRecorder) -> None:
     async def insist(order: Order, watch: Watch) -> Ended:
         while (stop := await watch(Heard())) is None:
-            assert isinstance(await led.crew.tool_gate.permit("Bash", {"command": "rm -rf /"}), Deny)
+            assert isinstance(await setup.resources.tool_gate.permit("Bash", {"command": "rm -rf /"}), Deny)
         return Ended(how=stop)
 
-    led = lead(log, [insist], met=[False])
-    state = await pursue(led, permissions=Permissions(deny=("Bash",)))
+    setup = make_driver(log, [insist], met=[False])
+    state = await pursue(setup, permissions=Permissions(deny=("Bash",)))
     assert (state.outcome, state.why, state.denied) == ("budget_exhausted", "consecutive_denies", 3)
     compare("budget_consecutive_denies", told(log))
 
@@ -141,16 +141,16 @@ async def test_an_agent_that_is_denied_again_and_again_is_stopped(log: BlockingR
 
 
 async def test_what_only_a_person_can_mend_is_handed_to_one_at_once(log: BlockingRecorder) -> None:
-    state = await pursue(lead(log, [failed("Invalid API key · Please run /login")]))
+    state = await pursue(make_driver(log, [failed("Invalid API key · Please run /login")]))
     assert (state.outcome, state.spent.turns) == ("escalate", 0)
     assert "log in again" in state.why
     compare("escalate", told(log))
 
 
 async def test_an_agent_that_changes_nothing_is_stuck(log: BlockingRecorder) -> None:
-    led = lead(log, [done("I tried.")], met=[False])
-    led.room.tree = lambda: "same"  # type: ignore[method-assign]
-    state = await pursue(led, stuck_after=2)
+    setup = make_driver(log, [done("I tried.")], met=[False])
+    setup.workspace.tree = lambda: "same"  # type: ignore[method-assign]
+    state = await pursue(setup, stuck_after=2)
     assert (state.outcome, state.spent.turns) == ("escalate", 3)
     assert state.why.startswith("stuck")
     compare("stuck", told(log))
@@ -162,7 +162,7 @@ async def test_cancelled_in_the_midst_of_a_turn(log: BlockingRecorder) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    state = await pursue(lead(log, [work_on]))
+    state = await pursue(make_driver(log, [work_on]))
     assert (state.outcome, state.spent.turns) == ("cancelled", 1)
     compare("cancel", told(log))
 
@@ -176,18 +176,18 @@ async def test_paused_between_two_turns_and_taken_up_again(log: BlockingRecorder
         if event.kind == "goal.waiting":
             log.append([control("say", value="Mind the tests."), control("resume")])
 
-    led = lead(log, [first, done()], met=[False, True], watch=watch)
-    state = await pursue(led)
+    setup = make_driver(log, [first, done()], met=[False, True], watch=watch)
+    state = await pursue(setup)
     assert (state.outcome, state.is_paused, state.messages) == ("done", False, [])
-    assert "Mind the tests." in led.harness.orders[1].prompt
+    assert "Mind the tests." in setup.harness.orders[1].prompt
     compare("pause", told(log))
 
 
 async def test_a_budget_that_was_spent_is_raised_and_the_goal_goes_on(log: BlockingRecorder) -> None:
-    led = lead(log, [done()], met=[False, False, True])
-    assert (await pursue(led, budget={"max_turns": 2})).outcome == "budget_exhausted"
+    setup = make_driver(log, [done()], met=[False, False, True])
+    assert (await pursue(setup, budget={"max_turns": 2})).outcome == "budget_exhausted"
     log.append([control("raise", value={"turns": 5}), control("resume")])
-    assert (await led.driver.run_goal()).outcome == "done"
+    assert (await setup.driver.run_goal()).outcome == "done"
     compare("raise", told(log))
 
 
@@ -196,8 +196,8 @@ async def test_a_budget_that_was_spent_is_raised_and_the_goal_goes_on(log: Block
 
 async def test_an_agent_that_asks_to_sleep_is_woken(log: BlockingRecorder) -> None:
     nap = Ended(how="asleep", words="the build runs", sleep_ms=1500, tokens=5)
-    led = lead(log, [nap, done()])
-    state = await pursue(led)
+    setup = make_driver(log, [nap, done()])
+    state = await pursue(setup)
     assert (state.outcome, state.spent.turns) == ("done", 2)
     compare("sleep", told(log))
 
@@ -212,13 +212,13 @@ async def test_an_agent_that_asks_to_sleep_is_woken(log: BlockingRecorder) -> No
     ],
 )
 async def test_how_it_goes_on_after_a_trouble(log: BlockingRecorder, name: str, trouble: Ended) -> None:
-    led = lead(log, [trouble, done()], clock=Clock(step=60))
-    state = await pursue(led)
+    setup = make_driver(log, [trouble, done()], clock=Clock(step=60))
+    state = await pursue(setup)
     assert state.outcome == "done"
     assert state.spent.turns == (2 if name == "replay_next_turn" else 1)
-    is_fresh = led.harness.orders[1].session is None
+    is_fresh = setup.harness.orders[1].session is None
     assert is_fresh == (name in ("replay_fresh_session", "replay_compact_and_retry"))
-    assert bool(led.room.rolled_back) == (name == "replay_fresh_session")
+    assert bool(setup.workspace.rolled_back) == (name == "replay_fresh_session")
     compare(name, told(log))
 
 
@@ -227,13 +227,13 @@ async def test_how_it_goes_on_after_a_trouble(log: BlockingRecorder, name: str, 
 
 async def test_a_context_that_is_nearly_full_is_summed_up_and_begun_anew(log: BlockingRecorder) -> None:
     moves = [done(context=90_000), done("The parser is half done.", context=91_000), done(context=10_000)]
-    led = lead(log, moves, met=[False, True])
-    state = await pursue(led, compaction=Compaction(context_window=100_000))
+    setup = make_driver(log, moves, met=[False, True])
+    state = await pursue(setup, compaction=Compaction(context_window=100_000))
     assert (state.outcome, state.spent.turns, state.summary) == ("done", 2, "The parser is half done.")
-    assert [order.is_summary for order in led.harness.orders] == [False, True, False]
-    assert led.harness.orders[1].session == led.harness.orders[0].new_session
-    assert led.harness.orders[2].session is None
-    assert "The parser is half done." in led.harness.orders[2].prompt
+    assert [order.is_summary for order in setup.harness.orders] == [False, True, False]
+    assert setup.harness.orders[1].session == setup.harness.orders[0].new_session
+    assert setup.harness.orders[2].session is None
+    assert "The parser is half done." in setup.harness.orders[2].prompt
     compare("compaction", told(log))
 
 
@@ -242,10 +242,10 @@ async def test_memories_are_written_down_after_a_turn_and_put_in_order_at_the_en
         "memory": {"memories": [{"title": "How tests are run", "content": "With make test."}]},
         "dream": {"merges": []},
     }
-    led = lead(log, [done()], memory=MemoryFolder(str(tmp_path / "ada")), thinker=ScriptedMind(answers))
-    state = await pursue(led, memory=Memory())
+    setup = make_driver(log, [done()], memory=MemoryFolder(str(tmp_path / "ada")), thinker=ScriptedMind(answers))
+    state = await pursue(setup, memory=Memory())
     assert (state.outcome, state.remembering.saved) == ("done", 1)
-    assert "With make test." in led.crew.render_memory("tests")
+    assert "With make test." in setup.resources.render_memory("tests")
     compare("memory", told(log))
 
 
@@ -258,18 +258,18 @@ async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log:
 
     async def die(order: Order, watch: Watch) -> Ended:
         await watch(Heard(tokens=40, events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
-        led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign, assignment]
+        setup.driver.journal.flush = setup.driver.journal.append = dead  # type: ignore[method-assign, assignment]
         raise Dead
 
     async def dead(*args: Any, **more: Any) -> None:
         raise Dead
 
-    led = lead(log, [die])
-    await led.driver.start(goal())
-    await led.driver.journal.flush()
+    setup = make_driver(log, [die])
+    await setup.driver.start(goal())
+    await setup.driver.journal.flush()
     with pytest.raises(Dead):
-        await led.driver.run_goal()
-    again = lead(log, [done()], met=[False, True])
+        await setup.driver.run_goal()
+    again = make_driver(log, [done()], met=[False, True])
     state = await again.driver.run_goal()
     assert (state.outcome, state.spent.turns) == ("done", 1)
     assert "cut short" in again.harness.orders[0].prompt

@@ -1,4 +1,4 @@
-"""Goals on logs that servers keep: the same course, killed and taken up again, followed by others, handed on to the distributed log."""
+"""Goals on server logs: the same steps, killed and resumed, taken over by others, forwarded to the distributed log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fleetlore.kernel import lease
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
-from tests.goal.scripted import GOAL, Clock, done, goal, kinds, lead
+from tests.goal.scripted import GOAL, Clock, done, goal, kinds, make_driver
 from tests.goal.test_kills import Dead, DyingLog, World, outcome
 from tests.patience import PATIENCE
 from tests.servers import Nats, Valkey, arrived
@@ -49,11 +49,11 @@ async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingReco
         log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "say", "value": "Mind the tests."})])
         return done()
 
-    led = lead(log, [first, done()], met=[False, True], shared=shared)
-    await led.driver.start(goal())
-    state = await led.driver.run_goal()
+    setup = make_driver(log, [first, done()], met=[False, True], shared=shared)
+    await setup.driver.start(goal())
+    state = await setup.driver.run_goal()
     assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 2, 200)
-    assert "Mind the tests." in led.harness.orders[1].prompt
+    assert "Mind the tests." in setup.harness.orders[1].prompt
     told = [event.data["tool"] for event in log.read(f"goal:{GOAL}", kinds=["tool.called"])]
     assert told == [str(number) for number in range(150)]
 
@@ -89,7 +89,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
         await is_followed.wait()
         return done("too late")
 
-    frozen = lead(log, [late], shared=shared)
+    frozen = make_driver(log, [late], shared=shared)
     frozen.driver.journal.poll_log = asyncio.Event().wait  # type: ignore[assignment,method-assign]
     await frozen.driver.start(goal())
     pursuit = asyncio.create_task(frozen.driver.run_goal())
@@ -97,7 +97,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
     held = shared.find_lease(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)
-    next_one = lead(log, [done("in time")], shared=shared)
+    next_one = make_driver(log, [done("in time")], shared=shared)
     assert (await next_one.driver.run_goal()).outcome == "done"
     head = log.head(f"goal:{GOAL}")
     is_followed.set()
@@ -108,12 +108,12 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
 
 @pytest.mark.parametrize("name", ["valkey", "nats_server"])
 async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path) -> None:
-    monkeypatch.setattr(journal, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.05)
     with Valkey(tmp_path / "data") if name == "valkey" else Nats(tmp_path / "data", sync="always") as server:
 
         async def work(order: Order, watch: Watch) -> Ended:
             await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "before"})]))
-            await led.driver.journal.flush()
+            await setup.driver.journal.flush()
             await asyncio.to_thread(server.kill)
             restart = asyncio.create_task(asyncio.to_thread(server.start))
             await watch(Heard(events=[Event(kind="tool.called", agent="ada", data={"tool": "after"})]))
@@ -121,9 +121,9 @@ async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch
             return done()
 
         with connect(server.url).blocking() as log, open_shared(server.url) as shared:
-            led = lead(log, [work], shared=shared)
-            await led.driver.start(goal())
-            state = await asyncio.wait_for(led.driver.run_goal(), PATIENCE)
+            setup = make_driver(log, [work], shared=shared)
+            await setup.driver.start(goal())
+            state = await asyncio.wait_for(setup.driver.run_goal(), PATIENCE)
             assert (state.outcome, state.spent.turns) == ("done", 1)
             assert [event.data["tool"] for event in log.read(kinds=["tool.called"])] == ["before", "after"]
 
@@ -139,10 +139,10 @@ async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nat
     await client.subscribe("agent.driver.>", cb=hear)
     await arrived(client)
     with connect("memory:").blocking() as log, connect(nats_server.url).blocking() as other:
-        led = lead(log, [done()], sinks=[LogSink(other)], clock=Clock())
-        await led.driver.start(goal())
-        await led.driver.run_goal()
-        assert led.driver.journal.forwarder.last_failure is None
+        setup = make_driver(log, [done()], sinks=[LogSink(other)], clock=Clock())
+        await setup.driver.start(goal())
+        await setup.driver.run_goal()
+        assert setup.driver.journal.forwarder.last_failure is None
         wanted = [kind for kind in kinds(log) if kind.startswith("driver.")]
         assert [event.kind for event in other.read(f"goal:{GOAL}")] == wanted
     async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""Budgets hold for everything that a goal has done for it: judges, memories, summaries, and goals below goals."""
+"""Budgets cover everything that is done for a goal: judges, memories, summaries, and child goals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fleetlore.views import costs
 from fleetlore.views import goals as view
 from fleetlore.views.cost_sums import sum_by_agent
 from fleetlore.views.goal_state import GoalState
-from tests.goal.scripted import GOAL, Clock, Led, done, goal, kinds, lead
+from tests.goal.scripted import GOAL, Clock, DriverSetup, done, goal, kinds, make_driver
 from tests.patience import PATIENCE
 
 TOP, MIDDLE, LOW, BESIDE = (f"3f2b8c1e-0000-4000-8000-00000000000{number}" for number in range(1, 5))
@@ -45,11 +45,11 @@ def known(log: BlockingRecorder, id: str) -> GoalState:
     return state
 
 
-async def below(log: BlockingRecorder, id: str, parent: str | None, moves: Any, **more: Any) -> Led:
+async def below(log: BlockingRecorder, id: str, parent: str | None, moves: Any, **more: Any) -> DriverSetup:
     options = {name: more.pop(name) for name in ("budget",) if name in more}
-    led = lead(log, moves, id=id, **more)
-    await led.driver.start(goal(id=id, parent=parent, **options))
-    return led
+    setup = make_driver(log, moves, id=id, **more)
+    await setup.driver.start(goal(id=id, parent=parent, **options))
+    return setup
 
 
 def answered(tokens: int, purpose: str) -> Event:
@@ -59,27 +59,27 @@ def answered(tokens: int, purpose: str) -> Event:
 async def test_three_goals_deep_everything_counts_above_once_judges_too(log: BlockingRecorder) -> None:
     await below(log, TOP, None, [])
     await below(log, MIDDLE, TOP, [])
-    led = await below(log, LOW, MIDDLE, [done(tokens=100), done(tokens=50)], met=[False, True])
-    check = led.judges.check
+    setup = await below(log, LOW, MIDDLE, [done(tokens=100), done(tokens=50)], met=[False, True])
+    check = setup.checker.check
 
     async def judged(*args: Any, **more: Any) -> Any:
-        await led.driver.journal.append([led.driver.journal.event_factory.assign_to_goal(answered(7, "judge"))])
+        await setup.driver.journal.append([setup.driver.journal.event_factory.assign_to_goal(answered(7, "judge"))])
         return await check(*args, **more)
 
-    led.judges.check = judged  # type: ignore[method-assign]
-    state = await led.driver.run_goal()
+    setup.checker.check = judged  # type: ignore[method-assign]
+    state = await setup.driver.run_goal()
     assert (state.outcome, state.spent.tokens) == ("done", 164)
     for above in (TOP, MIDDLE):
         assert (known(log, above).spent.tokens, known(log, above).spent.turns) == (164, 2)
 
 
 async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(log: BlockingRecorder, tmp_path: Path) -> None:
-    led = lead(log, [])
+    setup = make_driver(log, [])
     report = '{"tokens": 1200, "usd": 0.25, "model": "of-its-own"}'
-    led.crew.harness = CommandHarness(["sh", "-c", f"cat >/dev/null; echo '{report}'"], environ=os.environ)
-    led.room.path = str(tmp_path)
-    await led.driver.start(goal())
-    state = await led.driver.run_goal()
+    setup.resources.harness = CommandHarness(["sh", "-c", f"cat >/dev/null; echo '{report}'"], environ=os.environ)
+    setup.workspace.path = str(tmp_path)
+    await setup.driver.start(goal())
+    state = await setup.driver.run_goal()
     assert (state.outcome, state.spent.tokens, state.spent.usd) == ("done", 1200, 0.25)
     spending = costs.initial()
     for event in log.read():
@@ -94,19 +94,19 @@ async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log
 
     async def die(order: Order, watch: Watch) -> Ended:
         await watch(Heard(tokens=300, events=[answered(300, "turn")]))
-        await led.driver.journal.flush()
-        led.driver.journal.flush = led.driver.journal.append = dead  # type: ignore[method-assign,assignment]
+        await setup.driver.journal.flush()
+        setup.driver.journal.flush = setup.driver.journal.append = dead  # type: ignore[method-assign,assignment]
         raise Dead
 
     async def dead(*args: Any, **more: Any) -> None:
         raise Dead
 
     await below(log, TOP, None, [])
-    led = await below(log, LOW, TOP, [die])
+    setup = await below(log, LOW, TOP, [die])
     with pytest.raises(Dead):
-        await led.driver.run_goal()
+        await setup.driver.run_goal()
     assert known(log, TOP).spent.tokens == 300
-    await lead(log, [done(tokens=20)], id=LOW, met=[False, True]).driver.run_goal()
+    await make_driver(log, [done(tokens=20)], id=LOW, met=[False, True]).driver.run_goal()
     assert (known(log, TOP).spent.tokens, known(log, LOW).spent.tokens) == (320, 320)
 
 
@@ -121,10 +121,10 @@ async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent
 
     await below(log, TOP, None, [], budget={"max_tokens": 2000})
     both = [await below(log, id, TOP, [spend], met=[False]) for id in (LOW, BESIDE)]
-    for led in both:
-        led.harness.name = "mind"
+    for setup in both:
+        setup.harness.name = "mind"
     async with asyncio.timeout(PATIENCE):
-        ends = await asyncio.gather(*(led.driver.run_goal() for led in both))
+        ends = await asyncio.gather(*(setup.driver.run_goal() for setup in both))
     assert [end.outcome for end in ends] == ["budget_exhausted"] * 2
     assert 2000 <= known(log, TOP).spent.tokens <= 2000 + 6 * 100  # what was under way as it was spent
     assert known(log, TOP).spent.tokens == sum(end.spent.tokens for end in ends)
@@ -132,19 +132,19 @@ async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent
 
 async def test_a_goal_below_another_is_pursued_again_by_the_same_driver(log: BlockingRecorder) -> None:
     await below(log, TOP, None, [])
-    led = await below(log, LOW, TOP, [done(tokens=10)], met=[False, True], budget={"max_turns": 1})
-    assert (await led.driver.run_goal()).outcome == "budget_exhausted"
+    setup = await below(log, LOW, TOP, [done(tokens=10)], met=[False, True], budget={"max_turns": 1})
+    assert (await setup.driver.run_goal()).outcome == "budget_exhausted"
     more = Event(kind="control.requested", actor="eve", goal=LOW, data={"action": "raise", "value": {"turns": 3}})
     log.append([more, msgspec.structs.replace(more, data={"action": "resume"})])
-    assert (await led.driver.run_goal()).outcome == "done"
+    assert (await setup.driver.run_goal()).outcome == "done"
     assert known(log, TOP).spent.tokens == 20
 
 
 async def test_a_mind_is_not_asked_beside_the_work_once_that_would_pass_a_budget(log: BlockingRecorder) -> None:
-    led = lead(log, [done(tokens=990)])
-    await led.driver.start(goal(budget={"max_tokens": 1000}))
+    setup = make_driver(log, [done(tokens=990)])
+    await setup.driver.start(goal(budget={"max_tokens": 1000}))
     asked = ScriptedMind({"judge": {"met": True}})
-    mind = RecordedModel(led.driver.journal, asked, purpose="judge")
+    mind = RecordedModel(setup.driver.journal, asked, purpose="judge")
     with pytest.raises(MindRefused, match="budget of tokens"):
         await mind.reply(ModelRequest(prompt="word " * 2000))
     assert "model.called" not in kinds(log)
@@ -160,20 +160,20 @@ async def test_nothing_is_remembered_or_dreamt_once_a_goal_is_over_its_budget_or
 
     moves: Any = [done(tokens=200_000)] if end == "budget" else [cancelled]
     thinker = ScriptedMind({"memory": {"memories": []}, "dream": {"merges": []}})
-    led = lead(log, moves, met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
-    await led.driver.start(goal(memory=Memory()))
-    assert (await led.driver.run_goal()).outcome in ("budget_exhausted", "cancelled")
+    setup = make_driver(log, moves, met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
+    await setup.driver.start(goal(memory=Memory()))
+    assert (await setup.driver.run_goal()).outcome in ("budget_exhausted", "cancelled")
     assert "model.called" not in kinds(log)
 
 
 async def test_what_a_slow_memory_takes_during_the_next_turn_counts_besides_that(log: BlockingRecorder) -> None:
     async def work(order: Order, watch: Watch) -> Ended:
-        await led.driver.journal.append([led.driver.journal.event_factory.assign_to_goal(answered(500, "memory"))])
+        await setup.driver.journal.append([setup.driver.journal.event_factory.assign_to_goal(answered(500, "memory"))])
         return done(tokens=1000)
 
-    led = lead(log, [work])
-    await led.driver.start(goal())
-    assert (await led.driver.run_goal()).spent.tokens == 1500
+    setup = make_driver(log, [work])
+    await setup.driver.start(goal())
+    assert (await setup.driver.run_goal()).spent.tokens == 1500
 
 
 # --- summaries
@@ -183,27 +183,27 @@ FULL = Compaction(context_window=100_000)
 WORKED = done(context=90_000)
 
 
-async def pursue(log: BlockingRecorder, *moves: Any, met: Any = (False, True), **more: Any) -> tuple[Led, GoalState]:
-    led = lead(log, moves, met=met, clock=Clock(60))
-    await led.driver.start(goal(compaction=FULL, **more))
-    return led, await led.driver.run_goal()
+async def pursue(log: BlockingRecorder, *moves: Any, met: Any = (False, True), **more: Any) -> tuple[DriverSetup, GoalState]:
+    setup = make_driver(log, moves, met=met, clock=Clock(60))
+    await setup.driver.start(goal(compaction=FULL, **more))
+    return setup, await setup.driver.run_goal()
 
 
 async def test_a_context_too_full_to_be_summed_up_is_left_behind(log: BlockingRecorder) -> None:
     overflow = Ended(how="failed", error="prompt is too long: 210000 tokens > 200000 maximum")
-    led, state = await pursue(log, WORKED, overflow, done(context=5000))
+    setup, state = await pursue(log, WORKED, overflow, done(context=5000))
     assert (state.outcome, state.spent.turns) == ("done", 2)
-    assert [order.is_summary for order in led.harness.orders] == [False, True, False]
-    assert led.harness.orders[2].session is None
+    assert [order.is_summary for order in setup.harness.orders] == [False, True, False]
+    assert setup.harness.orders[2].session is None
 
 
 @pytest.mark.parametrize(
     "trouble", [Ended(how="failed", error="rate limited", status=429), Ended(how="failed", error="fetch failed: ECONNRESET")]
 )
 async def test_a_summary_that_an_endpoint_did_not_give_is_asked_for_again(log: BlockingRecorder, trouble: Ended) -> None:
-    led, state = await pursue(log, WORKED, trouble, done("Half done."), done(context=5000))
+    setup, state = await pursue(log, WORKED, trouble, done("Half done."), done(context=5000))
     assert (state.outcome, state.summary, state.compacting.failures) == ("done", "Half done.", 0)
-    assert [order.is_summary for order in led.harness.orders] == [False, True, True, False]
+    assert [order.is_summary for order in setup.harness.orders] == [False, True, True, False]
 
 
 async def test_a_summary_in_which_a_login_has_ended_needs_a_person(log: BlockingRecorder) -> None:
@@ -216,22 +216,22 @@ async def test_summaries_that_never_come_are_given_up_and_tried_once_more_after_
     async def act(order: Order, watch: Watch) -> Ended:
         return done("", context=90_000) if order.is_summary else done(f"turn {order.turn}", context=90_000)
 
-    led = lead(log, [act], met=[False], clock=Clock(0.001))
+    setup = make_driver(log, [act], met=[False], clock=Clock(0.001))
     plan = Compaction(context_window=100_000, min_turns_between=2, max_failures=2)
-    await led.driver.start(goal(compaction=plan, budget={"max_turns": 12}, stuck_after=0))
-    state = await led.driver.run_goal()
+    await setup.driver.start(goal(compaction=plan, budget={"max_turns": 12}, stuck_after=0))
+    state = await setup.driver.run_goal()
     assert (state.outcome, state.why) == ("budget_exhausted", "turns")
-    asked = [order.turn for order in led.harness.orders if order.is_summary]
+    asked = [order.turn for order in setup.harness.orders if order.is_summary]
     assert asked == sorted(asked)
     assert 3 <= len(asked) <= 6  # two failures open the breaker, and now and then one more is let through
 
 
 async def test_an_agent_that_waits_for_something_outside_is_not_stuck(log: BlockingRecorder) -> None:
     nap = Ended(how="asleep", words="the build runs", sleep_ms=1)
-    led = lead(log, [nap, nap, nap, nap, nap, done()])
-    led.room.tree = lambda: "same"  # type: ignore[method-assign]
-    await led.driver.start(goal(stuck_after=2))
-    assert (await led.driver.run_goal()).outcome == "done"
+    setup = make_driver(log, [nap, nap, nap, nap, nap, done()])
+    setup.workspace.tree = lambda: "same"  # type: ignore[method-assign]
+    await setup.driver.start(goal(stuck_after=2))
+    assert (await setup.driver.run_goal()).outcome == "done"
 
 
 async def test_what_a_person_did_in_the_workspace_meanwhile_is_not_rolled_back(log: BlockingRecorder) -> None:
@@ -241,11 +241,11 @@ async def test_what_a_person_did_in_the_workspace_meanwhile_is_not_rolled_back(l
         if event.kind == "driver.replay_decision":
             log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
 
-    led = lead(log, [lost], watch=watch)
-    await led.driver.start(goal())
-    assert (await led.driver.run_goal()).outcome == "cancelled"
+    setup = make_driver(log, [lost], watch=watch)
+    await setup.driver.start(goal())
+    assert (await setup.driver.run_goal()).outcome == "cancelled"
     log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "resume"})])
-    again = lead(log, [done()])
+    again = make_driver(log, [done()])
     assert (await again.driver.run_goal()).outcome == "done"
-    assert again.room.rolled_back == []
+    assert again.workspace.rolled_back == []
     assert "cut short" in again.harness.orders[0].prompt

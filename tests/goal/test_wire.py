@@ -1,4 +1,4 @@
-"""The sixteen events of a driver, byte for byte as the nexo format writes them, all from goals that were really pursued."""
+"""The sixteen events of a driver, byte for byte in the nexo format, all from goals that really ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
-from tests.goal.scripted import GOAL, Clock, Move, done, goal, lead
+from tests.goal.scripted import GOAL, Clock, ScriptedTurn, done, goal, make_driver
 
 GOLDEN = Path(__file__).parent / "golden" / "wire.jsonl"
 
@@ -35,7 +35,7 @@ def ids() -> Iterator[str]:
 
 
 def without_times(line: bytes) -> bytes:
-    """How long things take differs from run to run; that it is written as a duration does not."""
+    """Durations differ from run to run; that they are written as durations does not."""
     for name in (b"wall_time", b"elapsed"):
         line = re.sub(rb'"%s":"([0-9]+(h|m|s|ms) ?)+"' % name, b'"%s":"1m 2s"' % name, line)
     line = re.sub(rb'"decided_at":"2026-11-16T09:0[0-9]:[0-9]{2}Z"', b'"decided_at":"2026-11-16T09:00:12Z"', line)
@@ -46,11 +46,11 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
     """One long goal: a retry, a denied tool, a compaction, a lost session, memories, and in the end a budget; a second one escalates."""
 
     async def ask(order: Order, watch: Watch) -> Ended:
-        await led.crew.tool_gate.permit("Bash", {"command": "curl example.org"})
+        await setup.resources.tool_gate.permit("Bash", {"command": "curl example.org"})
         await watch(Heard(session=order.new_session))
         return done("It is done.", context=90_000)
 
-    moves: list[Move] = [
+    moves: list[ScriptedTurn] = [
         ask,
         done("The parser is half done."),
         Ended(how="failed", error="No conversation found with session ID: 7", tokens=1),
@@ -58,7 +58,7 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
     ]
     memories = {"memory": {"memories": [{"title": "Tests", "content": "make test runs them."}]}}
     new = ids()
-    led = lead(
+    setup = make_driver(
         log,
         moves,
         met=[False],
@@ -75,9 +75,9 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
         compaction=Compaction(context_window=100_000, min_turns_between=1),
         memory=Memory(every=2),
     )
-    await led.driver.start(plan)
-    await led.driver.run_goal()
-    second = lead(
+    await setup.driver.start(plan)
+    await setup.driver.run_goal()
+    second = make_driver(
         log, [Ended(how="failed", error="Invalid API key", tokens=1)], id=GOAL[:-1] + "3", new_id=lambda: next(new), holder="here:1"
     )
     await second.driver.start(goal(id=GOAL[:-1] + "3"))

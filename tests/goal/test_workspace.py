@@ -1,4 +1,4 @@
-"""A goal's workspace: a worktree of its own, saved and put back exactly, whatever an agent does to it."""
+"""A goal's workspace: a worktree of its own, saved and restored exactly, whatever an agent does to it."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_the_diff_tells_of_committed_uncommitted_and_untracked_work(repo: Path, 
     assert all(words in diff.text for words in ("+print('committed')", "+Uncommitted.", "+Untracked."))
     assert "4 files changed" in diff.stat
     assert "run.log" not in diff.text
-    assert len(workspace.diff(start.sha, most=50).text) == 50
+    assert len(workspace.diff(start.sha, max_bytes=50).text) == 50
     assert workspace.diff(workspace.checkpoint(2).sha).text == ""
 
 
@@ -418,7 +418,7 @@ def test_after_any_sequence_of_changes_rolling_back_gives_exactly_what_was_saved
 
 
 def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
-    """Without what cannot be saved, and what the rules ignore."""
+    """Without entries that cannot be saved, and those that are ignored."""
     rules = root / ".gitignore"
     ignored = rules.read_text().splitlines() if rules.is_file() and not rules.is_symlink() else []
 

@@ -1,4 +1,4 @@
-"""Repositories to work in, and what an agent does to them."""
+"""Repositories and workspaces for tests, and what an agent does in them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SETTINGS = {
 
 
 def git(folder: Path | str, *arguments: str) -> str:
-    """As an agent or a user runs it, with the settings of the repository."""
+    """Run git as an agent or a user does, with the repository's settings."""
     command = ["git", "-C", str(folder), *arguments]
     return subprocess.run(command, env=SETTINGS, capture_output=True, check=True, text=True, stdin=subprocess.DEVNULL).stdout.strip()
 
 
 def repository(path: Path, files: dict[str, str] | None = None) -> Path:
-    """One with a commit."""
+    """A repository with one commit."""
     path.mkdir(parents=True)
     git(path, "init", "--quiet", "--initial-branch=main")
     write(path, files or {"README.md": "Hello.\n", "src/app.py": "print('hello')\n", ".gitignore": "*.log\nbuild/\n"})
@@ -43,28 +43,28 @@ def write(root: Path | str, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def plan(**said: object) -> Plan:
-    return Plan(harness="command", agent="ada", command=("true",), **said)  # type: ignore[arg-type]  # a test names what it needs
+def plan(**fields: object) -> Plan:
+    return Plan(harness="command", agent="ada", command=("true",), **fields)  # type: ignore[arg-type]  # a test names what it needs
 
 
-def opened(source: Path | str, home: Path, *, goal: str | None = None, **said: object) -> Workspace:
-    return open_workspace(goal or clock.uuid7(), plan(**said), str(source), str(home))
+def opened(source: Path | str, home: Path, *, goal: str | None = None, **fields: object) -> Workspace:
+    return open_workspace(goal or clock.uuid7(), plan(**fields), str(source), str(home))
 
 
-def listing(root: Path | str, *, passed_over: tuple[str, ...] = ()) -> dict[str, tuple[str, int, bytes]]:
-    """Everything below a folder but `.git` at its top: what it is, its permissions, its content."""
-    found: dict[str, tuple[str, int, bytes]] = {}
+def listing(root: Path | str, *, skipped: tuple[str, ...] = ()) -> dict[str, tuple[str, int, bytes]]:
+    """Everything below a folder except `.git` at its top: type, permissions and content."""
+    entries: dict[str, tuple[str, int, bytes]] = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = os.path.join(folder, name)
-            shown = os.path.relpath(path, root)
-            if shown.split("/")[0] == ".git" or shown.startswith(passed_over or ("\0",)):
+            relative = os.path.relpath(path, root)
+            if relative.split("/")[0] == ".git" or relative.startswith(skipped or ("\0",)):
                 continue
-            found[shown] = _told(path)
-    return found
+            entries[relative] = _describe_entry(path)
+    return entries
 
 
-def _told(path: str) -> tuple[str, int, bytes]:
+def _describe_entry(path: str) -> tuple[str, int, bytes]:
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
         return "link", 0, os.fsencode(os.readlink(path))

@@ -1,4 +1,4 @@
-"""Sessions for tests: on a log in memory or in a file, with minds that follow a script, and graphs made in a line."""
+"""Helpers for graph tests: sessions on a log with scripted models, and graphs from one-line edges."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from fleetlore.testing import FrozenClock
 ANN = "ann"
 
 
-class Talk(NamedTuple):
-    """A session, what is heard of it, and where it is kept."""
+class Chat(NamedTuple):
+    """A session with its sink, log, model and clock."""
 
     session: Session
-    heard: CollectingSink
+    sink: CollectingSink
     log: Recorder
     sessions: SessionManager
-    mind: ScriptedMind
+    model: ScriptedMind
     clock: FrozenClock
 
     async def say(self, text: str, **more: Any) -> str:
-        """One turn; answers the words that were streamed."""
-        self.heard.messages.clear()
+        """Take a turn; returns the streamed reply."""
+        self.sink.messages.clear()
         await self.session.handle_text(text, **more)
-        return self.heard.text
+        return self.sink.text
 
     async def press(self, action: str, data: Any = None, **more: Any) -> str:
-        """One press."""
-        self.heard.messages.clear()
+        """Press a control; returns the streamed reply."""
+        self.sink.messages.clear()
         await self.session.handle_action(action, data, **more)
-        return self.heard.text
+        return self.sink.text
 
     async def events(self, *kinds: str) -> list[Event]:
-        """What the log has of it."""
+        """The stored events of the session."""
         await self.session.wait_until_settled()
         return [event async for event in self.log.read(f"run:{self.session.id}") if not kinds or event.kind in kinds]
 
     def nodes(self) -> list[str]:
-        """Who ran in the last turn, in order."""
-        return [message["node"] for message in self.heard.select_messages("hud") if message["event"] == "started"]
+        """The nodes that ran in the last turn, in order."""
+        return [message["node"] for message in self.sink.select_messages("hud") if message["event"] == "started"]
 
     @property
     def state(self) -> dict[str, Any]:
@@ -66,13 +66,13 @@ class Talk(NamedTuple):
         return self.session.build_screen().state
 
 
-async def never(seconds: float) -> None:
-    """A sleep for sensors that are not to wake."""
+async def sleep_forever(seconds: float) -> None:
+    """A sleep that never ends, for sensors that must not wake."""
     await asyncio.Event().wait()
 
 
-class Ticks:
-    """A sleep that ends when a test says so."""
+class ManualSleep:
+    """A sleep that a test ends."""
 
     def __init__(self) -> None:
         self._sleeps, self._wakes = asyncio.Event(), asyncio.Event()
@@ -82,8 +82,8 @@ class Ticks:
         await self._wakes.wait()
         self._wakes.clear()
 
-    async def let_pass(self, count: int) -> None:
-        """So many times; returns when the sleeper sleeps again."""
+    async def advance(self, count: int) -> None:
+        """End the sleep `count` times; returns when the sleeper sleeps again."""
         await self._sleeps.wait()
         for _ in range(count):
             self._sleeps.clear()
@@ -92,7 +92,7 @@ class Ticks:
 
 
 @asynccontextmanager
-async def talking(
+async def open_chat(
     script: Mapping[str, Any] | Callable[[ModelRequest], Answer] | None = None,
     *,
     url: str = "memory:",
@@ -100,21 +100,23 @@ async def talking(
     graphs: Iterable[Graph] = (),
     registry: Registry = REGISTRY,
     clock: FrozenClock | None = None,
-    sleep: Callable[[float], Awaitable[object]] = never,
-    minds: Mapping[str, Model] | None = None,
+    sleep: Callable[[float], Awaitable[object]] = sleep_forever,
+    models: Mapping[str, Model] | None = None,
     id: str = "s1",
-) -> AsyncIterator[Talk]:
-    """A session of Ann's. A mapping answers for some roles; the shipped script answers for the others."""
-    mind = ScriptedMind(_script(script))
+) -> AsyncIterator[Chat]:
+    """A session of Ann. A mapping scripts some roles; the shipped script answers for the others."""
+    model = ScriptedMind(_script(script))
     now = clock or FrozenClock()
     async with (
         connect(url, now=now) as log,
-        SessionManager(log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep) as sessions,
+        SessionManager(
+            log, settings, models=models or {"default": model}, graphs=graphs, registry=registry, now=now, sleep=sleep
+        ) as sessions,
     ):
         session = await sessions.open_session(id, identity=ANN, channel="test")
-        heard = CollectingSink()
-        session.attach_sink(heard)
-        yield Talk(session, heard, log, sessions, mind, now)
+        sink = CollectingSink()
+        session.attach_sink(sink)
+        yield Chat(session, sink, log, sessions, model, now)
 
 
 def _script(script: Mapping[str, Any] | Callable[[ModelRequest], Answer] | None) -> Callable[[ModelRequest], Answer]:
@@ -122,28 +124,28 @@ def _script(script: Mapping[str, Any] | Callable[[ModelRequest], Answer] | None)
         return scripted.answer_request
     if not isinstance(script, Mapping):
         return script
-    left = {role: list(answers) if isinstance(answers, list) else answers for role, answers in script.items()}
+    answers_by_role = {role: list(answers) if isinstance(answers, list) else answers for role, answers in script.items()}
 
-    def answer(ask: ModelRequest) -> Answer:
-        said = left.get(ask.role or "")
-        if isinstance(said, list):
-            return said.pop(0) if said else scripted.answer_request(ask)
-        return scripted.answer_request(ask) if said is None else said
+    def answer(request: ModelRequest) -> Answer:
+        answer_of_role = answers_by_role.get(request.role or "")
+        if isinstance(answer_of_role, list):
+            return answer_of_role.pop(0) if answer_of_role else scripted.answer_request(request)
+        return scripted.answer_request(request) if answer_of_role is None else answer_of_role
 
     return answer
 
 
-def tracing(*names: str, **works: Callable[[Step], Awaitable[Any]]) -> tuple[Registry, list[str]]:
-    """Nodes that note when they run and answer with their role, some with work of their own; and the notes."""
-    known, ran = Registry(), list[str]()
+def make_tracing_nodes(*names: str, **works: Callable[[Step], Awaitable[Any]]) -> tuple[Registry, list[str]]:
+    """Nodes that record when they run and return their role, or the result of their own function; and the record."""
+    registry, ran = Registry(), list[str]()
 
     async def note(step: Step) -> Any:
         ran.append(step.role)
         return step.role
 
     for name in names:
-        known.node(f"{name}_v1")(_noting(note, works.get(name)))
-    return known, ran
+        registry.node(f"{name}_v1")(_noting(note, works.get(name)))
+    return registry, ran
 
 
 def _noting(note: Callable[[Step], Awaitable[Any]], work: Callable[[Step], Awaitable[Any]] | None) -> Callable[[Step], Awaitable[Any]]:
@@ -154,15 +156,15 @@ def _noting(note: Callable[[Step], Awaitable[Any]], work: Callable[[Step], Await
     return run
 
 
-def wired(*edges: str, **more: Any) -> Graph:
+def build_graph(*edges: str, **more: Any) -> Graph:
     """A graph of edges such as `input > thinker`, `input > output if reflex`, `thinker > memory after`."""
     data = [_edge(edge) for edge in edges]
     roles = dict.fromkeys(role for edge in data for role in (edge["from"], edge["to"]) if role != "user")
     return from_data({"name": "wired", "nodes": {role: f"{role}_v1" for role in roles}, "edges": data, **more}, "wired")
 
 
-def _edge(words: str) -> dict[str, Any]:
-    source, _, target, *rest = words.split()
+def _edge(text: str) -> dict[str, Any]:
+    source, _, target, *rest = text.split()
     edge: dict[str, Any] = {"from": source, "to": target}
     for word, name in pairwise(rest):
         if word in ("if", "unless"):
@@ -172,11 +174,11 @@ def _edge(words: str) -> dict[str, Any]:
     return edge
 
 
-def turn(text: str = "hello", **more: Any) -> GraphTurn:
-    """A turn for an engine that runs alone."""
+def make_turn(text: str = "hello", **more: Any) -> GraphTurn:
+    """A turn for an engine without a session."""
     return GraphTurn(number=1, identity=ANN, channel="test", text=text, **more)
 
 
-async def walk(graph: Graph, registry: Registry, text: str = "hello") -> dict[str, Any]:
-    """What each node made, with nobody who records it."""
-    return await Engine(graph, registry).run(turn(text))
+async def run_graph(graph: Graph, registry: Registry, text: str = "hello") -> dict[str, Any]:
+    """The output of each node, without a host."""
+    return await Engine(graph, registry).run(make_turn(text))

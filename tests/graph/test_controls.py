@@ -1,4 +1,4 @@
-"""What models describe becomes harmless controls, or is sent back with a reason; presses work on them."""
+"""Controls described by models are validated or sent back with a reason; presses work on them."""
 
 from __future__ import annotations
 

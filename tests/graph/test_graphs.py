@@ -1,4 +1,4 @@
-"""Graphs as people write them: read, checked with reasons, drawn."""
+"""Graph files: parsed, validated with reasons, drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleetlore.graph import drawing, files
 from fleetlore.graph.checks import InvalidGraph
 from fleetlore.graph.engine import Engine
 from fleetlore.graph.registry import REGISTRY
-from tests.graph.talking import tracing, wired
+from tests.graph.talking import build_graph, make_tracing_nodes
 
 TOML = """
 description = "Says it."
@@ -114,15 +114,15 @@ def test_what_is_wrong_is_said(change: dict[str, Any], reason: str) -> None:
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
-    registry, _ = tracing("input")
+    registry, _ = make_tracing_nodes("input")
     with pytest.raises(InvalidGraph) as caught:
-        Engine(wired("user > input", "input > nobody if late"), registry)
+        Engine(build_graph("user > input", "input > nobody if late"), registry)
     assert len(caught.value.problems) == 3
 
 
 def test_a_cycle_may_go_through_what_comes_after_and_through_context() -> None:
-    registry, _ = tracing("input", "output", "memorizer")
-    Engine(wired("user > input", "input > output", "output > memorizer after", "memorizer > input after"), registry)
+    registry, _ = make_tracing_nodes("input", "output", "memorizer")
+    Engine(build_graph("user > input", "input > output", "output > memorizer after", "memorizer > input after"), registry)
     Engine(files.load("seven"), REGISTRY)  # where the memorizer's words go to the input
 
 

@@ -1,4 +1,4 @@
-"""Scenarios in Markdown: read, refused with their lines, played; and those that come along hold."""
+"""Markdown scenarios: parsed, refused with line numbers, run; the shipped ones pass."""
 
 from __future__ import annotations
 

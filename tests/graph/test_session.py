@@ -1,4 +1,4 @@
-"""A session: turns one after the other, everything on the log, the same screen after a restart, an end to every turn."""
+"""A session: turns one at a time, everything on the log, the same screen after a restart, and an end to every turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fleetlore.graph.step import Step
 from fleetlore.models.base import ModelReply, ModelRequest
 from fleetlore.models.scripted import Answer, ScriptedMind
 from fleetlore.views.conversation_state import Conversation, Entry
-from tests.graph.talking import talking, tracing, wired
+from tests.graph.talking import build_graph, make_tracing_nodes, open_chat
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -29,9 +29,9 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 async def test_a_turn_is_told_step_by_step_each_because_of_another() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter")
-        events = await talk.events()
+    async with open_chat() as chat:
+        await chat.say("make me a counter")
+        events = await chat.events()
     by_id = {event.id: event for event in events}
     steps = [event for event in events if event.kind.startswith("node.") and event.data["node"] in ("sensor", "input", "thinker", "output")]
     assert all(event.cause in by_id for event in steps)
@@ -45,11 +45,11 @@ async def test_a_turn_is_told_step_by_step_each_because_of_another() -> None:
 
 
 async def test_the_reply_is_one_event_and_its_words_came_in_pieces() -> None:
-    async with talking() as talk:
-        text = await talk.say("make me a counter")
-        spoken = await talk.events("agent.spoke")
+    async with open_chat() as chat:
+        text = await chat.say("make me a counter")
+        spoken = await chat.events("agent.spoke")
         assert [event.text for event in spoken] == [text]
-        assert len(talk.heard.select_messages("delta")) > 1
+        assert len(chat.sink.select_messages("delta")) > 1
 
 
 async def test_a_question_is_durable_before_a_mind_hears_it(tmp_path: Path) -> None:
@@ -60,76 +60,76 @@ async def test_a_question_is_durable_before_a_mind_hears_it(tmp_path: Path) -> N
             seen.append(kinds(list(other.read("run:s1"))))
         return scripted.answer_request(ask)
 
-    async with talking(answer, url=f"sqlite:{file}") as talk:
-        await talk.say("hello")
+    async with open_chat(answer, url=f"sqlite:{file}") as chat:
+        await chat.say("hello")
     assert seen[0][-1] == "model.called"
     assert "prompt.submitted" in seen[0]
 
 
 async def test_after_a_restart_the_screen_is_the_same(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'log.db'}"
-    async with talking(url=url) as talk:
-        await talk.say("make me a counter")
-        await talk.press("count_up")
-        await talk.say("a traffic light, please")
-        await talk.press("light.next")
-        await talk.say("my name is Ada")
-        await talk.session.wait_until_settled()
-        before = talk.session.build_screen()
-    async with talking(url=url) as talk:
-        assert talk.session.build_screen() == before
+    async with open_chat(url=url) as chat:
+        await chat.say("make me a counter")
+        await chat.press("count_up")
+        await chat.say("a traffic light, please")
+        await chat.press("light.next")
+        await chat.say("my name is Ada")
+        await chat.session.wait_until_settled()
+        before = chat.session.build_screen()
+    async with open_chat(url=url) as chat:
+        assert chat.session.build_screen() == before
         assert before.state == {"count": 1}
         assert before.machines["light"].current == "green"
         assert before.memory["facts"] == ["The user's name is Ada."]
-        await talk.press("count_up")
-        assert talk.state == {"count": 2}
+        await chat.press("count_up")
+        assert chat.state == {"count": 2}
 
 
 async def test_of_a_reply_without_end_the_screen_keeps_what_the_log_keeps() -> None:
-    async with talking({"output": "ä " * 9000}) as talk:
-        await talk.say("make me a counter")
-        (spoken,) = await talk.events("agent.spoke")
-        assert spoken.text == talk.session.build_screen().history[-1].text
+    async with open_chat({"output": "ä " * 9000}) as chat:
+        await chat.say("make me a counter")
+        (spoken,) = await chat.events("agent.spoke")
+        assert spoken.text == chat.session.build_screen().history[-1].text
         assert spoken.origin is None or spoken.origin.cut is None
 
 
 async def test_a_turn_that_a_crash_broke_off_is_ended_when_the_session_is_opened_again(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'log.db'}"
-    async with talking(url=url) as talk:
-        await talk.say("hello")
-        await talk.session.wait_until_settled()
-        await talk.log.append([Event(kind="prompt.submitted", actor="ann", agent="guide", run="s1", data={"prompt": "and then?"})])
-    async with talking(url=url) as talk:
-        screen = talk.session.build_screen()
+    async with open_chat(url=url) as chat:
+        await chat.say("hello")
+        await chat.session.wait_until_settled()
+        await chat.log.append([Event(kind="prompt.submitted", actor="ann", agent="guide", run="s1", data={"prompt": "and then?"})])
+    async with open_chat(url=url) as chat:
+        screen = chat.session.build_screen()
         assert [entry.role for entry in screen.history[-2:]] == ["user", "error"]
         assert not screen.busy
-        assert await talk.say("hello") != ""
+        assert await chat.say("hello") != ""
 
 
 async def test_a_failing_node_ends_in_error_then_done_and_the_next_turn_works() -> None:
-    async with talking({"thinker": [MindError("the wire is cut")]}) as talk:
-        await talk.say("make me a counter")
-        assert [message["type"] for message in talk.heard.messages if message["type"] != "hud"] == ["error", "done"]
-        assert talk.heard.error == "thinker: the wire is cut"
-        ended = (await talk.events("session.turn_ended"))[-1]
+    async with open_chat({"thinker": [MindError("the wire is cut")]}) as chat:
+        await chat.say("make me a counter")
+        assert [message["type"] for message in chat.sink.messages if message["type"] != "hud"] == ["error", "done"]
+        assert chat.sink.error == "thinker: the wire is cut"
+        ended = (await chat.events("session.turn_ended"))[-1]
         assert (ended.data["reason"], ended.text) == ("error", "thinker: the wire is cut")
-        assert "node.failed" in kinds(await talk.events())
-        await talk.say("make me a counter")
-        assert talk.state == {"count": 0}
-        assert [entry.role for entry in talk.session.build_screen().history] == ["user", "error", "user", "assistant"]
+        assert "node.failed" in kinds(await chat.events())
+        await chat.say("make me a counter")
+        assert chat.state == {"count": 0}
+        assert [entry.role for entry in chat.session.build_screen().history] == ["user", "error", "user", "assistant"]
 
 
 async def test_of_what_we_did_not_raise_the_user_learns_only_where_it_happened() -> None:
     async def leak(step: Step) -> Any:
         raise RuntimeError("password=hunter2 at /etc/shadow")
 
-    registry, _ = tracing("input", "output", output=leak)
-    async with talking(
-        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
-    ) as talk:
-        await talk.say("hello")
-        assert talk.heard.error == "output: something went wrong (RuntimeError); say it again, or look into the trace"
-        assert "hunter2" not in repr(talk.heard.messages)
+    registry, _ = make_tracing_nodes("input", "output", output=leak)
+    async with open_chat(
+        settings=GraphSettings(default="wired"), graphs=[build_graph("user > input", "input > output")], registry=registry
+    ) as chat:
+        await chat.say("hello")
+        assert chat.sink.error == "output: something went wrong (RuntimeError); say it again, or look into the trace"
+        assert "hunter2" not in repr(chat.sink.messages)
 
 
 async def test_a_sink_that_breaks_is_let_go_and_the_turn_goes_on() -> None:
@@ -137,18 +137,18 @@ async def test_a_sink_that_breaks_is_let_go_and_the_turn_goes_on() -> None:
         def send(self, message: dict[str, Any]) -> None:
             raise OSError("gone")
 
-    async with talking() as talk:
-        talk.session.attach_sink(Broken())
-        assert await talk.say("hello") != ""
-        assert talk.heard.error is None
+    async with open_chat() as chat:
+        chat.session.attach_sink(Broken())
+        assert await chat.say("hello") != ""
+        assert chat.sink.error is None
 
 
 async def test_turns_wait_for_each_other() -> None:
-    async with talking() as talk:
-        await asyncio.gather(*(talk.session.handle_text(f"hello {number}") for number in range(4)))
-        roles = [entry.role for entry in talk.session.build_screen().history]
+    async with open_chat() as chat:
+        await asyncio.gather(*(chat.session.handle_text(f"hello {number}") for number in range(4)))
+        roles = [entry.role for entry in chat.session.build_screen().history]
         assert roles == ["user", "assistant"] * 4
-        turns = [event.data["turn"] for event in await talk.events("node.started") if event.data["node"] == "input"]
+        turns = [event.data["turn"] for event in await chat.events("node.started") if event.data["node"] == "input"]
         assert turns == [1, 2, 3, 4]
 
 
@@ -160,17 +160,17 @@ async def test_a_caller_who_goes_away_does_not_break_a_turn_off() -> None:
         await going.wait()
         return "There you are."
 
-    registry, _ = tracing("input", "output", output=slow)
-    async with talking(
-        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
-    ) as talk:
-        caller = asyncio.ensure_future(talk.session.handle_text("hello"))
+    registry, _ = make_tracing_nodes("input", "output", output=slow)
+    async with open_chat(
+        settings=GraphSettings(default="wired"), graphs=[build_graph("user > input", "input > output")], registry=registry
+    ) as chat:
+        caller = asyncio.ensure_future(chat.session.handle_text("hello"))
         await reached.wait()
         caller.cancel()
         await asyncio.gather(caller, return_exceptions=True)
         going.set()
-        await talk.say("and now?")
-        assert [entry.text for entry in talk.session.build_screen().history] == ["hello", "There you are.", "and now?", "There you are."]
+        await chat.say("and now?")
+        assert [entry.text for entry in chat.session.build_screen().history] == ["hello", "There you are.", "and now?", "There you are."]
 
 
 async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
@@ -184,19 +184,19 @@ async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
             cancelled.set()
             raise
 
-    registry, _ = tracing("input", "output", output=stuck)
-    settings, graphs, url = GraphSettings(default="wired"), [wired("user > input", "input > output")], f"sqlite:{tmp_path / 'log.db'}"
-    async with talking(settings=settings, graphs=graphs, registry=registry, url=url) as talk:
-        caller = asyncio.ensure_future(talk.session.handle_text("hello"))
+    registry, _ = make_tracing_nodes("input", "output", output=stuck)
+    settings, graphs, url = GraphSettings(default="wired"), [build_graph("user > input", "input > output")], f"sqlite:{tmp_path / 'log.db'}"
+    async with open_chat(settings=settings, graphs=graphs, registry=registry, url=url) as chat:
+        caller = asyncio.ensure_future(chat.session.handle_text("hello"))
         await reached.wait()
-        await talk.session.close()
+        await chat.session.close()
         with pytest.raises(Closed):
             await caller
         assert cancelled.is_set()
-        assert [message["type"] for message in talk.heard.messages][-2:] == ["error", "done"]
+        assert [message["type"] for message in chat.sink.messages][-2:] == ["error", "done"]
         with pytest.raises(Closed):
-            await talk.session.handle_text("hello?")
-        events = [event async for event in talk.log.read("run:s1")]
+            await chat.session.handle_text("hello?")
+        events = [event async for event in chat.log.read("run:s1")]
     assert kinds(events)[-2:] == ["node.failed", "session.turn_ended"]
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
@@ -212,12 +212,12 @@ async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits
                 await gate.wait()
             return await super().reply(ask)
 
-    async with talking(minds={"default": Slow(scripted.answer_request)}) as talk:
-        await talk.say("make me a counter")
-        assert talk.heard.select_messages("done") == [{"type": "done"}]
-        await talk.press("count_up")  # does not wait
-        assert talk.state == {"count": 1}
-        following = asyncio.ensure_future(talk.session.handle_text("hello"))
+    async with open_chat(models={"default": Slow(scripted.answer_request)}) as chat:
+        await chat.say("make me a counter")
+        assert chat.sink.select_messages("done") == [{"type": "done"}]
+        await chat.press("count_up")  # does not wait
+        assert chat.state == {"count": 1}
+        following = asyncio.ensure_future(chat.session.handle_text("hello"))
         await reached.wait()
         assert order[-1] == "memorizer"
         gate.set()
@@ -227,36 +227,36 @@ async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits
 
 async def test_what_comes_after_a_reply_is_not_lost_when_the_session_is_closed(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'log.db'}"
-    async with talking(url=url) as talk:
-        await talk.say("my name is Ada")
-    async with talking(url=url) as talk:
-        assert talk.session.build_screen().memory["facts"] == ["The user's name is Ada."]
+    async with open_chat(url=url) as chat:
+        await chat.say("my name is Ada")
+    async with open_chat(url=url) as chat:
+        assert chat.session.build_screen().memory["facts"] == ["The user's name is Ada."]
 
 
 async def test_a_memorizer_that_fails_costs_nobody_a_reply() -> None:
-    async with talking({"memorizer": MindError("forgetful")}) as talk:
-        assert await talk.say("make me a counter") != ""
-        await talk.session.wait_until_settled()
-        assert talk.heard.error is None
-        assert await talk.say("hello") != ""
+    async with open_chat({"memorizer": MindError("forgetful")}) as chat:
+        assert await chat.say("make me a counter") != ""
+        await chat.session.wait_until_settled()
+        assert chat.sink.error is None
+        assert await chat.say("hello") != ""
 
 
 async def test_switching_keeps_history_and_state() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter")
-        await talk.press("count_up")
-        await talk.session.switch_graph("reflex")
-        assert talk.session.graph.name == "reflex"
-        await talk.press("count_up")
-        assert talk.state == {"count": 2}
-        await talk.say("make me a counter")
-        assert "thinker" not in talk.nodes()
-        await talk.session.switch_graph("eight")
-        await talk.say("a traffic light, please")
-        assert "critic" in talk.nodes()
-        assert len(talk.session.build_screen().history) == 10
+    async with open_chat() as chat:
+        await chat.say("make me a counter")
+        await chat.press("count_up")
+        await chat.session.switch_graph("reflex")
+        assert chat.session.graph.name == "reflex"
+        await chat.press("count_up")
+        assert chat.state == {"count": 2}
+        await chat.say("make me a counter")
+        assert "thinker" not in chat.nodes()
+        await chat.session.switch_graph("eight")
+        await chat.say("a traffic light, please")
+        assert "critic" in chat.nodes()
+        assert len(chat.session.build_screen().history) == 10
         with pytest.raises(Invalid, match="no graph is called 'nine'"):
-            await talk.session.switch_graph("nine")
+            await chat.session.switch_graph("nine")
 
 
 async def test_a_graph_of_one_s_own_can_be_changed_while_it_runs(tmp_path: Path) -> None:
@@ -265,61 +265,61 @@ async def test_a_graph_of_one_s_own_can_be_changed_while_it_runs(tmp_path: Path)
     edges = [{ from = "user", to = "input" }, { from = "input", to = "output", carries = "command" }]
     options = { output = { greeting = "GREETING" } }\n"""
     file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "One!"))
-    async with talking({"output": ["hello", "hello"]}, settings=GraphSettings(folder=str(tmp_path))) as talk:
-        await talk.session.switch_graph("mine")
-        assert await talk.say("hello") == "One!"
+    async with open_chat({"output": ["hello", "hello"]}, settings=GraphSettings(folder=str(tmp_path))) as chat:
+        await chat.session.switch_graph("mine")
+        assert await chat.say("hello") == "One!"
         file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "Two!"))
-        await talk.session.switch_graph("mine")
-        assert await talk.say("hello") == "Two!"
+        await chat.session.switch_graph("mine")
+        assert await chat.say("hello") == "Two!"
 
 
 async def test_clearing_forgets_everything_but_the_log() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter")
-        await talk.session.clear_conversation()
-        screen = talk.session.build_screen()
+    async with open_chat() as chat:
+        await chat.say("make me a counter")
+        await chat.session.clear_conversation()
+        screen = chat.session.build_screen()
         assert (screen.history, screen.controls, screen.state, screen.memory) == ([], [], {}, {})
-        assert talk.heard.messages[-1] == {"type": "controls", "controls": [], "state": {}}
-        assert len(await talk.events("prompt.submitted")) == 1
+        assert chat.sink.messages[-1] == {"type": "controls", "controls": [], "state": {}}
+        assert len(await chat.events("prompt.submitted")) == 1
 
 
 async def test_a_session_belongs_to_whoever_began_it(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'log.db'}"
-    async with talking(url=url) as talk:
-        await talk.say("hello")
+    async with open_chat(url=url) as chat:
+        await chat.say("hello")
         with pytest.raises(NoSuchSession):
-            await talk.sessions.open_session("s1", identity="bob", channel="test")
+            await chat.sessions.open_session("s1", identity="bob", channel="test")
         stolen = {"program": "fleetlore.graph", "person": "bob", "graph": "seven", "source": "resume"}
-        await talk.log.append([Event(kind="session.started", actor="bob", agent="guide", run="s1", data=stolen)])
-        await talk.log.append([Event(kind="session.started", actor="codex", agent="codex", run="other", data={"program": "codex"})])
-    async with talking(url=url) as talk:
+        await chat.log.append([Event(kind="session.started", actor="bob", agent="guide", run="s1", data=stolen)])
+        await chat.log.append([Event(kind="session.started", actor="codex", agent="codex", run="other", data={"program": "codex"})])
+    async with open_chat(url=url) as chat:
         for id in ("s1", "other", "../s1", ""):
             with pytest.raises(NoSuchSession):
-                await talk.sessions.open_session(id, identity="bob", channel="test")
+                await chat.sessions.open_session(id, identity="bob", channel="test")
 
 
 async def test_two_sessions_never_hear_each_other() -> None:
-    async with talking() as talk:
-        other, heard = await talk.sessions.open_session("s2", identity="bob", channel="test"), CollectingSink()
+    async with open_chat() as chat:
+        other, heard = await chat.sessions.open_session("s2", identity="bob", channel="test"), CollectingSink()
         other.attach_sink(heard)
-        await talk.say("make me a counter")
+        await chat.say("make me a counter")
         assert heard.messages == []
         await other.handle_text("hello")
         assert other.build_screen().controls == []
         assert len(other.build_screen().history) == 2
-        asked = [ask for ask in talk.mind.asked if ask.prompt == "hello"]
+        asked = [ask for ask in chat.model.asked if ask.prompt == "hello"]
         assert [(ask.role, ask.messages, "count" in (ask.system or "")) for ask in asked] == [("input", (), False), ("output", (), False)]
 
 
 async def test_quiet_sessions_make_room_and_busy_ones_do_not() -> None:
-    async with talking(settings=GraphSettings(most_sessions=2)) as talk:
+    async with open_chat(settings=GraphSettings(most_sessions=2)) as chat:
         for number in range(5):
-            await talk.sessions.open_session(f"quiet-{number}", identity="bob", channel="test")
-        assert await talk.say("hello") != ""  # somebody listens to this one
-        held = await talk.sessions.open_session("held", identity="bob", channel="test")
+            await chat.sessions.open_session(f"quiet-{number}", identity="bob", channel="test")
+        assert await chat.say("hello") != ""  # somebody listens to this one
+        held = await chat.sessions.open_session("held", identity="bob", channel="test")
         held.attach_sink(CollectingSink())
         with pytest.raises(TooManySessions):
-            await talk.sessions.open_session("more", identity="bob", channel="test")
+            await chat.sessions.open_session("more", identity="bob", channel="test")
 
 
 async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> None:
@@ -346,25 +346,25 @@ async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> No
 
 @pytest.mark.parametrize("text", ["", "  \n", "x" * 16_001, "ä" * 8_001])
 async def test_nothing_and_too_much_are_refused(text: str) -> None:
-    async with talking() as talk:
+    async with open_chat() as chat:
         with pytest.raises(Invalid):
-            await talk.session.handle_text(text)
+            await chat.session.handle_text(text)
 
 
 @pytest.mark.parametrize(
     ("action", "data"), [("", None), ("a" * 201, None), ("a", "x" * 16_000), ("a", "\ud800"), ("\ud800", None), ("a", object())]
 )
 async def test_a_press_that_no_event_could_hold_is_refused(action: str, data: Any) -> None:
-    async with talking() as talk:
+    async with open_chat() as chat:
         with pytest.raises(Invalid):
-            await talk.session.handle_action(action, data)
-        assert await talk.events("ui.action") == []
+            await chat.session.handle_action(action, data)
+        assert await chat.events("ui.action") == []
 
 
 async def test_half_a_character_is_no_reason_to_fail() -> None:
-    async with talking() as talk:
-        assert await talk.say("hello \ud800") != ""
-        assert [event.data["prompt"] for event in await talk.events("prompt.submitted")] == ["hello ?"]
+    async with open_chat() as chat:
+        assert await chat.say("hello \ud800") != ""
+        assert [event.data["prompt"] for event in await chat.events("prompt.submitted")] == ["hello ?"]
 
 
 async def test_what_a_node_tells_need_not_be_json() -> None:
@@ -375,15 +375,15 @@ async def test_what_a_node_tells_need_not_be_json() -> None:
         def told(self, made: Any) -> Any:
             return made
 
-    registry, _ = tracing("input")
+    registry, _ = make_tracing_nodes("input")
     registry.node("output_v1")(Odd)
-    async with talking(
-        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
-    ) as talk:
-        await talk.say("one")
-        await talk.say("two")
-        assert talk.heard.error is None
-        told = [event.data["output"] for event in await talk.events("node.finished") if event.data["node"] == "output"]
+    async with open_chat(
+        settings=GraphSettings(default="wired"), graphs=[build_graph("user > input", "input > output")], registry=registry
+    ) as chat:
+        await chat.say("one")
+        await chat.say("two")
+        assert chat.sink.error is None
+        told = [event.data["output"] for event in await chat.events("node.finished") if event.data["node"] == "output"]
         assert (told[0]["set"], told[0]["odd"][:7], told[1]) == ([1], "<object", {"left_out": "more than 65,536 bytes"})
 
 
@@ -392,22 +392,22 @@ async def test_a_fact_that_the_log_cannot_take_does_not_keep_the_others_out() ->
         step.note("Not a kind", {})
         return "fine"
 
-    registry, _ = tracing("input", "output", output=note)
-    async with talking(
-        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
-    ) as talk:
-        await talk.say("one")
-        assert "is not a kind" in str(talk.heard.error)
-        assert "prompt.submitted" in kinds([event async for event in talk.log.read("run:s1")])
+    registry, _ = make_tracing_nodes("input", "output", output=note)
+    async with open_chat(
+        settings=GraphSettings(default="wired"), graphs=[build_graph("user > input", "input > output")], registry=registry
+    ) as chat:
+        await chat.say("one")
+        assert "is not a kind" in str(chat.sink.error)
+        assert "prompt.submitted" in kinds([event async for event in chat.log.read("run:s1")])
         assert len([task for task in asyncio.all_tasks() if task is not asyncio.current_task()]) == 0
 
 
 async def test_words_that_look_like_a_press_are_words() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter")
-        await talk.say('ACTION: count_up | data: {"x": 1}')
-        assert talk.state == {"count": 0}
-        assert await talk.events("ui.action") == []
+    async with open_chat() as chat:
+        await chat.say("make me a counter")
+        await chat.say('ACTION: count_up | data: {"x": 1}')
+        assert chat.state == {"count": 0}
+        assert await chat.events("ui.action") == []
 
 
 def entries(*roles: str, text: str = "x" * 40) -> list[Entry]:

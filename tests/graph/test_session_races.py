@@ -1,4 +1,4 @@
-"""A session where several things happen at once: presses that wait for each other, notices in the middle of a reply, ends of all kinds."""
+"""Concurrency in a session: presses that wait for each other, flags during a reply, all ways to close."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fleetlore.graph.sink import CollectingSink
 from fleetlore.graph.step import Step
 from fleetlore.models.base import ModelReply, ModelRequest
 from fleetlore.models.scripted import ScriptedMind
-from tests.graph.talking import never, talking, tracing, wired
+from tests.graph.talking import build_graph, make_tracing_nodes, open_chat, sleep_forever
 
 
 class Gated(ScriptedMind):
@@ -35,56 +35,56 @@ class Gated(ScriptedMind):
 
 
 async def test_presses_in_a_row_tell_of_the_screen_as_it_was_and_nothing_is_amiss() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter")
-        seen = talk.session.build_screen().controls
-        await asyncio.gather(*(talk.session.handle_action("count_up", dashboard=seen) for _ in range(5)))
-        assert talk.state == {"count": 5}
-        assert await talk.events("audit.mismatch") == []
+    async with open_chat() as chat:
+        await chat.say("make me a counter")
+        seen = chat.session.build_screen().controls
+        await asyncio.gather(*(chat.session.handle_action("count_up", dashboard=seen) for _ in range(5)))
+        assert chat.state == {"count": 5}
+        assert await chat.events("audit.mismatch") == []
 
 
 async def test_what_a_browser_said_of_an_earlier_screen_is_not_held_against_it() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter", dashboard=[])
-        await talk.say("show a table")
-        assert await talk.events("audit.mismatch") == []
-        await talk.session.report_dashboard([])
-        assert len(await talk.events("audit.mismatch")) == 1
+    async with open_chat() as chat:
+        await chat.say("make me a counter", dashboard=[])
+        await chat.say("show a table")
+        assert await chat.events("audit.mismatch") == []
+        await chat.session.report_dashboard([])
+        assert len(await chat.events("audit.mismatch")) == 1
 
 
 async def test_what_is_noticed_in_the_middle_of_a_reply_waits_for_the_next_one() -> None:
     mind = Gated("output")
     mind.gate.set()
-    async with talking(minds={"default": mind}) as talk:
-        await talk.say("make me a counter")
+    async with open_chat(models={"default": mind}) as chat:
+        await chat.say("make me a counter")
         mind.gate.clear()
         mind.reached.clear()
-        saying = asyncio.ensure_future(talk.say("what is this?"))
+        saying = asyncio.ensure_future(chat.say("what is this?"))
         await mind.reached.wait()
-        await talk.session.report_dashboard([])
-        await talk.session.report_dashboard(talk.session.build_screen().controls[:1])  # it was sent again, and that did not help
+        await chat.session.report_dashboard([])
+        await chat.session.report_dashboard(chat.session.build_screen().controls[:1])  # it was sent again, and that did not help
         mind.gate.set()
         await saying
-        await talk.say("and what is that?")
+        await chat.say("and what is that?")
         prompts = ["should" in (ask.system or "") and "does not show" in (ask.system or "") for ask in mind.asked if ask.role == "output"]
         assert prompts == [False, False, True]
-        assert talk.session.session.flags == {}
+        assert chat.session.session.flags == {}
 
 
 async def test_closing_ends_all_that_comes_after_earlier_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "GRACE", 0.01)
     mind = Gated("memorizer")
-    async with talking(minds={"default": mind}) as talk:
-        await talk.say("make me a counter")
+    async with open_chat(models={"default": mind}) as chat:
+        await chat.say("make me a counter")
         await mind.reached.wait()
-        await talk.press("unknown")  # does not wait for what comes after the first; what comes after this one does
-        await talk.session.close()
+        await chat.press("unknown")  # does not wait for what comes after the first; what comes after this one does
+        await chat.session.close()
         names = [task.get_coro().__qualname__ for task in asyncio.all_tasks() if "Session" in task.get_coro().__qualname__]  # type: ignore[union-attr]
         assert names == []
 
 
 async def test_many_may_make_room_at_once() -> None:
-    async with connect("memory:") as log, SessionManager(log, GraphSettings(idle_seconds=0.0), sleep=never) as sessions:
+    async with connect("memory:") as log, SessionManager(log, GraphSettings(idle_seconds=0.0), sleep=sleep_forever) as sessions:
         heard, old = CollectingSink(), list[Session]()
         for number in range(4):
             old.append(await sessions.open_session(f"old-{number}", identity="bob", channel="test"))
@@ -100,45 +100,45 @@ async def test_a_node_that_is_cancelled_from_within_fails_and_is_not_taken_for_t
     async def gives_up(step: Step) -> Any:
         raise asyncio.CancelledError
 
-    registry, _ = tracing("input", "output", "other", output=gives_up)
-    async with talking(settings=GraphSettings(default="wired"), graphs=[wired(*edges)], registry=registry) as talk:
-        ended = await talk.session.handle_text("hello")
-        assert ended == (1, talk.heard.error)
+    registry, _ = make_tracing_nodes("input", "output", "other", output=gives_up)
+    async with open_chat(settings=GraphSettings(default="wired"), graphs=[build_graph(*edges)], registry=registry) as chat:
+        ended = await chat.session.handle_text("hello")
+        assert ended == (1, chat.sink.error)
         assert str(ended.error).startswith("output: ")
-        assert [message["type"] for message in talk.heard.messages][-2:] == ["error", "done"]
+        assert [message["type"] for message in chat.sink.messages][-2:] == ["error", "done"]
 
 
 async def test_who_waits_for_a_turn_learns_that_it_failed_though_the_log_takes_nothing() -> None:
-    async with connect("memory:") as log, SessionManager(log, sleep=never) as sessions:
-        talk = await sessions.open_session("s1", identity="ann", channel="test")
+    async with connect("memory:") as log, SessionManager(log, sleep=sleep_forever) as sessions:
+        chat = await sessions.open_session("s1", identity="ann", channel="test")
 
         async def append(events: Any, **more: Any) -> Any:
             raise LogError("no room left on the disk")
 
         real, log.append = log.append, append  # type: ignore[method-assign]  # a disk that is full for a while
-        assert "no room left" in str((await talk.handle_text("hello")).error)
+        assert "no room left" in str((await chat.handle_text("hello")).error)
         log.append = real  # type: ignore[method-assign]
-        assert (await talk.handle_text("hello")).error is None
+        assert (await chat.handle_text("hello")).error is None
 
 
 async def test_messages_a_switch_and_a_clear_at_once_are_done_one_after_the_other() -> None:
-    async with talking() as talk:
-        said = [talk.session.handle_text(f"message {number}") for number in range(5)]
+    async with open_chat() as chat:
+        said = [chat.session.handle_text(f"message {number}") for number in range(5)]
         await asyncio.gather(
-            *said, talk.session.switch_graph("reflex"), talk.session.handle_text("by reflex"), talk.session.clear_conversation()
+            *said, chat.session.switch_graph("reflex"), chat.session.handle_text("by reflex"), chat.session.clear_conversation()
         )
-        starts = [event.data["source"] for event in await talk.events("session.started")]
+        starts = [event.data["source"] for event in await chat.events("session.started")]
         assert starts == ["startup", "switch", "clear"]
-        ends = [event.data["reason"] for event in await talk.events("session.turn_ended")]
+        ends = [event.data["reason"] for event in await chat.events("session.turn_ended")]
         assert ends == ["done"] * 6
-        assert talk.session.build_screen().history == []
-        assert talk.session.graph.name == "reflex"
+        assert chat.session.build_screen().history == []
+        assert chat.session.graph.name == "reflex"
 
 
 async def test_a_session_that_was_closed_is_opened_again_where_the_log_ends() -> None:
-    async with talking() as talk:
-        await talk.say("make me a counter")
-        await talk.session.close()
-        again = await talk.sessions.open_session("s1", identity="ann", channel="test")
+    async with open_chat() as chat:
+        await chat.say("make me a counter")
+        await chat.session.close()
+        again = await chat.sessions.open_session("s1", identity="ann", channel="test")
         await again.handle_action("count_up")
         assert again.build_screen().state == {"count": 1}

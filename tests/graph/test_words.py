@@ -1,4 +1,4 @@
-"""Words that decide are words: no part of another, from a list that can be changed."""
+"""Conditions match whole words, from lists that can be changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetlore.graph.conditions import InvalidCondition, parse_condition
 from fleetlore.graph.files import load
 from fleetlore.graph.turn import Analysis, UserCommand
 from fleetlore.graph.word_match import WordList
-from tests.graph.talking import turn
+from tests.graph.talking import make_turn
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_word_is_found_whole(text: str, found: bool) -> None:
 
 
 def holds(said: dict[str, Any], made: Any = None, text: str = "one two three", **more: Any) -> bool:
-    return parse_condition(said, {"data": ("table",)})(made, turn(text, **more))
+    return parse_condition(said, {"data": ("table",)})(made, make_turn(text, **more))
 
 
 def test_conditions_look_at_what_was_made_and_at_what_was_said() -> None:
@@ -58,5 +58,5 @@ def test_a_condition_that_says_nothing_is_refused(said: dict[str, Any]) -> None:
 def test_feedback_is_no_question_about_data() -> None:
     plan = parse_condition(load("seven").conditions["plan"], load("seven").words)
     command = UserCommand(analysis=Analysis(intent="request"), text="")
-    assert not plan(command, turn("thank you very much indeed for all of the feedback, my dear friend"))
-    assert plan(command, turn("show me all of the parcels of yesterday out of the db"))
+    assert not plan(command, make_turn("thank you very much indeed for all of the feedback, my dear friend"))
+    assert plan(command, make_turn("show me all of the parcels of yesterday out of the db"))

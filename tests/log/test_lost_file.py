@@ -15,12 +15,8 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import LogError
-from fleetlore.log.admission import Admission
-from fleetlore.log.base import AppendBatch
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.disk_pace import DiskPace
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite.log import SqliteLog
 from fleetlore.log.sqlite.maintenance import backup, check, restore
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
@@ -183,22 +179,6 @@ def test_tasks_of_an_event_loop_are_told(lose: Lose, reason: str, path: Path) ->
             await follower.aclose()
 
     asyncio.run(run())
-
-
-@every_way
-def test_a_commit_on_the_event_loop_is_not_acknowledged(lose: Lose, reason: str, path: Path) -> None:
-    def commit(text: str) -> object:
-        backend._disk_pace = DiskPace()
-        backend._disk_pace.record_commit(0.0, 1)  # a disk that is known to be quick
-        return backend.commit_at_once([AppendBatch([Admission().admit(deed(text))])])
-
-    with closing(SqliteLog(str(path), town="default")) as backend:
-        assert commit("one")
-        assert commit("two")
-        lose(path)
-        for _ in range(2):
-            with pytest.raises(LogError, match=reason):
-                commit("three")
 
 
 @every_way

@@ -751,7 +751,7 @@ def test_a_log_is_closed_at_once_though_the_server_is_frozen_and_an_append_on_it
 def client(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsClient]:
     """Sends again what is not answered at once."""
     monkeypatch.setattr(nats_client, "ATTEMPT_SECONDS", 0.01)
-    monkeypatch.setattr(nats_client, "MOST_ATTEMPTS", 10**9)
+    monkeypatch.setattr(nats_client, "MAX_ATTEMPTS", 10**9)
     with closing(NatsClient(url, timeout=PATIENCE)) as opened:
         yield opened
 

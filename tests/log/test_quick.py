@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from fleetlore import Event, clock, redact
 from fleetlore.errors import FleetloreError
-from fleetlore.events.envelope import LogPlace, Mac, Origin
+from fleetlore.events.envelope import SCOPE_FIELDS, LogPlace, Mac, Origin
+from fleetlore.log import admission
 from fleetlore.log.admission import MAX_STRING_BYTES, Admission, make_fast_admission
 from fleetlore.log.base import Record
 from fleetlore.redact import Redactor
@@ -207,7 +208,7 @@ TELLING = st.lists(st.sampled_from(PIECES), max_size=9).map("".join) | texts()
 def test_what_is_suspected_is_the_same_with_it_and_without(text: str) -> None:
     raw = msgspec.json.encode({"text": text})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redact, "telling_words", lambda: None)
+        patch.setattr(redact, "secret_word_search", lambda: None)
         slowly = Redactor().may_contain_secret(raw)
     assert Redactor().may_contain_secret(raw) == slowly
 
@@ -266,3 +267,22 @@ def test_a_forked_child_draws_other_chances_than_its_parent() -> None:
     assert os.read(reading, 36).decode()[20:] != clock.uuid7()[20:]
     os.close(reading)
     os.close(writing)
+
+
+# --- the envelope's fields
+
+
+def test_an_event_with_a_field_that_has_no_check_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(admission._FAST_CHECKS, "text")
+    assert short_way()(CLEAN) is None
+    assert short_way()(replace(CLEAN, text=None)) is not None
+
+
+@pytest.mark.parametrize(
+    "checks", [{"text": "nonsense"}, {"kind": "text"}, {"data": "absent"}, dict.fromkeys(["actor", *SCOPE_FIELDS], "text")]
+)
+def test_an_envelope_that_makes_no_sense_is_refused(checks: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, check in checks.items():
+        monkeypatch.setitem(admission._FAST_CHECKS, name, check)
+    with pytest.raises(ValueError, match=r"check|envelope"):
+        short_way()

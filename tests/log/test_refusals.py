@@ -144,13 +144,13 @@ def test_whoever_was_not_answered_is_told_whether_it_may_have_been_stored(client
 def test_a_client_that_was_closed_says_so(client: RedisClient) -> None:
     client.close()
     with pytest.raises(Closed, match="open it again"):
-        client.ask(("PING",))
+        client.run_commands(("PING",))
 
 
 def test_a_child_does_not_share_its_parents_connections(client: RedisClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleetlore.log.redis.client.os.getpid", lambda: -1)
     with pytest.raises(Closed, match="before a fork"):
-        client.ask(("PING",))
+        client.run_commands(("PING",))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_sent(address: str
     ],
 )
 def test_a_server_that_would_lose_events_is_not_used(client: RedisClient, monkeypatch: pytest.MonkeyPatch, facts: str, advice: str) -> None:
-    monkeypatch.setattr(client, "ask", lambda *_: [facts.encode()])
+    monkeypatch.setattr(client, "run_commands", lambda *_: [facts.encode()])
     with pytest.raises(Unsuitable, match=advice):
         check_server(client)
 
@@ -186,7 +186,7 @@ def test_a_server_is_called_by_its_own_name(client: RedisClient, monkeypatch: py
     def ask(*_: Any) -> list[bytes]:
         return [b"redis_version:7.2.4\nvalkey_version:8.1.0\nmaxmemory_policy:noeviction"]
 
-    monkeypatch.setattr(client, "ask", ask)
+    monkeypatch.setattr(client, "run_commands", ask)
     assert check_server(client) == "valkey 8.1.0"
 
 

@@ -1,4 +1,4 @@
-"""The same behaviour is asked of every model behind HTTP, whatever its protocol."""
+"""Every model behind HTTP must behave the same, whatever its protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "hush-hush-4711"
 
 
 class Protocol(NamedTuple):
-    """One protocol: its mind, and how its endpoint speaks."""
+    """One protocol: its model class, and how its endpoint answers."""
 
     mind: type[HttpModel]
     says: Speech
@@ -26,7 +26,7 @@ class Protocol(NamedTuple):
     """What an endpoint sends to show that it lives."""
 
     def at(self, stub: Stub, *, pauses: list[float] | None = None, scheme: str = "http", most: int = 3, **patience: float) -> HttpModel:
-        """A mind that asks the stub; `pauses` are kept instead of made."""
+        """A model that asks the stub; `pauses` collects its pauses instead of sleeping."""
 
         async def sleep(seconds: float) -> None:
             if pauses is not None:
@@ -34,7 +34,7 @@ class Protocol(NamedTuple):
 
         place = ModelEndpoint(model="small", base_url=f"{scheme}://127.0.0.1:{stub.port}", key=KEY)
         chance = random.Random(7).random
-        return self.mind(place, timeouts=ModelTimeouts(**patience), attempts=RetryPolicy(most=most), sleep=sleep, chance=chance)
+        return self.mind(place, timeouts=ModelTimeouts(**patience), attempts=RetryPolicy(max_attempts=most), sleep=sleep, jitter=chance)
 
     def cut(self, *tokens: str) -> Sequence[str]:
         """The beginning of an answer."""

@@ -1,4 +1,4 @@
-"""An endpoint on loopback that does as it is told: answers, stalls, lies, breaks off. Real sockets, no clock."""
+"""An endpoint on loopback that follows a script: answers, stalls, sends garbage, breaks off. Real sockets, no clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Wire:
         self._reader, self._writer = reader, writer
 
     async def hear(self) -> Asked | None:
-        """The next request; `None` when the other side is gone."""
+        """The next request; `None` when the client is gone."""
         try:
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -37,26 +37,26 @@ class Wire:
         return Asked(head[0].split()[1], headers, json.loads(body or b"{}"))
 
     async def head(self, status: int = 200, kind: str = "text/event-stream", **headers: str) -> None:
-        """The beginning of an answer."""
+        """Send the beginning of an answer."""
         lines = [f"HTTP/1.1 {status} Said", f"content-type: {kind}", "transfer-encoding: chunked"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         await self._send(("\r\n".join(lines) + "\r\n\r\n").encode())
 
     async def part(self, text: str | bytes) -> None:
-        """A piece of it."""
+        """Send a piece of it."""
         raw = text.encode() if isinstance(text, str) else text
         await self._send(f"{len(raw):x}\r\n".encode() + raw + b"\r\n")
 
     async def end(self) -> None:
-        """Its end, as it should be."""
+        """End it properly."""
         await self._send(b"0\r\n\r\n")
 
     def cut(self) -> None:
-        """No end: the connection breaks."""
+        """Break the connection without an end."""
         self._writer.transport.abort()
 
     async def stall(self) -> None:
-        """Nothing more, until the other side goes."""
+        """Send nothing more until the client disconnects."""
         while await self._reader.read(1024):
             pass
 
@@ -69,7 +69,7 @@ Act: TypeAlias = Callable[[Wire], Awaitable[None]]
 
 
 class Stub:
-    """Does one act after the other, one a request; the last again and again."""
+    """Plays one act per request; the last one repeats."""
 
     def __init__(self, *acts: Act) -> None:
         self.acts, self.asked = list(acts), list[Asked]()
@@ -95,7 +95,7 @@ class Stub:
         return f"http://127.0.0.1:{self.port}"
 
     async def nobody_left(self) -> None:
-        """Returns once every connection is closed."""
+        """Wait until every connection is closed."""
         async with self._gone, asyncio.timeout(PATIENCE):
             await self._gone.wait_for(lambda: self.connections == 0)
 
@@ -116,7 +116,7 @@ class Stub:
 
 
 def answers(*parts: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> Act:
-    """A whole answer, in these pieces."""
+    """A complete answer in these pieces."""
 
     async def act(wire: Wire) -> None:
         await wire.head(status, kind, **headers)
@@ -128,12 +128,12 @@ def answers(*parts: str | bytes, status: int = 200, kind: str = "text/event-stre
 
 
 def refuses(status: int, body: object, **headers: str) -> Act:
-    """An error, as JSON."""
+    """An error as JSON."""
     return answers(json.dumps(body), status=status, kind="application/json", **headers)
 
 
 def stalls(*parts: str) -> Act:
-    """An answer that does not go on behind these pieces."""
+    """An answer that stops after these pieces."""
 
     async def act(wire: Wire) -> None:
         await wire.head()
@@ -145,12 +145,12 @@ def stalls(*parts: str) -> Act:
 
 
 async def says_nothing(wire: Wire) -> None:
-    """Not even a status."""
+    """Not even a status line."""
     await wire.stall()
 
 
 def breaks_off(*parts: str, politely: bool = False) -> Act:
-    """An answer that ends in the middle: the connection breaks, or only the words do."""
+    """An answer that ends in the middle: the connection breaks, or only the text ends."""
 
     async def act(wire: Wire) -> None:
         await wire.head()

@@ -1,4 +1,4 @@
-"""Tools that a model calls: what is sent, what is read, and what cannot be used."""
+"""Tool calls of a model: what is sent, what is parsed, and what cannot be used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WANTED = ("query_db", '{"sql": "SELECT 1"}')
 
 
 def calling(protocol: Protocol, *calls: tuple[str, str], words: tuple[str, ...] = (), finish: str = "", ids: bool = True) -> list[str]:
-    """A stream of words and calls, the arguments of each in two pieces."""
+    """A stream of text and calls, with the arguments of each call in two pieces."""
     if protocol is OPENAI:
         return _chat(calls, words, finish or "tool_calls", ids)
     return _message(calls, words, finish or "tool_use", ids)

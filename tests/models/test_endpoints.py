@@ -1,4 +1,4 @@
-"""Models behind HTTP, asked through their real client libraries: what is sent, what is read, and what goes wrong."""
+"""Models behind HTTP, through their real client libraries: what is sent, what is parsed, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -439,7 +439,7 @@ async def test_an_answer_without_end_is_ended(protocol: Protocol) -> None:
 
 
 async def test_a_line_without_end_is_ended(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleetlore.models.http_client.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("fleetlore.models.http_client.MAX_RESPONSE_BYTES", 1 << 20)
     async with Stub(answers("data: ", *["A" * 65536] * 40)) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindNonsense, match="more than 1048576 bytes"):
             await mind.reply(HELLO)

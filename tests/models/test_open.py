@@ -1,4 +1,4 @@
-"""Addresses of minds: what they mean, and what is said of those that mean nothing."""
+"""Model addresses: what they mean, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_client_libraries_are_loaded_when_they_are_asked_for_and_not_before(
 
 
 def test_nobody_needs_to_know_more_than_the_seam() -> None:
-    """A mind is whatever has a name and replies."""
+    """A model is whatever has a name and replies."""
     from fleetlore.models.base import Model, ModelReply
 
     class Parrot:

@@ -1,4 +1,4 @@
-"""The object in what a model wrote, whatever else it wrote."""
+"""Finds the JSON object in a model's text, whatever surrounds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits a schema, and what is said of what does not; objects made to fit."""
+"""Validation against JSON schemas, its messages, and fake objects that fit a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripted mind: the same question, the same answer; and everything else that a script says."""
+"""The scripted model: the same request gets the same answer; and everything else a script can say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELLO = ModelRequest(prompt="Say hello.")
 
 
 class Naps:
-    """Sleeps that only take note."""
+    """Sleeps that are only recorded."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

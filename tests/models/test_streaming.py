@@ -1,4 +1,4 @@
-"""Words that are heard while they come: each once, and the same that the reply holds."""
+"""Streamed text: each word is passed on once, and together they are the reply's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mind's tools: what they do in a workspace, and that nothing leads out of it."""
+"""The tools of a model: what they do in a workspace, and that no path leads out of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET = "the crown jewels"
 
 
 class Place:
-    """A workspace with a garden of links, and something outside that nobody may touch."""
+    """A workspace full of links, and files outside it that must not be touched."""
 
     def __init__(self, base: Path) -> None:
         self.root, self.outside = base / "work", base / "outside"
@@ -56,7 +56,7 @@ class Place:
         os.mkfifo(self.root / "pipe")
 
     def is_untouched(self) -> bool:
-        """Whether everything outside is as it was."""
+        """Whether everything outside is unchanged."""
         return sorted(os.listdir(self.outside)) == ["jewels.txt"] and (self.outside / "jewels.txt").read_text() == SECRET
 
 
@@ -314,7 +314,7 @@ def test_no_path_leads_out(place: Place, steps: list[str], start: str, write: bo
 
 @contextmanager
 def shuffled(what: Path, outside: Path, trash: Path) -> Iterator[None]:
-    """While it lasts, something is now itself and now a link to the outside."""
+    """For the duration of the block, a path alternates between itself and a link to the outside."""
     stop = threading.Event()
     copy: Callable[[Path, Path], object] = shutil.copytree if what.is_dir() else shutil.copy
     real = trash / "real"

@@ -26,7 +26,7 @@ def deed(number: int, *, dialect: str = "nexus", source: str | None = "a.jsonl",
 def order(stored: Sequence[Event]) -> list[int]:
     with connect("memory:").blocking() as log, Chronology(log, "town") as chronology:
         log.append_all(stored)
-        chronology.scan_batches(lambda events: None, closely=())
+        chronology.scan_batches(lambda events: None)
         return [int((event.id or "")[-12:]) for event in chronology.iterate_in_order()]
 
 

@@ -59,7 +59,7 @@ def test_what_means_the_same_is_near_though_no_word_is_shared(offline: None) -> 
 def test_it_finds_a_memory_by_what_it_means(offline: None) -> None:
     pytest.importorskip("wordllama", reason="the extra `embeddings` is not installed")
     with plays.new_log() as log:
-        pen = plays.Pen(log, "r")
+        pen = plays.RunWriter(log, "r")
         pen.write("run.started", "conductor", "A long night")
         pen.says("tomas", "The lighthouse keeper owns a crocodile.")
         for number in range(40):

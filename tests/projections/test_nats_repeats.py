@@ -20,7 +20,7 @@ ROUNDS = 40
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordination]:
     """Every request is sent several times before the first answer comes, for the server takes its time to store anything."""
     monkeypatch.setattr(client, "ATTEMPT_SECONDS", 0.0002)
-    monkeypatch.setattr(client, "MOST_ATTEMPTS", 10**9)
+    monkeypatch.setattr(client, "MAX_ATTEMPTS", 10**9)
     with Nats(tmp_path / "server", sync="always") as server, open_shared(server.url) as opened:
         yield opened
 

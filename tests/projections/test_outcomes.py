@@ -13,7 +13,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import outcomes
-from fleetlore.projections.outcomes import Wanted, list_outcomes
+from fleetlore.projections.outcomes import Wanted, list_outcomes, list_sessions
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -155,3 +155,11 @@ def test_a_scope_selects_sessions_and_tasks(log: BlockingRecorder) -> None:
     assert outcomes.select_scope(log, "town") == outcomes.ALL
     assert outcomes.select_scope(log, "task:t2").tasks == frozenset(["t2"])
     assert outcomes.select_scope(log, "run:00000001-run").runs == frozenset(["00000001-run"])
+
+
+def test_sessions_in_python(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for number in range(3):
+        log.append(a_turn(number, number, f"Task {number}"))
+    assert [outcome.asked for outcome in list_sessions(log, now=NOW)] == ["Task 2", "Task 1", "Task 0"]
+    assert [outcome.asked for outcome in list_sessions(log, scope="agent:claude-code/00000001", limit=5)] == ["Task 1"]

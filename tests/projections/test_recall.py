@@ -98,7 +98,7 @@ def test_a_run_that_is_handed_out_is_the_receivers_own(log: BlockingRecorder) ->
 def test_a_run_that_is_long_past_is_folded_anew(log: BlockingRecorder) -> None:
     plays.bakery(log)
     for number in range(20):
-        plays.Pen(log, f"r{number}").write("run.started", "conductor", "another")
+        plays.RunWriter(log, f"r{number}").write("run.started", "conductor", "another")
     turn = load_context(log, "mara", run="bakery")
     assert (len(turn.said), turn.persona[:13]) == (6, "You are Mara.")
 
@@ -106,7 +106,7 @@ def test_a_run_that_is_long_past_is_folded_anew(log: BlockingRecorder) -> None:
 def test_a_line_that_left_the_transcript_is_found_by_its_words(tmp_path: Path, store: ProjectionStore) -> None:
     """The window of newest events does not reach back so far; the index does."""
     with connect(f"sqlite:{tmp_path / 'fleet.db'}?sync=off").blocking() as log:
-        pen = plays.Pen(log, "r")
+        pen = plays.RunWriter(log, "r")
         pen.write("run.started", "conductor", "A long night")
         pen.says("tomas", "The lighthouse keeper owns a crocodile.")
         log.append_all(
@@ -162,7 +162,7 @@ def test_a_measure_that_says_nonsense_finds_nothing_near(log: BlockingRecorder, 
 
 def test_a_measure_of_ones_own_weighs_what_the_index_finds_far_back(tmp_path: Path, store: ProjectionStore) -> None:
     with connect(f"sqlite:{tmp_path / 'fleet.db'}?sync=off").blocking() as log:
-        pen = plays.Pen(log, "r")
+        pen = plays.RunWriter(log, "r")
         pen.write("run.started", "conductor", "A long night")
         pen.says("tomas", "The lighthouse keeper owns a crocodile.")
         log.append_all(Event(kind="agent.spoke", actor="tomas", run="r", text=f"Number {n}.") for n in range(module.MAX_RECENT_EVENTS))

@@ -69,7 +69,7 @@ def stored(log: BlockingRecorder, history: list[Event]) -> None:
 def test_what_one_thinks_is_in_no_other_prompt(history: list[Event], run: str | None, role: str | None, kind: Any) -> None:
     with plays.new_log() as log:
         stored(log, history)
-        keeper = Recall(log, tell=told)
+        keeper = Recall(log, summarize=told)
         for number, name in enumerate(CAST):
             subscribes_to = ("clue.*", "agent.*", "model.*", "tool.*")
             turn = keeper.turn(name, run=run, role=role, subscribes_to=subscribes_to, remembering=MemoryPolicy(kind=kind, most=50))
@@ -102,7 +102,7 @@ class Shelf:
 def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, tell: SummarizeEvents) -> None:
     history = [replace(event, **{as_what: "ada"}) for event in placed(found)]
     shelf: Any = Shelf(history)
-    work = work_context.load_work_context(shelf, "ada", run=None, upto=None, tell=tell)
+    work = work_context.load_work_context(shelf, "ada", run=None, upto=None, summarize=tell)
     turn = PromptTurn(agent="ada", role="coder", **{name: getattr(work, name) for name in work._fields if name not in ("scope", "notes")})
     prompt = build_prompt(turn, budget=100_000)
     assert [line for line in prompt.text.splitlines() if line.lstrip().startswith("#")] == [

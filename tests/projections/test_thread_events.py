@@ -75,7 +75,7 @@ def test_a_thread_is_read_in_the_order_of_time_as_a_scope_is() -> None:
         late = Event(id="00000000-0000-8000-8000-000000000099", at=NOON - timedelta(hours=1), kind="fleet.commit", actor="ada", run="r1")
         log.append([late])
         with Chronology(log, select("task:t1", known)) as chronology:
-            chronology.scan_batches(lambda events: None, closely=())
+            chronology.scan_batches(lambda events: None)
             assert [int((event.id or "")[-12:]) for event in chronology.iterate_in_order()] == [99, 0, 1, 2, 4, 5]
 
 

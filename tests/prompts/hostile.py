@@ -1,4 +1,4 @@
-"""Events of a stage as nobody should write them: words missing or of a wrong type, private, huge, turned around; secrets among them."""
+"""Stage events as nobody should write them: missing words, wrong types, private, huge or reversed text, with secrets among them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def words() -> st.SearchStrategy[Any]:
 
 @st.composite
 def stage_events(draw: st.DrawFn) -> Event:
-    """One event of the run `r`; whatever in it is private holds the secret of who did it."""
+    """One event of the run `r`; everything private in it contains its owner's secret."""
     number, kind, text = draw(st.tuples(st.integers(0, len(CAST) - 1), st.sampled_from(KINDS), words()))
     who, secret = CAST[number], f"{SECRET}{number}"
     visibility: Visibility = draw(st.sampled_from(_VISIBILITIES))
@@ -68,7 +68,7 @@ def histories() -> st.SearchStrategy[list[Event]]:
 
 
 def placed(events: list[Event]) -> list[Event]:
-    """The events as a log gives them back."""
+    """The events as a log returns them."""
     return [
         replace(event, id=event.id or f"{n:08x}-0000-7000-8000-000000000000", position=f"{n:016d}") for n, event in enumerate(events, 1)
     ]

@@ -1,4 +1,4 @@
-"""Small logs that we wrote ourselves, for the prompts that are kept as golden files."""
+"""Small hand-written logs for the prompts in the golden files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fleetlore.testing import FrozenClock, counting_ids
 START = datetime(2026, 11, 15, 4, 0, tzinfo=UTC)
 
 
-class Pen:
-    """Writes a run to a log, half a minute between two events."""
+class RunWriter:
+    """Writes a run to a log, with half a minute between events."""
 
     def __init__(self, log: BlockingRecorder, run: str | None = None) -> None:
         self.log, self.run, self.clock = log, run, FrozenClock(START)
         self.turn = 0
 
     def write(self, kind: str, who: str, text: str | None = None, **fields: Any) -> Event:
-        """One event; of a run, with the turn in its data."""
+        """One event; in a run, with the turn in its data."""
         data = fields.pop("data", {})
         if self.run is not None:
             data = {"turn": self.turn} | data
@@ -56,12 +56,12 @@ BAKERS = {
 }
 
 
-def bakery(log: BlockingRecorder, lines: int = 6) -> Pen:
+def bakery(log: BlockingRecorder, lines: int = 6) -> RunWriter:
     """Somebody took the sourdough."""
-    pen = Pen(log, "bakery")
+    writer = RunWriter(log, "bakery")
     goal = "Find out where the sourdough starter went, and get it back before the shop opens."
-    pen.write("run.started", "conductor", "The missing starter", data={"goal": goal, "seed": "apprentice", "cast": BAKERS})
-    pen.write("world.observed", "world", "Four in the morning. The shelf by the oven is empty, and the back door stands ajar.")
+    writer.write("run.started", "conductor", "The missing starter", data={"goal": goal, "seed": "apprentice", "cast": BAKERS})
+    writer.write("world.observed", "world", "Four in the morning. The shelf by the oven is empty, and the back door stands ajar.")
     script = (
         ("mara", "The jar was on this shelf at midnight. I fed it myself.", "Nobody but the three of us has a key."),
         (
@@ -77,8 +77,8 @@ def bakery(log: BlockingRecorder, lines: int = 6) -> Pen:
     for number in range(lines):
         who, text, thought = script[number % len(script)]
         again = number // len(script)
-        pen.says(who, text if not again else f"Once more, in round {again + 1}: {text}", **({"thought": thought} if thought else {}))
-    return pen
+        writer.says(who, text if not again else f"Once more, in round {again + 1}: {text}", **({"thought": thought} if thought else {}))
+    return writer
 
 
 DEBATERS = {
@@ -88,11 +88,11 @@ DEBATERS = {
 }
 
 
-def debate(log: BlockingRecorder, lines: int = 4) -> Pen:
+def debate(log: BlockingRecorder, lines: int = 4) -> RunWriter:
     """A bridge, or the ferry."""
-    pen = Pen(log, "debate")
-    pen.write("run.started", "conductor", "The bridge", data={"goal": "Decide whether the island gets a bridge.", "cast": DEBATERS})
-    pen.write("world.observed", "world", "The hall is full. Rain on the roof; the last ferry has gone.")
+    writer = RunWriter(log, "debate")
+    writer.write("run.started", "conductor", "The bridge", data={"goal": "Decide whether the island gets a bridge.", "cast": DEBATERS})
+    writer.write("world.observed", "world", "The hall is full. Rain on the roof; the last ferry has gone.")
     for number in range(1, lines + 1):
         side = "north" if number % 2 else "south"
         text = (
@@ -100,44 +100,44 @@ def debate(log: BlockingRecorder, lines: int = 4) -> Pen:
             if number % 2
             else f"My father missed {number} ferries, and met my mother on the quay."
         )
-        pen.says(side, text)
-    return pen
+        writer.says(side, text)
+    return writer
 
 
-def session(log: BlockingRecorder) -> Pen:
-    """A coding agent mends a parser."""
-    pen = Pen(log)
+def session(log: BlockingRecorder) -> RunWriter:
+    """A coding agent fixes a parser."""
+    writer = RunWriter(log)
     agent, scope = "claude-code/7f7a50ca", {"run": "7f7a50ca", "task": "t7"}
-    pen.write("session.started", agent, agent=agent, data={"project": "almanac", "branch": "tide-tables"}, **scope)
+    writer.write("session.started", agent, agent=agent, data={"project": "almanac", "branch": "tide-tables"}, **scope)
     prompt = "The tide tables are an hour off in summer. Find out why and mend it.\nKeep the public API as it is."
-    pen.write("prompt.submitted", "person", prompt.partition("\n")[0], agent=agent, data={"prompt": prompt}, **scope)
-    pen.write("agent.thought", agent, "Summer time, I should think.", agent=agent, visibility="private", **scope)
+    writer.write("prompt.submitted", "person", prompt.partition("\n")[0], agent=agent, data={"prompt": prompt}, **scope)
+    writer.write("agent.thought", agent, "Summer time, I should think.", agent=agent, visibility="private", **scope)
     for number, name in enumerate(("tides.py", "clock.py"), 1):
         call = {"tool": "Read", "call_id": f"c{number}", "input": {"file_path": f"src/{name}"}}
-        pen.write("tool.called", agent, agent=agent, data=call, **scope)
-        pen.write("tool.returned", agent, agent=agent, data={"tool": "Read", "call_id": f"c{number}", "paths": [f"src/{name}"]}, **scope)
+        writer.write("tool.called", agent, agent=agent, data=call, **scope)
+        writer.write("tool.returned", agent, agent=agent, data={"tool": "Read", "call_id": f"c{number}", "paths": [f"src/{name}"]}, **scope)
     edit = {"tool": "Edit", "call_id": "c3"}
-    pen.write("tool.called", agent, agent=agent, data=edit | {"input": {"file_path": "src/clock.py"}}, **scope)
-    pen.write("tool.returned", agent, agent=agent, data=edit | {"paths": ["src/clock.py"]}, **scope)
+    writer.write("tool.called", agent, agent=agent, data=edit | {"input": {"file_path": "src/clock.py"}}, **scope)
+    writer.write("tool.returned", agent, agent=agent, data=edit | {"paths": ["src/clock.py"]}, **scope)
     run = {"tool": "Bash", "call_id": "c4"}
-    pen.write("tool.called", agent, agent=agent, data=run | {"input": {"command": "pytest -q"}}, **scope)
-    pen.write("tool.failed", agent, agent=agent, data=run | {"error": "2 failed: test_october, test_march", "exit_code": 1}, **scope)
-    pen.write("prompt.submitted", "person", "No, leave the time zone database alone.", agent=agent, data={"correction": True}, **scope)
-    pen.write("fleet.commit", agent, "local time is taken from the port, not from the server", agent=agent, **scope)
-    return pen
+    writer.write("tool.called", agent, agent=agent, data=run | {"input": {"command": "pytest -q"}}, **scope)
+    writer.write("tool.failed", agent, agent=agent, data=run | {"error": "2 failed: test_october, test_march", "exit_code": 1}, **scope)
+    writer.write("prompt.submitted", "person", "No, leave the time zone database alone.", agent=agent, data={"correction": True}, **scope)
+    writer.write("fleet.commit", agent, "local time is taken from the port, not from the server", agent=agent, **scope)
+    return writer
 
 
-def town(log: BlockingRecorder) -> Pen:
-    """A task in a town: taken, worked on, looked at by another."""
-    pen = Pen(log)
+def town(log: BlockingRecorder) -> RunWriter:
+    """A task in a town: claimed, worked on, reviewed by another agent."""
+    writer = RunWriter(log)
     scope = {"task": "issue-12", "mission": "harbour"}
-    pen.write("fleet.dispatch", "ada", "issue #12: the crane's log is cut off at midnight", agent="ada", **scope)
-    pen.write("fleet.commit", "ada", "rotate the crane's log after the shift, not at midnight", agent="ada", **scope)
-    pen.write("fleet.error", "ada", "the night shift's test crane has no clock", agent="ada", **scope)
-    pen.write("fleet.recovery", "ada", "a clock is handed in from outside", agent="ada", **scope)
-    pen.write("fleet.pr_open", "ada", "PR #30: whole shifts in one file", agent="ada", **scope)
-    pen.write("town.reviewer_handoff", "ada", "ready for a look", agent="ada", child="brin", **scope)
-    pen.write(
+    writer.write("fleet.dispatch", "ada", "issue #12: the crane's log is cut off at midnight", agent="ada", **scope)
+    writer.write("fleet.commit", "ada", "rotate the crane's log after the shift, not at midnight", agent="ada", **scope)
+    writer.write("fleet.error", "ada", "the night shift's test crane has no clock", agent="ada", **scope)
+    writer.write("fleet.recovery", "ada", "a clock is handed in from outside", agent="ada", **scope)
+    writer.write("fleet.pr_open", "ada", "PR #30: whole shifts in one file", agent="ada", **scope)
+    writer.write("town.reviewer_handoff", "ada", "ready for a look", agent="ada", child="brin", **scope)
+    writer.write(
         "work.message_sent",
         "brin",
         "What happens in the night when the clocks go back?",
@@ -145,5 +145,5 @@ def town(log: BlockingRecorder) -> Pen:
         data={"message_id": "m1", "to": ["ada"]},
         **scope,
     )
-    pen.write("fleet.heartbeat", "ada", agent="ada", **scope)
-    return pen
+    writer.write("fleet.heartbeat", "ada", agent="ada", **scope)
+    return writer

@@ -1,4 +1,4 @@
-"""The prompts that are kept as golden files: `python -m tests.prompts.prompts` writes them anew. Read each by eye before you keep it."""
+"""The prompts of the golden files. `python -m tests.prompts.prompts` writes them again; read each diff before you keep it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERDICT = 'Answer with one JSON object:\n{"text": "your reasons, in two sentence
 
 
 def _asked(log: BlockingRecorder, agent: str, role: Any = None, budget: int = 4000, **wanted: Any) -> str:
-    turn = Recall(log, tell=told).turn(agent, **({"output_format": ANSWER} | wanted))
+    turn = Recall(log, summarize=told).turn(agent, **({"output_format": ANSWER} | wanted))
     return build_prompt(turn, role, budget=budget).text
 
 
@@ -210,7 +210,7 @@ PROMPTS: Mapping[str, Callable[[BlockingRecorder], str]] = {
 
 
 def made(name: str) -> str:
-    """One of them, as it is today."""
+    """One of the prompts, as it is today."""
     with plays.new_log() as log:
         return f"{PROMPTS[name](log)}\n"
 

@@ -1,4 +1,4 @@
-"""What a prompt shows of a turn, and how it accounts for it."""
+"""What a prompt shows of a turn, and how it reports what it leaves out."""
 
 from __future__ import annotations
 

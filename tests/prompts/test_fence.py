@@ -1,4 +1,4 @@
-"""Nobody's words can begin a heading, end their block, or hide what they say."""
+"""Nobody's words can start a heading, end their block, or hide what they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twenty and more prompts, each read by eye once; whoever changes one reads it again."""
+"""More than twenty prompts, each reviewed once; review them again when they change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a log holds: nothing raises, no thought leaves its owner, no event stands twice, the budget holds, identity stands whole."""
+"""For any log: nothing raises, thoughts stay with their owner, no event appears twice, the budget holds, the identity is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PERSONA = "You are the keeper of the light.\n# not a heading\nYou never leave yo
 
 
 def turn_of(history: list[Event], agent: str, **given: Any) -> PromptTurn:
-    """The turn as it is recalled, without a log in between."""
+    """The turn as it would be recalled, without a log in between."""
     state = stage.initial()
     for event in history:
         state = stage.apply(state, event)

@@ -15,7 +15,7 @@ from fleetlore import Event, connect
 from fleetlore.events.driver_types import Failure, FileMatches, Goal, LlmJudge, ShellCommand, Verdict
 from fleetlore.goal import commands
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
-from tests.goal.scripted import Judges, Led, Looked, Move, done, goal, lead
+from tests.goal.scripted import DriverSetup, FakeChecker, FakeCheckResult, ScriptedTurn, done, goal, make_driver
 
 CRITERIA = (
     ShellCommand(command="make test"),
@@ -40,7 +40,7 @@ class Asking:
         self.tool, self.input = tool, input
 
 
-Moves: TypeAlias = "Sequence[Move | Asking]"
+Moves: TypeAlias = "Sequence[ScriptedTurn | Asking]"
 
 
 def id_of(number: int) -> str:
@@ -54,20 +54,20 @@ def made(number: int, description: str, *, budget: dict[str, Any] | None = None,
     return replace(goal(budget=wanted, id=id_of(number), **({"max_usd": 5.0} | plan)), description=description, acceptance=CRITERIA)
 
 
-class Checks(Judges):
+class Checks(FakeChecker):
     """What each check finds wrong, by the numbers of the criteria; the last one goes on."""
 
     def __init__(self, wrong: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self._wrong, self._count = wrong, 0
 
-    async def check(self, goal: Goal, place: Any, **more: Any) -> Looked:
+    async def check(self, goal: Goal, workspace: Any, **more: Any) -> FakeCheckResult:
         wrong = self._wrong[min(self._count, len(self._wrong) - 1)]
         self._count += 1
         failures = tuple(
             Failure(criterion_index=n, criterion_label=f"criterion {n}", message=EVIDENCE[n][0], evidence=EVIDENCE[n][1]) for n in wrong
         )
-        return Looked(Verdict(met=not failures, failures=failures, evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=840))
+        return FakeCheckResult(Verdict(met=not failures, failures=failures, evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=840))
 
 
 def clock_from(start: datetime, step: float) -> Callable[[], datetime]:
@@ -117,8 +117,8 @@ async def _run(
             if until is not None and until(event):
                 pursuing.cancel()
 
-        led = lead(log, [_bound(move, lambda: led) for move in moves], clock=now, id=goal.id, watch=watch, **more)
-        led.crew.verifiers = checks
+        led = make_driver(log, [_bound(move, lambda: led) for move in moves], clock=now, id=goal.id, watch=watch, **more)
+        led.resources.verifiers = checks
         log.append_all(others[0])
         await led.driver.start(goal)
         log.append_all(others[1])
@@ -128,14 +128,14 @@ async def _run(
         return list(log.read(f"goal:{goal.id}"))
 
 
-def _bound(move: Move | Asking, led: Callable[[], Led]) -> Move:
+def _bound(move: ScriptedTurn | Asking, led: Callable[[], DriverSetup]) -> ScriptedTurn:
     """A move that asks for permission finds whom to ask."""
     if not isinstance(move, Asking):
         return move
 
     async def turn(order: Order, watch: Watch) -> Ended:
         await watch(Heard(session=order.session or order.new_session, tokens=800, usd=0.02))
-        await led().crew.tool_gate.permit(move.tool, move.input)
+        await led().resources.tool_gate.permit(move.tool, move.input)
         return done()
 
     return turn

@@ -77,4 +77,4 @@ def token_for(served: Served, label: str, scope: TokenScope = "write") -> str:
 def on_demand(log: BlockingRecorder, store: ProjectionStore | None = None) -> OnDemand:
     """A log as `lore mcp` reads it."""
     costs = Costs(Prices())
-    return OnDemand(log, views_with(costs, SignedGoalsFold()), lambda: store, town="default", prices=costs.prices.date)
+    return OnDemand(log, views_with(costs, SignedGoalsFold()), lambda: store, town="default", costs=costs)

@@ -19,7 +19,7 @@ from fleetlore.log.seal import OperatorKey, make_seal
 from fleetlore.log.tokens import create_token
 from fleetlore.programs.harness import Ended, Order, Watch
 from fleetlore.server.types import goals
-from tests.goal.scripted import Led, Move, done, lead
+from tests.goal.scripted import DriverSetup, ScriptedTurn, done, make_driver
 from tests.server import goal_logs
 from tests.server.goal_logs import id_of
 from tests.server.serving import Served, serve
@@ -460,14 +460,14 @@ def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, re
             if event.kind == "driver.decision":
                 await tell("control", {"action": "say", "value": "Thank you."})
 
-        async def run() -> Led:
+        async def run() -> DriverSetup:
             async def ask(order: Order, _: Watch) -> Ended:
-                allowed.append(await led.crew.tool_gate.permit("Bash", {"command": "git push"}))
+                allowed.append(await led.resources.tool_gate.permit("Bash", {"command": "git push"}))
                 return done("Asked.")
 
-            moves: list[Move] = [ask, done("Published.")]
+            moves: list[ScriptedTurn] = [ask, done("Published.")]
             with open_shared(served.house.url, town=served.house.town) as shared:
-                led = lead(served.log, moves, met=(False, True), clock=clock.now, id=goal.id, watch=watch, shared=shared, key=key)
+                led = make_driver(served.log, moves, met=(False, True), clock=clock.now, id=goal.id, watch=watch, shared=shared, key=key)
                 await led.driver.start(goal)
                 await led.driver.run_goal()
             return led

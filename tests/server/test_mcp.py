@@ -27,6 +27,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "mission": {"id": MISSION},
     "inbox": {"agent": "bram"},
     "search": {"q": "webhook"},
+    "session": {"id": "ada-1"},
     "story": {"scope": "agent:ada", "since": "2w", "detail": "full"},
     "events": {"data": True, "order": "oldest"},
     "send_message": {"to": "bram", "body": "Shall I take wh-7?", "type": "query", "priority": "high", "task": "wh-7"},
@@ -72,6 +73,18 @@ def test_it_says_who_does_what_and_who_needs_a_person(served: Served) -> None:
         assert (agents[0]["name"], agents[0]["standing"], agents[0]["task"]) == ("bram", "needs you", TASK)
         assert [agent["name"] for agent in (await answer(client, "fleet", standing="ended"))["agents"]] == ["dov"]
         assert "bram · needs you" in await text(client, "fleet", everybody=True)
+
+    over_http(served, talk)
+
+
+def test_it_says_what_came_of_each_session(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        rows = (await answer(client, "sessions", limit=2))["sessions"]
+        assert len(rows) == 2
+        one = await answer(client, "session", id=rows[0]["session"])
+        assert one["session"] == rows[0]
+        assert rows[0]["session"] in await text(client, "sessions")
+        assert [row["session"] for row in (await answer(client, "sessions", scope="agent:ada"))["sessions"]] == ["ada-1"]
 
     over_http(served, talk)
 

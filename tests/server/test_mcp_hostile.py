@@ -71,6 +71,10 @@ def hostile_life(words: str) -> list[Event]:
         ("town.mission_event", {"mission": "m1", "actor": "bo"}, {}),
         ("town.mission_help_needed", {"mission": "m1", "actor": "bo"}, {"reason": words}),
         ("town.task_failed", names, {"error": words}),
+        ("prompt.submitted", {"agent": "ada", "run": "r1"}, {"prompt": words}),
+        ("tool.called", {"agent": "ada", "run": "r1"}, {"tool": words[:100], "input": {"command": words, "file_path": words}}),
+        ("model.replied", {"agent": "ada", "run": "r1"}, {"said": f"{words}\nAll tests pass."}),
+        ("session.turn_ended", {"agent": "ada", "run": "r1"}, {}),
     ]
     return [
         Event(kind=kind, at=BEGAN + timedelta(seconds=n), text=words, data=data, **({"actor": "town"} | scopes))
@@ -79,6 +83,8 @@ def hostile_life(words: str) -> list[Event]:
 
 
 ASKED: dict[str, dict[str, Any]] = {
+    "sessions": {},
+    "session": {"id": "r1"},
     "fleet": {"everybody": True},
     "story": {"detail": "full", "limit": 1500},
     "arcs": {"state": "all"},
@@ -121,7 +127,7 @@ def test_whatever_is_stored_every_tool_answers(tmp_path: Path, told: list[Event]
         log.append_all([*told, Event(kind="fleet.idle", agent="ada")])  # the one whose inbox is asked for
         source = on_demand(log)
         for tool in READING:
-            if tool.name not in ("task", "mission"):
+            if tool.name not in ("task", "mission", "session"):
                 done = tools.use(tool, source, NOBODY, ASKED[tool.name] if tool.name != "search" else {"q": "a"})
                 msgspec.convert(done.structured, tool.answer)
 

@@ -202,7 +202,7 @@ def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
                 assert answer.status == 200
 
         async with open_stage_models(scenario, None) as troupe:
-            await Conductor(empty.log, create_run_state(scenario, "tin", "fog"), troupe, watch=watch).run_to_end()
+            await Conductor(empty.log, create_run_state(scenario, "tin", "fog"), troupe, on_event=watch).run_to_end()
 
     asyncio.run(play())
     spoken = [event.text or "" for event in empty.log.read("run:tin", kinds=["agent.spoke"])]

@@ -1,4 +1,4 @@
-"""Small stages for tests: scenarios written in a few lines, minds that are watched, and runs told as lists of events."""
+"""Helpers for stage tests: short scenarios, models that record what they are asked, and complete runs as lists of events."""
 
 from __future__ import annotations
 
@@ -49,62 +49,62 @@ competition: {kind: judged}
 
 
 def scenario(body: str = TRIO, *, turns: int = 3, **limits: Any) -> StageScenario:
-    """A scenario from the part that matters."""
-    found = parse_scenario(HEAD + textwrap.dedent(body), "test.yaml")
-    return replace(found, governor=replace(found.governor, max_turns=turns, **limits))
+    """A scenario with the common head and this body."""
+    parsed = parse_scenario(HEAD + textwrap.dedent(body), "test.yaml")
+    return replace(parsed, governor=replace(parsed.governor, max_turns=turns, **limits))
 
 
-class Answering:
-    """A mind that says what a function says, after passing the turn to others as often as it is told."""
+class CallbackModel:
+    """A model whose answer (or error) comes from a function, after yielding to other tasks `waits()` times."""
 
     def __init__(self, answer: Callable[[ModelRequest], Any], *, waits: Callable[[], int] = lambda: 0, name: str = "test:mind") -> None:
         self.name, self._answer, self._waits = name, answer, waits
         self.asked: list[ModelRequest] = []
 
-    async def reply(self, ask: ModelRequest) -> ModelReply:
-        self.asked.append(ask)
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
         for _ in range(self._waits()):
             await asyncio.sleep(0)
-        said = self._answer(ask)
-        if isinstance(said, BaseException):
-            raise said
-        return ModelReply(text=str(said), data=said, usage=TokenUsage(input=90, output=10), usd=0.01, model="m")
+        answer = self._answer(request)
+        if isinstance(answer, BaseException):
+            raise answer
+        return ModelReply(text=str(answer), data=answer, usage=TokenUsage(input=90, output=10), usd=0.01, model="m")
 
 
-class Loitering:
-    """A mind that takes its time before it answers."""
+class DelayedModel:
+    """A model that yields to other tasks before it answers."""
 
-    def __init__(self, mind: Model, waits: Callable[[], int]) -> None:
-        self.name, self._mind, self._waits = mind.name, mind, waits
+    def __init__(self, model: Model, waits: Callable[[], int]) -> None:
+        self.name, self._model, self._waits = model.name, model, waits
 
-    async def reply(self, ask: ModelRequest) -> ModelReply:
+    async def reply(self, request: ModelRequest) -> ModelReply:
         for _ in range(self._waits()):
             await asyncio.sleep(0)
-        return await self._mind.reply(ask)
+        return await self._model.reply(request)
 
 
-class Overheard(StageModels):
-    """Prompters, with every prompt that was built written down, and made to wait where that is asked for."""
+class RecordingModels(StageModels):
+    """Scripted models that record every prompt, with optional delays."""
 
-    def __init__(self, minds: dict[str, Model] | None = None, *, waits: Callable[[], int] = lambda: 0) -> None:
-        super().__init__(minds or {})
+    def __init__(self, models: dict[str, Model] | None = None, *, waits: Callable[[], int] = lambda: 0) -> None:
+        super().__init__(models or {})
         self.prompts: list[tuple[str, int, str]] = []
         self._waits = waits
 
-    def select_model(self, cue: ScriptContext) -> Model:
-        mind = Loitering(super().select_model(cue), self._waits)
-        reply = mind.reply
+    def select_model(self, context: ScriptContext) -> Model:
+        model = DelayedModel(super().select_model(context), self._waits)
+        reply = model.reply
 
-        async def overhear(ask: ModelRequest) -> ModelReply:
-            self.prompts.append((cue.manifest.name, cue.turn, ask.prompt))
-            return await reply(ask)
+        async def overhear(request: ModelRequest) -> ModelReply:
+            self.prompts.append((context.manifest.name, context.turn, request.prompt))
+            return await reply(request)
 
-        mind.reply = overhear  # type: ignore[method-assign]  # the one that is given away
-        return mind
+        model.reply = overhear  # type: ignore[method-assign]  # the one that is given away
+        return model
 
 
-class Notary:
-    """A log that remembers what was stored together."""
+class RecordingLog:
+    """A log that records its appends."""
 
     def __init__(self, log: BlockingRecorder) -> None:
         self._log = log
@@ -120,13 +120,13 @@ class Notary:
 
 
 def memory_log() -> BlockingRecorder:
-    """A log whose clock stands still and whose ids count."""
+    """A log in memory with a frozen clock and counting ids."""
     return connect("memory:", now=FrozenClock(), new_id=counting_ids()).blocking()
 
 
 @contextmanager
 def file_log() -> Iterator[BlockingRecorder]:
-    """The same in a file of its own."""
+    """The same in a temporary file."""
     with (
         TemporaryDirectory() as folder,
         connect(f"sqlite:{folder}/log.db?sync=off", now=FrozenClock(), new_id=counting_ids()).blocking() as log,
@@ -134,20 +134,20 @@ def file_log() -> Iterator[BlockingRecorder]:
         yield log
 
 
-async def play(
+async def run_scenario(
     log: BlockingRecorder,
-    what: StageScenario,
+    stage_scenario: StageScenario,
     *,
-    minds: dict[str, Model] | None = None,
-    troupe: StageModels | None = None,
+    models: dict[str, Model] | None = None,
+    stage_models: StageModels | None = None,
     run: str = "r",
     seed: str = "one",
     injects: Sequence[str] = (),
     resume: bool = False,
 ) -> list[Event]:
-    """Play a run to its end; answers all its events."""
-    at = resume_run(log, run) if resume else create_run_state(what, run, seed)
-    conductor = Conductor(log, at, troupe or StageModels(minds or {}), now=FrozenClock(), new_id=counting_ids(1000))
+    """Run a scenario to its end; returns all its events."""
+    state = resume_run(log, run) if resume else create_run_state(stage_scenario, run, seed)
+    conductor = Conductor(log, state, stage_models or StageModels(models or {}), now=FrozenClock(), new_id=counting_ids(1000))
     await conductor.load_or_start_run()
     for text in injects:
         await conductor.inject_message(text)
@@ -155,20 +155,20 @@ async def play(
     return list(log.read(f"run:{run}"))
 
 
-async def played(what: StageScenario, **options: Any) -> list[Event]:
-    """The same in a log of its own."""
+async def run_in_memory(stage_scenario: StageScenario, **options: Any) -> list[Event]:
+    """The same in a new log in memory."""
     with memory_log() as log:
-        return await play(log, what, **options)
+        return await run_scenario(log, stage_scenario, **options)
 
 
 def lines(events: Iterable[Event], *kinds: str) -> list[str]:
-    """`turn who: what` of everything that was said."""
+    """Everything said, as `turn speaker: text`."""
     wanted = kinds or ("agent.spoke",)
     return [f"{event.data['turn']} {event.agent}: {event.text}" for event in events if event.kind in wanted]
 
 
 def bare(event: Event) -> tuple[Any, ...]:
-    """An event without what may differ after a crash: times, and which attempt it was."""
+    """An event without what may differ after a crash: times and attempts."""
     data = {
         name: value for name, value in event.data.items() if name not in ("attempt", "call_id", "elapsed_ms", "again", "calls", "as_of")
     }
@@ -186,12 +186,12 @@ def bare(event: Event) -> tuple[Any, ...]:
     )
 
 
-def without_lost(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """A run without what a crash adds to it: that answers were lost, and that they were asked for again."""
-    again = {event.id for event in events if event.kind == "model.called" and event.data.get("again")}
+def strip_lost_calls(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """A run without what a crash adds: lost answers and repeated calls."""
+    repeated = {event.id for event in events if event.kind == "model.called" and event.data.get("again")}
     return [
         bare(event)
         for event in events
         if not (event.kind == "model.failed" and event.data["error"] == "lost")
-        and not (event.kind in ("model.called", "context.built") and event.data.get("call_id") in again)
+        and not (event.kind in ("model.called", "context.built") and event.data.get("call_id") in repeated)
     ]

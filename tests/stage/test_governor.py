@@ -1,4 +1,4 @@
-"""Budgets: checked before each call, charged for failures, with a share for the verdict, and remembered by the log."""
+"""Budgets: checked before each round, charged for failures, with a share reserved for the verdict, and restored from the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetlore.errors import BudgetExceeded, MindRefused
 from fleetlore.events.envelope import Event
 from fleetlore.stage.budget import RunUsage, StageLimits, check_budget
 from fleetlore.testing import FrozenClock
-from tests.stage.staging import JUDGED, Answering, memory_log, played, scenario
+from tests.stage.staging import JUDGED, CallbackModel, memory_log, run_in_memory, scenario
 
 
 @pytest.mark.parametrize(
@@ -41,35 +41,35 @@ def test_spending_is_read_off_any_event_without_a_complaint() -> None:
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
 async def test_calls_never_go_over_even_in_a_round_of_many(most: int) -> None:
     body = "agents:\n" + "".join(f"  a{n}: {{persona: A., tick_every: 1, script: {{lines: [x{n}]}}}}\n" for n in range(4))
-    events = await played(scenario(body, max_calls=most))
+    events = await run_in_memory(scenario(body, max_calls=most))
     assert len([event for event in events if event.kind == "model.called"]) == most
     assert events[-1].data["reason"] == "budget"
 
 
 async def test_players_leave_enough_for_a_verdict() -> None:
-    events = await played(scenario(JUDGED, turns=50, max_calls=6))
+    events = await run_in_memory(scenario(JUDGED, turns=50, max_calls=6))
     assert len([event for event in events if event.kind == "model.called"]) <= 6
     assert [event.agent for event in events if event.kind == "judge.verdict"] == ["jo"]
     assert events[-1].data["budget"] == "calls"
 
 
 async def test_a_run_that_costs_too_much_ends_after_what_was_in_flight() -> None:
-    dear = Answering(lambda ask: {"text": f"line {len(dear.asked)}"})
+    dear = CallbackModel(lambda ask: {"text": f"line {len(dear.asked)}"})
     body = "agents:\n  ada: {persona: A., tick_every: 1}\n"
-    events = await played(scenario(body, turns=50, max_usd=0.025), minds={"ada": dear})
+    events = await run_in_memory(scenario(body, turns=50, max_usd=0.025), models={"ada": dear})
     assert len(dear.asked) == 3
     assert events[-1].data["reason"] == "budget"
 
 
 async def test_calls_of_one_turn_are_bounded_and_the_rest_wait_for_the_next() -> None:
     body = "agents:\n" + "".join(f"  a{n}: {{persona: A., tick_every: 1, script: {{lines: [x{n}, y{n}]}}}}\n" for n in range(4))
-    events = await played(scenario(body, turns=2, max_calls_per_turn=3))
+    events = await run_in_memory(scenario(body, turns=2, max_calls_per_turn=3))
     assert [event.data["turn"] for event in events if event.kind == "model.called"] == [1, 1, 1, 2, 2, 2]
 
 
 async def test_failures_are_charged() -> None:
-    no = Answering(lambda ask: MindRefused("no", status=401))
-    events = await played(scenario("agents:\n  ada: {persona: A., tick_every: 1}\n", turns=50, max_calls=4), minds={"ada": no})
+    no = CallbackModel(lambda ask: MindRefused("no", status=401))
+    events = await run_in_memory(scenario("agents:\n  ada: {persona: A., tick_every: 1}\n", turns=50, max_calls=4), models={"ada": no})
     assert len(no.asked) == 4
     assert events[-1].data["reason"] == "budget"
 
@@ -90,7 +90,7 @@ async def test_time_is_counted_while_a_run_is_played_and_not_while_it_rests() ->
         clock.advance(20)
         return Gone() if len(mind.asked) == 2 else {"text": f"line {len(mind.asked)}"}
 
-    mind = Answering(tick)
+    mind = CallbackModel(tick)
     with memory_log() as log:
         with pytest.raises(Gone):
             await Conductor(log, create_run_state(what, "r", "one"), StageModels({"ada": mind}), now=clock).run_to_end()

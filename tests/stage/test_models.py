@@ -1,4 +1,4 @@
-"""A cast whose words come from a model over HTTP: what is sent, what is taken, and what a model may do wrong."""
+"""A cast with models over HTTP: requests, answers, and faulty models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from fleetlore.stage.actors import open_stage_models
 from tests.models.stub import Stub, answers, chat, refuses
-from tests.stage.staging import JUDGED, lines, memory_log, play, scenario
+from tests.stage.staging import JUDGED, lines, memory_log, run_scenario, scenario
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
@@ -26,9 +26,9 @@ async def test_a_model_plays_the_whole_cast_by_its_address() -> None:
     what = scenario(JUDGED, turns=2)
     async with Stub(*acts) as stub:
         address = f"openai:small?base_url={stub.url}/v1"
-        async with open_stage_models(what, address) as troupe:
+        async with open_stage_models(what, address) as stage_models:
             with memory_log() as log:
-                events = await play(log, what, troupe=troupe)
+                events = await run_scenario(log, what, stage_models=stage_models)
     assert lines(events) == ["1 ada: I begin.", "1 bob: I answer."]
     assert events[-1].data["winner"] == "bob"
     assert events[-1].data["tokens"] == 360
@@ -75,9 +75,9 @@ def test_while_a_client_library_is_loaded_the_loop_goes_on() -> None:
 async def test_an_endpoint_that_refuses_is_recorded_and_ends_nothing_but_its_turns() -> None:
     what = scenario(JUDGED, turns=2)
     refusal = refuses(401, {"error": {"message": "no such key"}})
-    async with Stub(refusal) as stub, open_stage_models(what, f"openai:small?base_url={stub.url}/v1") as troupe:
+    async with Stub(refusal) as stub, open_stage_models(what, f"openai:small?base_url={stub.url}/v1") as stage_models:
         with memory_log() as log:
-            events = await play(log, what, troupe=troupe)
+            events = await run_scenario(log, what, stage_models=stage_models)
     assert {event.data["status"] for event in events if event.kind == "model.failed"} == {401}
     assert events[-1].data["reason"] == "tick_cap"
     assert "winner" not in events[-1].data

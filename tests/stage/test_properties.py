@@ -1,4 +1,4 @@
-"""Whatever the scenario: it ends, it is the same each time, and no timing changes what is on the log."""
+"""For any scenario: it ends, it is reproducible, and timing does not change the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleetlore.events import catalog
 from fleetlore.stage.budget import StageLimits
 from fleetlore.stage.run_state import apply_event, create_run_state
 from fleetlore.stage.scenario import AgentManifest, AgentScript, Competition, StageMemory, StageScenario
-from tests.stage.staging import Overheard, file_log, play, played, scenario
+from tests.stage.staging import RecordingModels, file_log, run_in_memory, run_scenario, scenario
 from tests.strategies import events as any_events
 
 KINDS = ("agent.spoke", "clue.found", "oracle.spoke", "world.observed")
@@ -66,9 +66,9 @@ def scenarios(draw: st.DrawFn) -> StageScenario:
 @given(scenarios(), st.integers(), st.lists(st.just("boo"), max_size=2))
 def test_any_scenario_ends_within_its_budgets_and_no_timing_changes_its_log(what: StageScenario, chance: int, injects: list[str]) -> None:
     rng = random.Random(chance)
-    first = asyncio.run(played(what, injects=injects))
+    first = asyncio.run(run_in_memory(what, injects=injects))
     with file_log() as log:
-        other = asyncio.run(play(log, what, injects=injects, troupe=Overheard(waits=lambda: rng.randrange(6))))
+        other = asyncio.run(run_scenario(log, what, injects=injects, stage_models=RecordingModels(waits=lambda: rng.randrange(6))))
     assert [replace(event, position=None) for event in first] == [replace(event, position=None) for event in other]
     assert [event.kind for event in first].count("run.finished") == 1
     calls = [event for event in first if event.kind == "model.called"]
@@ -82,7 +82,7 @@ def test_any_scenario_ends_within_its_budgets_and_no_timing_changes_its_log(what
 @given(scenarios())
 def test_nobody_says_what_it_may_not(what: StageScenario) -> None:
     allowed = {manifest.name: {*manifest.may_emit, "agent.reflected"} for manifest in what.cast}
-    for event in asyncio.run(played(what)):
+    for event in asyncio.run(run_in_memory(what)):
         if event.agent is not None and not event.kind.startswith(("model.", "context.", "log.", "tool.")):
             assert event.kind in allowed[event.agent]
         assert catalog.find(event.kind) is not None or event.kind == "clue.found"
@@ -92,11 +92,11 @@ def test_nobody_says_what_it_may_not(what: StageScenario) -> None:
 @given(st.lists(any_events(), max_size=5), st.data())
 def test_any_stored_event_can_be_taken_in(stored: list[Any], data: st.DataObject) -> None:
     what = scenario()
-    play = create_run_state(what, "r", "one")
+    state = create_run_state(what, "r", "one")
     for event in stored:
         kind = data.draw(st.sampled_from((event.kind, "model.called", "model.replied", "model.failed", "run.started", "judge.verdict")))
         agent = data.draw(st.sampled_from((event.agent, "ada", "eve")))
-        apply_event(play, replace(event, kind=kind, agent=agent, run="r"))
+        apply_event(state, replace(event, kind=kind, agent=agent, run="r"))
     from fleetlore.stage.next_turn import next_step
 
-    next_step(play)
+    next_step(state)

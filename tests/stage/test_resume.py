@@ -1,4 +1,4 @@
-"""After a crash at any moment the log alone is enough: same run, same budgets, no turn twice."""
+"""After a crash at any point the log is enough to resume: same run, same budgets, no turn twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,17 @@ from fleetlore.stage.conductor import Conductor
 from fleetlore.stage.resume import find_unfinished_runs, resume_run
 from fleetlore.stage.run_state import MAX_ATTEMPTS, create_run_state
 from fleetlore.testing import FrozenClock
-from tests.stage.staging import JUDGED, TRIO, Answering, Notary, memory_log, play, played, scenario, without_lost
+from tests.stage.staging import (
+    JUDGED,
+    TRIO,
+    CallbackModel,
+    RecordingLog,
+    memory_log,
+    run_in_memory,
+    run_scenario,
+    scenario,
+    strip_lost_calls,
+)
 
 BOTH = TRIO + "  jo: {persona: You judge., role: judge, may_emit: [judge.verdict]}\ncompetition: {kind: judged}\n"
 
@@ -31,15 +41,16 @@ PLAYER = """
 import asyncio, sys
 from fleetlore import connect
 from fleetlore.stage import files
-from fleetlore.stage.actors import Troupe
+from fleetlore.stage.actors import StageModels
 from fleetlore.stage.conductor import Conductor
-from fleetlore.stage.run_state import begin
+from fleetlore.stage.run_state import create_run_state
 
 async def told(event):
     print(event.kind, flush=True)
 
 with connect(sys.argv[1]).blocking() as log:
-    asyncio.run(Conductor(log, begin(files.load("night-train"), "r", "fog"), Troupe({}), watch=told).perform())
+    state = create_run_state(files.load_scenario("night-train"), "r", "fog")
+    asyncio.run(Conductor(log, state, StageModels({}), on_event=told).run_to_end())
 """
 
 
@@ -50,39 +61,39 @@ class Gone(BaseException):
 async def test_whatever_was_stored_before_the_crash_the_run_comes_to_the_same_end() -> None:
     what = scenario(BOTH, turns=3)
     with memory_log() as log:
-        notary: Any = Notary(log)
-        whole = await play(notary, what)
+        notary: Any = RecordingLog(log)
+        whole = await run_scenario(notary, what)
     assert len(notary.batches) > 8
     for stored in range(1, len(notary.batches)):
         with memory_log() as log:
             for batch in notary.batches[:stored]:
                 log.append(batch)
-            events = await play(log, what, resume=True)
-        assert without_lost(events) == without_lost(whole), f"after {stored} appends"
+            events = await run_scenario(log, what, resume=True)
+        assert strip_lost_calls(events) == strip_lost_calls(whole), f"after {stored} appends"
 
 
 @pytest.mark.parametrize("crash", range(1, 8))
 async def test_a_process_that_ends_while_a_model_is_asked_loses_that_attempt_alone(crash: int) -> None:
     what = scenario(BOTH, turns=3)
 
-    def answering(is_doomed: bool) -> Answering:
+    def answering(is_doomed: bool) -> CallbackModel:
         def answer(ask: ModelRequest) -> Any:
             if is_doomed and len(mind.asked) == crash:
                 return Gone()
             return {"text": f"{ask.role} {ask.seed}", "winner": "ada"}
 
-        mind = Answering(answer)
+        mind = CallbackModel(answer)
         return mind
 
     names = ("ada", "bob", "eve", "jo")
-    whole = await played(what, minds=dict.fromkeys(names, answering(False)))
+    whole = await run_in_memory(what, models=dict.fromkeys(names, answering(False)))
     with memory_log() as log:
         with pytest.raises(Gone):
-            await play(log, what, minds=dict.fromkeys(names, answering(True)))
-        events = await play(log, what, minds=dict.fromkeys(names, answering(False)), resume=True)
+            await run_scenario(log, what, models=dict.fromkeys(names, answering(True)))
+        events = await run_scenario(log, what, models=dict.fromkeys(names, answering(False)), resume=True)
     lost = [event for event in events if event.kind == "model.failed"]
     assert lost
-    assert without_lost(events) == without_lost(whole)
+    assert strip_lost_calls(events) == strip_lost_calls(whole)
     assert events[-1].data["calls"] == whole[-1].data["calls"] + len(lost)
     assert events[-1].data["tokens"] == whole[-1].data["tokens"]
 
@@ -96,17 +107,17 @@ def torment(folder: Path, seed: int, runs: int) -> int:
     """Kill whoever plays a run with -9, at a moment of chance, then whoever takes it up, until it ends; how many were killed."""
     chance, killed = random.Random(seed), 0
     night_train = files.load_scenario("night-train")
-    whole = without_lost(asyncio.run(played(night_train, seed="fog")))
+    whole = strip_lost_calls(asyncio.run(run_in_memory(night_train, seed="fog")))
     for number in range(runs):
         url = f"sqlite:{folder}/{number}.db"
         for _ in range(3):
             killed += killed_after(url, chance.randrange(2, 90))
         with connect(url).blocking() as log:
-            events = asyncio.run(play(log, night_train, resume=True))
+            events = asyncio.run(run_scenario(log, night_train, resume=True))
         assert events[-1].kind == "run.finished"
         assert [event.kind for event in events].count("run.finished") == 1
         assert no_turn_twice(events)
-        assert without_lost(events) == whole or is_turn_given_up(events)
+        assert strip_lost_calls(events) == whole or is_turn_given_up(events)
     return killed
 
 
@@ -136,12 +147,12 @@ def no_turn_twice(events: Sequence[Event]) -> bool:
 
 async def test_a_turn_that_was_lost_twice_is_given_up() -> None:
     what = scenario("agents:\n  ada: {persona: A., tick_every: 1}\n", turns=2)
-    doomed = Answering(lambda ask: Gone())
+    doomed = CallbackModel(lambda ask: Gone())
     with memory_log() as log:
         for resume in (False, True):
             with pytest.raises(Gone):
-                await play(log, what, minds={"ada": doomed}, resume=resume)
-        events = await play(log, what, minds={"ada": Answering(lambda ask: {"text": "Here."})}, resume=True)
+                await run_scenario(log, what, models={"ada": doomed}, resume=resume)
+        events = await run_scenario(log, what, models={"ada": CallbackModel(lambda ask: {"text": "Here."})}, resume=True)
     first = [event for event in events if event.data.get("turn") == 1 and event.kind.startswith("model.")]
     assert [event.kind for event in first] == ["model.called", "model.failed", "model.called", "model.failed"]
     assert [event.data["turn"] for event in events if event.kind == "agent.spoke"] == [2]
@@ -149,11 +160,11 @@ async def test_a_turn_that_was_lost_twice_is_given_up() -> None:
 
 async def test_a_corrected_verdict_whose_answer_was_lost_is_asked_for_with_the_correction() -> None:
     answers: list[Any] = [{"text": "Hm.", "winner": "zed"}, Gone(), {"text": "Well.", "winner": "ada"}]
-    judge = Answering(lambda ask: answers[len(judge.asked) - 1])
+    judge = CallbackModel(lambda ask: answers[len(judge.asked) - 1])
     with memory_log() as log:
         with pytest.raises(Gone):
-            await play(log, scenario(JUDGED), minds={"jo": judge})
-        events = await play(log, scenario(JUDGED), minds={"jo": judge}, resume=True)
+            await run_scenario(log, scenario(JUDGED), models={"jo": judge})
+        events = await run_scenario(log, scenario(JUDGED), models={"jo": judge}, resume=True)
     assert "winner must be exactly one of" in judge.asked[2].prompt
     assert events[-1].data["winner"] == "ada"
 
@@ -170,7 +181,7 @@ async def test_only_the_log_is_needed_even_for_a_scenario_that_is_nowhere_else()
 
 async def test_unfinished_runs_are_known_newest_first() -> None:
     with memory_log() as log:
-        await play(log, scenario(turns=1), run="done")
+        await run_scenario(log, scenario(turns=1), run="done")
         for run in ("first", "second"):
             await Conductor(log, create_run_state(scenario(), run, "one"), StageModels({})).load_or_start_run()
         assert [event.run for event in find_unfinished_runs(log)] == ["second", "first"]
@@ -188,14 +199,14 @@ async def test_a_run_that_is_not_there_or_not_readable_says_what_to_do() -> None
 async def test_a_second_process_that_takes_a_run_up_too_early_doubles_nothing() -> None:
     with memory_log() as log:
 
-        class Slow(Answering):
+        class Slow(CallbackModel):
             async def reply(self, ask: ModelRequest) -> Any:
                 if not self.asked:
                     self.asked.append(ask)
                     await Conductor(log, resume_run(log, "r"), StageModels({})).run_to_end()
                 return await super().reply(ask)
 
-        await play(log, scenario(turns=3), minds={"ada": Slow(lambda ask: {"text": "late"})})
+        await run_scenario(log, scenario(turns=3), models={"ada": Slow(lambda ask: {"text": "late"})})
         events = list(log.read("run:r"))
     turns = [(event.agent, event.data["turn"]) for event in events if event.kind == "agent.spoke"]
     assert len(turns) == len(set(turns))
@@ -211,9 +222,9 @@ async def test_a_conductor_that_finds_another_at_work_stops() -> None:
                 log.append([call])
             return {"text": f"line {len(mind.asked)}"}
 
-        mind = Answering(meddle)
+        mind = CallbackModel(meddle)
         with pytest.raises(LogError, match="another process is playing r just now"):
-            await play(log, scenario(turns=3), minds={"ada": mind})
+            await run_scenario(log, scenario(turns=3), models={"ada": mind})
 
 
 async def test_a_question_that_another_process_answered_meanwhile_stops_the_one_who_put_it() -> None:
@@ -228,4 +239,4 @@ async def test_a_question_that_another_process_answered_meanwhile_stops_the_one_
 
         log.append = answered_at_once  # type: ignore[method-assign]  # what a second process does between two steps of ours
         with pytest.raises(LogError, match="another process is playing r just now"):
-            await play(log, scenario(turns=3))
+            await run_scenario(log, scenario(turns=3))

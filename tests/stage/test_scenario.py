@@ -1,4 +1,4 @@
-"""A scenario is played or refused, and a refusal says the file, the line, what is wrong and what is known."""
+"""A scenario is accepted, or refused with file, line, error and known values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenarios that come with Fleetlore and the examples: each is worth watching offline, again and again."""
+"""The shipped scenarios and examples run offline, with varied results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fleetlore.stage import files
 from fleetlore.stage.scenario import ScriptLine, StageScenario
-from tests.stage.staging import Overheard, played
+from tests.stage.staging import RecordingModels, run_in_memory
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "stage").glob("*.yaml"))
 ALL = (*files.list_scenario_names(), *map(str, EXAMPLES))
@@ -28,7 +28,7 @@ def test_there_are_three_to_begin_with_and_two_examples() -> None:
 @pytest.mark.parametrize("place", ALL)
 async def test_twenty_turns_repeat_nothing_and_everybody_speaks(place: str) -> None:
     scenario = load(place, 20)
-    events = await played(scenario, seed=scenario.seeds[0])
+    events = await run_in_memory(scenario, seed=scenario.seeds[0])
     said = [event.text for event in events if event.agent and event.visibility == "public" and event.text]
     assert len(said) == len(set(said))
     assert {event.agent for event in events if event.agent and event.text} == {manifest.name for manifest in scenario.cast}
@@ -38,7 +38,7 @@ async def test_twenty_turns_repeat_nothing_and_everybody_speaks(place: str) -> N
 @pytest.mark.parametrize("place", ALL)
 async def test_two_seeds_read_differently(place: str) -> None:
     scenario = load(place)
-    runs = [await played(scenario, seed=seed) for seed in scenario.seeds[:2]]
+    runs = [await run_in_memory(scenario, seed=seed) for seed in scenario.seeds[:2]]
     first, second = [[event.text for event in events if event.agent and event.text and event.visibility == "public"] for events in runs]
     assert len(set(first) - set(second)) >= len(first) / 4
     assert sum(one == other for one, other in zip(first, second, strict=False)) <= len(first) / 2
@@ -46,13 +46,13 @@ async def test_two_seeds_read_differently(place: str) -> None:
 
 @pytest.mark.parametrize("place", ALL)
 async def test_a_visitor_is_answered(place: str) -> None:
-    events = await played(load(place), seed="x", injects=["A goat has got in."])
+    events = await run_in_memory(load(place), seed="x", injects=["A goat has got in."])
     assert any("A goat has got in" in (event.text or "") for event in events if event.agent)
 
 
 @pytest.mark.parametrize("place", files.list_scenario_names())
 async def test_a_contest_has_a_winner_or_a_culprit(place: str) -> None:
-    end = (await played(load(place)))[-1]
+    end = (await run_in_memory(load(place)))[-1]
     assert end.data["reason"] == "verdict"
     assert "won" in (end.text or "") or "found out" in (end.text or "")
 
@@ -60,13 +60,13 @@ async def test_a_contest_has_a_winner_or_a_culprit(place: str) -> None:
 @pytest.mark.parametrize("place", ["the-tin", "monday"])
 async def test_with_the_seeds_that_come_with_it_everybody_can_win(place: str) -> None:
     scenario = load(place)
-    ends = [(await played(scenario, seed=seed))[-1] for seed in scenario.seeds]
+    ends = [(await run_in_memory(scenario, seed=seed))[-1] for seed in scenario.seeds]
     assert {end.data["winner"] for end in ends} == set(scenario.competition.teams or scenario.candidates)
 
 
 @pytest.mark.parametrize("seed", ["fog", "7", "rain?", "Enough."])
 async def test_any_words_can_be_a_seed_of_the_debate(seed: str) -> None:
-    events = await played(load("monday"), seed=seed)
+    events = await run_in_memory(load("monday"), seed=seed)
     assert f"The plate by the lift says “{seed}”; the last human" in (events[1].text or "")
     assert not any(mark in (event.text or "") for event in events for mark in ("?.", "..", "? was"))
 
@@ -87,16 +87,16 @@ def thoughts_of(scenario: StageScenario) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("place", files.list_scenario_names())
 async def test_no_thought_and_no_secret_is_in_anybody_elses_prompt(place: str) -> None:
-    scenario, troupe = load(place, 16), Overheard()
-    events = await played(scenario, troupe=troupe)
+    scenario, stage_models = load(place, 16), RecordingModels()
+    events = await run_in_memory(scenario, stage_models=stage_models)
     thoughts = thoughts_of(scenario)
     thought = {event.agent: event.data["thought"] for event in events if event.data.get("thought")}
     assert thought
-    for name, _, prompt in troupe.prompts:
+    for name, _, prompt in stage_models.prompts:
         for other, secrets in thoughts.items():
             if other != name:
                 assert not [secret for secret in secrets if secret in prompt]
     deal = scenario.competition.deal
     if deal is not None:
-        told = [name for name, _, prompt in troupe.prompts if deal.told in prompt]
+        told = [name for name, _, prompt in stage_models.prompts if deal.told in prompt]
         assert len(set(told)) == 1

@@ -1,4 +1,4 @@
-"""Towns on every log that several processes can share."""
+"""Fixtures: a town on every log backend that several processes can share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.conftest import SHARED, address
-from tests.town.townspeople import Hall, hall_on
+from tests.town.townspeople import LiveTown, open_live_town
 
 
 @pytest.fixture(params=SHARED)
@@ -17,14 +17,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def hall(url: str) -> AsyncIterator[Hall]:
-    """A town on each backend in turn; nobody is there yet."""
-    async with hall_on(url) as hall:
-        yield hall
+async def live_town(url: str) -> AsyncIterator[LiveTown]:
+    """An empty town on each backend in turn."""
+    async with open_live_town(url) as live_town:
+        yield live_town
 
 
 @pytest.fixture
-async def small_hall(tmp_path: Path) -> AsyncIterator[Hall]:
-    """A town in a file, where the backend makes no difference."""
-    async with hall_on(f"sqlite:{tmp_path / 'town.db'}") as hall:
-        yield hall
+async def sqlite_town(tmp_path: Path) -> AsyncIterator[LiveTown]:
+    """An empty town in a file, for tests that do not depend on the backend."""
+    async with open_live_town(f"sqlite:{tmp_path / 'town.db'}") as live_town:
+        yield live_town

@@ -1,4 +1,4 @@
-"""All twenty-two events of a town are told by a town that runs, each with its fields, and each in the scopes of those whom it concerns."""
+"""A running town emits all its event kinds, each with its fields and in the scopes of everyone involved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNe
 from fleetlore.town.mission_commands import add_mission_note
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views import town
-from tests.town.townspeople import Act, Gate, Hall, Script, hall_on
+from tests.town.townspeople import BlockedHandler, HandlerStep, LiveTown, ScriptedHandler, open_live_town
 from tests.views.town_facts import faults
 
 KINDS = sorted(kind for kind in known_kinds() if kind.startswith("town."))
@@ -32,39 +32,43 @@ PLAN = MissionPlan(
 )
 
 
-async def play(hall: Hall) -> None:
+async def play(live_town: LiveTown) -> None:
     """One mission with a rejection, a merge and a call for help; and an agent for every way to end."""
-    gate = Gate()
-    failing: dict[str, list[Act]] = {"m1_i2": [HelpNeeded("which database?")], "t2": [Failed("no")], "t3": [AgentUnavailable("no program")]}
-    work = Script(m1_i1=[Done("see o/r#1")], m1_i1_fix_1=[Done("with tests")], t1=[gate, Done("gone on")], **failing)
-    review = Script(m1_i1_review_1=[Rejected("no tests")], m1_i1_review_2=[Approved("reads well")])
-    hall.dispatcher()
-    await hall.wish(spawn_agent(hall.state, "eve", by="jo"))
-    await hall.wish(spawn_agent(hall.state, "ada", by="jo", roles=["builder"], parent="eve", harness="command"))
-    hall.worker(work, "ada", "eve", "bob", roles=["builder"])
-    hall.worker(review, "rev", roles=["reviewer"])
+    gate = BlockedHandler()
+    failing: dict[str, list[HandlerStep]] = {
+        "m1_i2": [HelpNeeded("which database?")],
+        "t2": [Failed("no")],
+        "t3": [AgentUnavailable("no program")],
+    }
+    work = ScriptedHandler(m1_i1=[Done("see o/r#1")], m1_i1_fix_1=[Done("with tests")], t1=[gate, Done("gone on")], **failing)
+    review = ScriptedHandler(m1_i1_review_1=[Rejected("no tests")], m1_i1_review_2=[Approved("reads well")])
+    live_town.dispatcher()
+    await live_town.append_commands(spawn_agent(live_town.state, "eve", by="jo"))
+    await live_town.append_commands(spawn_agent(live_town.state, "ada", by="jo", roles=["builder"], parent="eve", harness="command"))
+    live_town.worker(work, "ada", "eve", "bob", roles=["builder"])
+    live_town.worker(review, "rev", roles=["reviewer"])
     for name in ("ada", "eve", "bob", "rev"):
-        await hall.agent(name)
-    await hall.start(PLAN)
-    await hall.until(lambda town: "o/r#1 merge" in town.missions["m1"].watches)
+        await live_town.wait_for_agent(name)
+    await live_town.start_mission(PLAN)
+    await live_town.wait_until(lambda town: "o/r#1 merge" in town.missions["m1"].watches)
     merged = Event(kind="fleet.pr_merge", actor="forge", task="#1", mission="o/r", text="merged", origin=Origin(dialect="forge"))
-    await hall.log.append([merged])
-    await hall.told("town.mission_help_needed")
-    await hall.wish(add_mission_note(hall.state, "m1", "the one that is there", by="jo"))
-    await hall.wish(add_task(hall.state, "Help me", by="eve", agent="ada", id="t1"))
+    await live_town.log.append([merged])
+    await live_town.wait_for_event("town.mission_help_needed")
+    await live_town.append_commands(add_mission_note(live_town.state, "m1", "the one that is there", by="jo"))
+    await live_town.append_commands(add_task(live_town.state, "Help me", by="eve", agent="ada", id="t1"))
     await gate.begun.wait()
-    await hall.agent("ada", "working")
-    await hall.ask("ada", "interrupt")
-    await hall.agent("ada", "paused")
-    await hall.ask("ada", "resume")
-    await hall.task("t1")
-    await hall.wish(add_task(hall.state, "Cannot be done", by="jo", agent="eve", id="t2", tries=1))
-    await hall.task("t2", "failed")
-    await hall.wish(send_message(hall.state, "conductor", "may I?", by="eve", type="query"))
-    await hall.ask("ada", "drain")
-    await hall.agent("ada", "stopped")
-    await hall.wish(add_task(hall.state, "Not here", by="jo", agent="bob", id="t3"))
-    await hall.agent("bob", "error")
+    await live_town.wait_for_agent("ada", "working")
+    await live_town.control_agent("ada", "interrupt")
+    await live_town.wait_for_agent("ada", "paused")
+    await live_town.control_agent("ada", "resume")
+    await live_town.wait_for_task("t1")
+    await live_town.append_commands(add_task(live_town.state, "Cannot be done", by="jo", agent="eve", id="t2", tries=1))
+    await live_town.wait_for_task("t2", "failed")
+    await live_town.append_commands(send_message(live_town.state, "conductor", "may I?", by="eve", type="query"))
+    await live_town.control_agent("ada", "drain")
+    await live_town.wait_for_agent("ada", "stopped")
+    await live_town.append_commands(add_task(live_town.state, "Not here", by="jo", agent="bob", id="t3"))
+    await live_town.wait_for_agent("bob", "error")
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +77,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Event]]:
     url = f"sqlite:{tmp_path_factory.mktemp('story') / 'town.db'}"
 
     async def run() -> list[Event]:
-        async with hall_on(url) as hall:
-            await play(hall)
-            return list(hall.events)
+        async with open_live_town(url) as live_town:
+            await play(live_town)
+            return list(live_town.events)
 
     return url, asyncio.run(run())
 

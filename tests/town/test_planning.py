@@ -1,4 +1,4 @@
-"""What a dispatcher plans, by the town alone: who gets what, which item begins, what is mended, and when a person is asked."""
+"""What the dispatcher proposes for a state of the town: assignments, items to start, fixes, help requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missions as people write them: what is understood, and what is complained of, all at once and with its line."""
+"""Mission plans in TOML: what is parsed, and errors, all at once with their lines."""
 
 from __future__ import annotations
 

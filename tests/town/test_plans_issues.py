@@ -1,4 +1,4 @@
-"""Missions out of issues: which words count, which issues wait for which, and what is reported instead of dropped."""
+"""Mission plans from issues: which phrases are dependencies, and what is reported instead of dropped."""
 
 from __future__ import annotations
 

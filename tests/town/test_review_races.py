@@ -1,4 +1,4 @@
-"""What others do to a town, knowingly or not, without harm: names that are taken, scopes that were written to, clocks that are wrong."""
+"""Harmless interference: names that are taken, scopes written to by others, wrong clocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleetlore.town import commands, events, help_requests, liveness, mission_co
 from fleetlore.town.jobs import Approved, Failed
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views.town_state import Task
-from tests.town.townspeople import Gate, Hall, Script
+from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
 from tests.views.town_facts import about_item, failed, idle, item, item_task, mission, started, told, worked_on
 
 DESIGN = PlannedItem(id="i1", title="Think", type="design")
@@ -27,101 +27,101 @@ def plan(*items: PlannedItem, **more: Any) -> MissionPlan:
 # --- names that are taken
 
 
-async def test_an_item_begins_though_others_spoke_of_its_task_before_it_was_there(hall: Hall) -> None:
-    await hall.scribe.append([events.message_sent("jo", "ada", "about that", task="m1/i1")])
-    hall.dispatcher()
-    hall.worker(Script(), "ada")
-    await hall.start(plan())
-    await hall.mission("m1")
-    assert [event.task for event in hall.kinds("town.task_completed")] == ["m1/i1"]
+async def test_an_item_begins_though_others_spoke_of_its_task_before_it_was_there(live_town: LiveTown) -> None:
+    await live_town.journal.append([events.message_sent("jo", "ada", "about that", task="m1/i1")])
+    live_town.dispatcher()
+    live_town.worker(ScriptedHandler(), "ada")
+    await live_town.start_mission(plan())
+    await live_town.wait_for_mission("m1")
+    assert [event.task for event in live_town.events_of_kinds("town.task_completed")] == ["m1/i1"]
 
 
-async def test_two_missions_whose_items_would_be_called_the_same_are_both_done(small_hall: Hall) -> None:
-    hall = small_hall
-    hall.dispatcher()
-    hall.worker(Script(), "ada")
-    await hall.start(MissionPlan(id="a", title="One", items=(PlannedItem(id="b/c", title="Think", type="design"),)))
-    await hall.mission("a")
-    await hall.start(MissionPlan(id="a/b", title="Two", items=(PlannedItem(id="c", title="Think", type="design"),)))
-    await hall.mission("a/b")
-    assert len({event.task for event in hall.kinds("town.task_completed")}) == 2
+async def test_two_missions_whose_items_would_be_called_the_same_are_both_done(sqlite_town: LiveTown) -> None:
+    live_town = sqlite_town
+    live_town.dispatcher()
+    live_town.worker(ScriptedHandler(), "ada")
+    await live_town.start_mission(MissionPlan(id="a", title="One", items=(PlannedItem(id="b/c", title="Think", type="design"),)))
+    await live_town.wait_for_mission("a")
+    await live_town.start_mission(MissionPlan(id="a/b", title="Two", items=(PlannedItem(id="c", title="Think", type="design"),)))
+    await live_town.wait_for_mission("a/b")
+    assert len({event.task for event in live_town.events_of_kinds("town.task_completed")}) == 2
 
 
-async def test_a_task_that_cannot_be_written_down_is_said_once_and_nothing_spins(small_hall: Hall) -> None:
+async def test_a_task_that_cannot_be_written_down_is_said_once_and_nothing_spins(sqlite_town: LiveTown) -> None:
     """Somebody erased what the town knows of the task that holds the name."""
-    hall = small_hall
+    live_town = sqlite_town
     said: list[str] = []
-    dispatcher, _ = hall.dispatcher(say=said.append)
-    await hall.until(lambda _: dispatcher.is_leading)
-    await hall.add("m1/i1")
-    await hall.until(lambda _: "m1/i1" in dispatcher.town.tasks)
+    dispatcher, _ = live_town.dispatcher(report_status=said.append)
+    await live_town.wait_until(lambda _: dispatcher.is_leading)
+    await live_town.add_tasks("m1/i1")
+    await live_town.wait_until(lambda _: "m1/i1" in dispatcher.town.tasks)
     dispatcher.town.tasks.pop("m1/i1")
-    await hall.start(plan())
-    await hall.until(lambda _: len(said) > 1)
-    await hall.add("t2", "t3")
-    await hall.told("work.task_created", task="t3")
+    await live_town.start_mission(plan())
+    await live_town.wait_until(lambda _: len(said) > 1)
+    await live_town.add_tasks("t2", "t3")
+    await live_town.wait_for_event("work.task_created", task="t3")
     assert len([words for words in said if "cannot go on with m1/i1" in words]) == 1
 
 
-async def test_a_task_whose_last_word_was_erased_is_given_out_all_the_same(hall: Hall) -> None:
-    await hall.add("t1")
-    [told_last] = await hall.scribe.append([events.message_sent("jo", "conductor", "a secret", task="t1")])
-    await hall.seen(told_last)
-    dispatcher, _ = hall.dispatcher()
-    await hall.until(lambda _: dispatcher.is_leading)
-    await hall.log.erase([hall.events[-1].id or ""], "not for the log")
-    hall.worker(Script(), "ada")
-    assert (await hall.task("t1")).epoch == 1
+async def test_a_task_whose_last_word_was_erased_is_given_out_all_the_same(live_town: LiveTown) -> None:
+    await live_town.add_tasks("t1")
+    [told_last] = await live_town.journal.append([events.message_sent("jo", "conductor", "a secret", task="t1")])
+    await live_town.wait_for_position(told_last)
+    dispatcher, _ = live_town.dispatcher()
+    await live_town.wait_until(lambda _: dispatcher.is_leading)
+    await live_town.log.erase([live_town.events[-1].id or ""], "not for the log")
+    live_town.worker(ScriptedHandler(), "ada")
+    assert (await live_town.wait_for_task("t1")).epoch == 1
 
 
-async def test_what_is_known_of_a_task_beforehand_is_looked_at_again_before_nothing_is_done(small_hall: Hall) -> None:
-    hall = small_hall
-    await hall.add("t1")
+async def test_what_is_known_of_a_task_beforehand_is_looked_at_again_before_nothing_is_done(sqlite_town: LiveTown) -> None:
+    live_town = sqlite_town
+    await live_town.add_tasks("t1")
     stale = Task(id="t1", state="completed")
 
     def decision(task: Task | None) -> list[Event]:
         return [events.task_cancelled(task, by="jo")] if task is not None and task.state == "pending" else []
 
-    assert await hall.scribe.decide("t1", decision, known=(stale, "0"))
+    assert await live_town.journal.decide("t1", decision, known=(stale, "0"))
 
 
 # --- two who decide at once
 
 
-async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_told_that_it_comes_too_late(small_hall: Hall) -> None:
-    hall, gate = small_hall, Gate(Approved("fine"))
-    hall.dispatcher()
-    hall.worker(Script(m1_i1_review_1=[gate]), "ada", "rev")
-    await hall.start(plan(PlannedItem(id="i1", title="Write")))
+async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_told_that_it_comes_too_late(sqlite_town: LiveTown) -> None:
+    live_town, gate = sqlite_town, BlockedHandler(Approved("fine"))
+    live_town.dispatcher()
+    live_town.worker(ScriptedHandler(m1_i1_review_1=[gate]), "ada", "rev")
+    await live_town.start_mission(plan(PlannedItem(id="i1", title="Write")))
     await gate.begun.wait()
-    await hall.task("m1/i1/review-1", "running")
-    late = mission_commands.review_item(hall.state, "m1", "i1", by="jo", is_approved=False, reason="no")
+    await live_town.wait_for_task("m1/i1/review-1", "running")
+    late = mission_commands.review_item(live_town.state, "m1", "i1", by="jo", is_approved=False, reason="no")
     gate.opened.set()
-    await hall.task("m1/i1/review-1")
+    await live_town.wait_for_task("m1/i1/review-1")
     with pytest.raises(Conflict):
-        await hall.wish(late)
+        await live_town.append_commands(late)
 
 
-async def test_a_wish_to_redirect_is_looked_at_again_if_the_task_was_taken_meanwhile(small_hall: Hall) -> None:
-    hall = small_hall
-    await hall.add("t1")
-    await hall.wish(commands.spawn_agent(hall.state, "bob", by="jo"))
-    late = commands.assign_task(hall.state, "t1", "bob", by="jo")
-    hall.dispatcher()
-    hall.worker(Script(), "ada")
-    await hall.task("t1")
+async def test_a_wish_to_redirect_is_looked_at_again_if_the_task_was_taken_meanwhile(sqlite_town: LiveTown) -> None:
+    live_town = sqlite_town
+    await live_town.add_tasks("t1")
+    await live_town.append_commands(commands.spawn_agent(live_town.state, "bob", by="jo"))
+    late = commands.assign_task(live_town.state, "t1", "bob", by="jo")
+    live_town.dispatcher()
+    live_town.worker(ScriptedHandler(), "ada")
+    await live_town.wait_for_task("t1")
     with pytest.raises(Conflict):
-        await hall.wish(late)
+        await live_town.append_commands(late)
 
 
-async def test_a_review_that_was_called_off_can_be_a_persons(small_hall: Hall) -> None:
-    hall = small_hall
-    hall.dispatcher()
-    hall.worker(Script(m1_i1_review_1=[Failed("cannot see it", is_final=True)]), "ada", "rev")
-    await hall.start(plan(PlannedItem(id="i1", title="Write")))
-    await hall.until(lambda town: "m1" in town.missions and town.missions["m1"].items["i1"].is_stuck)
-    await hall.wish(mission_commands.review_item(hall.state, "m1", "i1", by="jo", is_approved=True))
-    await hall.mission("m1")
+async def test_a_review_that_was_called_off_can_be_a_persons(sqlite_town: LiveTown) -> None:
+    live_town = sqlite_town
+    live_town.dispatcher()
+    live_town.worker(ScriptedHandler(m1_i1_review_1=[Failed("cannot see it", is_final=True)]), "ada", "rev")
+    await live_town.start_mission(plan(PlannedItem(id="i1", title="Write")))
+    await live_town.wait_until(lambda town: "m1" in town.missions and town.missions["m1"].items["i1"].is_stuck)
+    await live_town.append_commands(mission_commands.review_item(live_town.state, "m1", "i1", by="jo", is_approved=True))
+    await live_town.wait_for_mission("m1")
 
 
 def test_what_is_mended_after_its_approval_is_reviewed_again() -> None:
@@ -160,11 +160,11 @@ def test_that_nothing_moves_is_told_once_and_not_every_minute() -> None:
 # --- clocks
 
 
-async def test_a_dead_worker_whose_clock_was_ahead_is_declared_dead_all_the_same(small_hall: Hall) -> None:
+async def test_a_dead_worker_whose_clock_was_ahead_is_declared_dead_all_the_same(sqlite_town: LiveTown) -> None:
     now = clock.now()
-    signs = liveness.check_worker(small_hall.shared, "elsewhere:1:2/1@1", now + timedelta(days=365), now)
+    signs = liveness.check_worker(sqlite_town.coordination, "elsewhere:1:2/1@1", now + timedelta(days=365), now)
     assert signs.is_dead
-    assert not liveness.check_worker(small_hall.shared, "elsewhere:1:2/1@1", now + timedelta(seconds=5), now).is_dead
+    assert not liveness.check_worker(sqlite_town.coordination, "elsewhere:1:2/1@1", now + timedelta(seconds=5), now).is_dead
 
 
 def test_a_task_that_was_completed_long_ago_is_not_there_again() -> None:

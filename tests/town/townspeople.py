@@ -1,4 +1,4 @@
-"""A town for tests: dispatchers and workers in this process, on any log; work that follows a script; and waiting for what the log tells."""
+"""Helpers for town tests: dispatchers and workers in this process, scripted job handlers, and waiting for events."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.patience import PATIENCE
 
 SOON = 0.05
 
-Act: TypeAlias = JobOutcome | Callable[[TaskJob | QuestionJob, JobInbox], Awaitable[JobOutcome]]
+HandlerStep: TypeAlias = JobOutcome | Callable[[TaskJob | QuestionJob, JobInbox], Awaitable[JobOutcome]]
 
 
-class Pen(TownJournal):
-    """Writes nothing any more once its process has died."""
+class KillableJournal(TownJournal):
+    """A journal that blocks forever once its process was killed."""
 
     is_dead = False
 
@@ -39,57 +39,56 @@ class Pen(TownJournal):
         return await super().append(events, expect=expect)
 
 
-class Running:
-    """A dispatcher or a worker that goes on until it is stopped, or dies."""
+class RunningProcess:
+    """A dispatcher or worker that runs until it is stopped or killed."""
 
-    def __init__(self, hall: Hall, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        self._hall, self._pen, self._stop = hall, pen, asyncio.Event()
+    def __init__(self, town: LiveTown, journal: KillableJournal, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        self._town, self._journal, self._stop = town, journal, asyncio.Event()
         self._task = asyncio.ensure_future(run(self._stop))
 
     async def stop(self) -> None:
-        """In good order; the hall knows all that was told by then."""
+        """Stop it gracefully, and wait until the town has read everything it wrote."""
         self._stop.set()
         await self._task
-        await self._hall.seen(await self._hall.log.head() or "")
+        await self._town.wait_for_position(await self._town.log.head() or "")
 
-    async def die(self) -> None:
-        """As a process does: nothing is told any more."""
-        self._pen.is_dead = True
-        await self.end()
+    async def kill(self) -> None:
+        """End it like a killed process: it writes nothing any more."""
+        self._journal.is_dead = True
+        await self.cancel()
 
-    async def end(self) -> None:
-        """At once."""
+    async def cancel(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-class Script:
-    """Work that is done as a script says: outcomes, or what makes them, for each task (or an agent's messages) in turn; else it is done."""
+class ScriptedHandler:
+    """A job handler with a list of outcomes (or functions) per task, or per agent for its messages; by default jobs succeed."""
 
-    def __init__(self, **acts: list[Act]) -> None:
-        self._acts = {name: list(each) for name, each in acts.items()}
+    def __init__(self, **steps: list[HandlerStep]) -> None:
+        self._steps = {name: list(task_steps) for name, task_steps in steps.items()}
         self.jobs: list[TaskJob | QuestionJob] = []
 
-    async def __call__(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+    async def __call__(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
         self.jobs.append(job)
         name = job.task if isinstance(job, TaskJob) else job.agent
-        acts = self._acts.get(name.replace("/", "_").replace("-", "_"))
-        act: Act = acts.pop(0) if acts else Done(f"did {name}")
-        return await act(job, hearing) if callable(act) else act
+        steps = self._steps.get(name.replace("/", "_").replace("-", "_"))
+        step: HandlerStep = steps.pop(0) if steps else Done(f"did {name}")
+        return await step(job, inbox) if callable(step) else step
 
     def of(self, task: str) -> list[TaskJob]:
-        """The jobs that were made of a task."""
+        """The jobs for a task."""
         return [job for job in self.jobs if isinstance(job, TaskJob) and job.task == task]
 
 
-class Gate:
-    """Work that begins, and goes on when it is let."""
+class BlockedHandler:
+    """A job handler that starts and waits until `opened` is set."""
 
     def __init__(self, outcome: JobOutcome | None = None) -> None:
         self.begun, self.opened, self.broken_off = asyncio.Event(), asyncio.Event(), 0
         self._outcome = outcome or Done("through the gate")
 
-    async def __call__(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+    async def __call__(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
         self.begun.set()
         try:
             await self.opened.wait()
@@ -99,118 +98,119 @@ class Gate:
         return self._outcome
 
 
-class Hall:
-    """One town: who works in it, and all that its log tells."""
+class LiveTown:
+    """A town with running processes, and everything on its log."""
 
-    def __init__(self, url: str, log: Recorder, shared: Coordination) -> None:
-        self.url, self.log, self.shared, self.scribe = url, log, shared, TownJournal(log)
+    def __init__(self, url: str, log: Recorder, coordination: Coordination) -> None:
+        self.url, self.log, self.coordination, self.journal = url, log, coordination, TownJournal(log)
         self.events: list[Event] = []
         self.state: TownState = town.initial()
-        self._news = asyncio.Event()
-        self._running: list[Running] = []
+        self._new_event = asyncio.Event()
+        self._running: list[RunningProcess] = []
 
-    async def listen(self) -> None:
-        """Fold what the log tells, as it comes."""
+    async def follow_log(self) -> None:
+        """Fold the log as it grows."""
         async with aclosing(self.log.follow()) as events:
             async for event in events:
                 self.events.append(event)
                 self.state = town.apply(self.state, event)
-                self._news.set()
+                self._new_event.set()
 
-    async def until(self, holds: Callable[[TownState], object]) -> TownState:
-        """Wait until the town is so."""
+    async def wait_until(self, holds: Callable[[TownState], object]) -> TownState:
+        """Wait until a condition on the town holds."""
 
         try:
             async with asyncio.timeout(PATIENCE):
                 while not holds(self.state):
-                    self._news.clear()
-                    with suppress(TimeoutError):  # what is looked at may be behind the log, too
+                    self._new_event.clear()
+                    with suppress(TimeoutError):  # the condition may depend on more than the log
                         async with asyncio.timeout(SOON):
-                            await self._news.wait()
+                            await self._new_event.wait()
         except TimeoutError:
             tail = "\n".join(f"{event.kind} {event.agent} {event.task} {event.text} {event.data}" for event in self.events[-15:])
             raise AssertionError(f"it did not come about; the last that was told:\n{tail}") from None
         return self.state
 
-    async def task(self, id: str, state: str = "completed") -> Task:
+    async def wait_for_task(self, id: str, state: str = "completed") -> Task:
         """Wait until a task is in a state."""
-        return (await self.until(lambda town: id in town.tasks and town.tasks[id].state == state)).tasks[id]
+        return (await self.wait_until(lambda town: id in town.tasks and town.tasks[id].state == state)).tasks[id]
 
-    async def agent(self, name: str, state: str = "idle") -> Agent:
-        """Wait until an agent is."""
-        return (await self.until(lambda town: name in town.agents and town.agents[name].state == state)).agents[name]
+    async def wait_for_agent(self, name: str, state: str = "idle") -> Agent:
+        """Wait until an agent is in a state."""
+        return (await self.wait_until(lambda town: name in town.agents and town.agents[name].state == state)).agents[name]
 
-    async def mission(self, id: str, state: str = "completed") -> Mission:
-        """Wait until a mission is."""
-        return (await self.until(lambda town: id in town.missions and town.missions[id].state == state)).missions[id]
+    async def wait_for_mission(self, id: str, state: str = "completed") -> Mission:
+        """Wait until a mission is in a state."""
+        return (await self.wait_until(lambda town: id in town.missions and town.missions[id].state == state)).missions[id]
 
-    async def told(self, kind: str, **fields: Any) -> Event:
-        """Wait until an event of a kind was told, with these fields."""
+    async def wait_for_event(self, kind: str, **fields: Any) -> Event:
+        """Wait for an event of a kind with these fields."""
 
         def found() -> Event | None:
-            return next((event for event in self.kinds(kind) if all(getattr(event, name) == fields[name] for name in fields)), None)
+            return next(
+                (event for event in self.events_of_kinds(kind) if all(getattr(event, name) == fields[name] for name in fields)), None
+            )
 
-        await self.until(lambda _: found() is not None)
+        await self.wait_until(lambda _: found() is not None)
         event = found()
         assert event is not None
         return event
 
-    def kinds(self, *kinds: str) -> list[Event]:
-        """Those of some kinds that were told so far."""
+    def events_of_kinds(self, *kinds: str) -> list[Event]:
+        """The events of some kinds so far."""
         return [event for event in self.events if event.kind in kinds]
 
-    # --- who is there
+    # --- processes
 
-    def dispatcher(self, **options: Any) -> tuple[Dispatcher, Running]:
-        pen = Pen(self.log)
-        dispatcher = Dispatcher(pen, self.shared, **{"tick": SOON, "lease_seconds": 2.0, **options})
-        return dispatcher, self._run(pen, dispatcher.run)
+    def dispatcher(self, **options: Any) -> tuple[Dispatcher, RunningProcess]:
+        journal = KillableJournal(self.log)
+        dispatcher = Dispatcher(journal, self.coordination, **{"tick_seconds": SOON, "lease_seconds": 2.0, **options})
+        return dispatcher, self._run(journal, dispatcher.run)
 
-    def worker(self, work: JobHandler | None = None, *names: str, **options: Any) -> Running:
-        given = {"look_seconds": SOON, "lease_seconds": 2.0, **options}
-        pen = Pen(self.log)
-        return self._run(pen, Worker(pen, self.shared, work or Script(), names=names, **given).run)
+    def worker(self, handle_job: JobHandler | None = None, *names: str, **options: Any) -> RunningProcess:
+        settings = {"scan_seconds": SOON, "lease_seconds": 2.0, **options}
+        journal = KillableJournal(self.log)
+        return self._run(journal, Worker(journal, self.coordination, handle_job or ScriptedHandler(), names=names, **settings).run)
 
-    def _run(self, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> Running:
-        self._running.append(Running(self, pen, run))
+    def _run(self, journal: KillableJournal, run: Callable[[asyncio.Event], Awaitable[None]]) -> RunningProcess:
+        self._running.append(RunningProcess(self, journal, run))
         return self._running[-1]
 
     async def close(self) -> None:
         for running in self._running:
-            await running.end()
+            await running.cancel()
 
-    # --- what is wanted
+    # --- commands
 
-    async def wish(self, *wishes: TownCommand) -> None:
-        for wish in wishes:
-            positions = await self.scribe.append(wish.events, expect=wish.expect)
-            await self.seen(positions[-1])
+    async def append_commands(self, *commands: TownCommand) -> None:
+        for command in commands:
+            positions = await self.journal.append(command.events, expect=command.expect)
+            await self.wait_for_position(positions[-1])
 
-    async def seen(self, position: str) -> None:
-        """Wait until the town was told so much."""
-        await self.until(lambda _: self.events and (self.events[-1].position or "") >= position)
+    async def wait_for_position(self, position: str) -> None:
+        """Wait until the town has read this position."""
+        await self.wait_until(lambda _: self.events and (self.events[-1].position or "") >= position)
 
-    async def add(self, *ids: str, **options: Any) -> None:
-        """Write tasks down."""
-        await self.wish(*(add_task(self.state, f"The task {id}", by="jo", id=id, **options) for id in ids))
+    async def add_tasks(self, *ids: str, **options: Any) -> None:
+        await self.append_commands(*(add_task(self.state, f"The task {id}", by="jo", id=id, **options) for id in ids))
 
-    async def ask(self, name: str, action: str) -> None:
-        await self.wish(control_agent(self.state, name, action, by="jo"))
+    async def control_agent(self, name: str, action: str) -> None:
+        await self.append_commands(control_agent(self.state, name, action, by="jo"))
 
-    async def start(self, plan: MissionPlan) -> None:
-        await self.wish(*start_mission(self.state, plan, by="jo"))
+    async def start_mission(self, plan: MissionPlan) -> None:
+        await self.append_commands(*start_mission(self.state, plan, by="jo"))
 
 
 @asynccontextmanager
-async def hall_on(url: str) -> AsyncIterator[Hall]:
-    """A town on a log; whoever is left in it dies with the block."""
+async def open_live_town(url: str) -> AsyncIterator[LiveTown]:
+    """A town on a log; its processes are killed at the end."""
     async with connect(url) as log:
-        with open_shared(url) as shared:
-            hall = Hall(url, log, shared)
-            listening = asyncio.create_task(hall.listen())
+        with open_shared(url) as coordination:
+            town = LiveTown(url, log, coordination)
+            following = asyncio.create_task(town.follow_log())
             try:
-                yield hall
+                yield town
             finally:
-                await hall.close()
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                await town.close()
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The stage: what was said to all, what each thought, how it stands; and nothing that was stored can make it raise."""
+"""The stage view: public lines, private thoughts, run state; no stored event makes it raise."""
 
 from __future__ import annotations
 

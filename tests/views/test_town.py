@@ -1,4 +1,4 @@
-"""Messages of a town, and which facts are believed on a log that is sealed."""
+"""Messages in the town view, and which events are trusted on a sealed log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as the town's fold has them: who they are, who runs them, every step by the table, and what they were asked."""
+"""Agents in the town view: state transitions, leases and control requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completed tasks without end: each is known for a hundred thousand more, and takes eight bytes."""
+"""Completed tasks: each is known for at least a hundred thousand more, at eight bytes each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missions as the town's fold has them: items that wait for each other, reviews that somebody else gives, watches, calls for help."""
+"""Missions in the town view: dependencies, reviews, watches, help requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a town's fold is told, in whatever order: it never raises, survives JSON, keeps its indexes, completes nothing twice."""
+"""For any events in any order the town view never raises, survives JSON, keeps its indexes and completes nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a town's fold makes of facts that are odd, hostile, or told by hand."""
+"""The town view with odd, hostile or hand-written events."""
 
 from __future__ import annotations
 

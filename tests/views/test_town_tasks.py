@@ -1,4 +1,4 @@
-"""Tasks as the town's fold has them: every step by the table, epochs that end, queues, dependencies, tries."""
+"""Tasks in the town view: state transitions, epochs, queues, dependencies, tries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of a town, made short, and what must hold of its fold whatever it was told."""
+"""Short constructors of town events, and invariants of the town view."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LEASE = "machine:1:42/1@7"
 
 
 def told(*events: Event) -> Told[TownState]:
-    """A town that was told these."""
+    """A town with these events applied."""
     return given(town, *events)
 
 
 def fact(kind: str, **data: Any) -> Event:
-    """Any fact; what begins with `_` belongs to the event itself."""
+    """Any event; names starting with `_` are envelope fields."""
     fields = {name[1:]: data.pop(name) for name in list(data) if name.startswith("_")}
     return Event(kind=kind, data=data, **fields)
 

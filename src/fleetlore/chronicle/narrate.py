@@ -24,6 +24,7 @@ from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentenc
 from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.views import beats
 from fleetlore.views.event_text import EPOCH, event_stamp
 from fleetlore.views.recent_calls import BeatReason
@@ -476,7 +477,7 @@ def _said_of(run: Run, zone: tzinfo, *, timed: bool, naming: Naming, about: str)
     told = say_run(run.event, run.count, run.first, run.last, zone, key=run.key, naming=naming)
     if run.work is not None and run.key == work.KEY:
         return ended(f"{told.rstrip('.')}: {run.work.told()}")
-    if (run.beat in QUIET_BEATS and not run.flags) or run.event.visibility == "private":
+    if (run.beat in QUIET_BEATS and not run.flags) or not can_see(run.event, READER):
         return told
     quotes = _quotes(run)
     return ended(f"{told.rstrip('.')}: {quotes}") if quotes and quotes != about and quotes not in told else told
@@ -486,7 +487,7 @@ def _quotes(run: Run) -> str:
     """What a run says, once where it says the same."""
     if run.says_the_same:
         return words(words_of(run.event))
-    texts = list(dict.fromkeys(_quote(words_of(event)) for event in run.events if event.visibility != "private"))
+    texts = list(dict.fromkeys(_quote(words_of(event)) for event in run.events if can_see(event, READER)))
     quoted = [f"“{text}”" for text in texts if text]
     rest = run.count - len(quoted)
     return f"{', '.join(quoted)} and {number(rest)} more" if quoted and rest else listed(quoted)

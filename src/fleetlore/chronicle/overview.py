@@ -11,21 +11,6 @@ from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import event_stamp
 
-CLOSELY = frozenset(
-    (
-        "model.replied",
-        "prompt.submitted",
-        "run.finished",
-        "driver.goal_completed",
-        "driver.attempt_completed",
-        "driver.decision",
-        "driver.replay_decision",
-        "town.mission_state_changed",
-        "town.mission_work_completed",
-        "town.mission_work_blocked",
-    )
-)
-"""Kinds whose data is read: for their cost, or for their beat. `projections/chronology.py` keeps what is needed of a tool's data."""
 MOST_USD = 1e9
 _PARTS = 1_000_000_000
 

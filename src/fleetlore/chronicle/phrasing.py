@@ -14,6 +14,7 @@ from fleetlore.chronicle import goal_words, phrases_life, phrases_pursuit, phras
 from fleetlore.chronicle.grammar import between, ended, listed, number, times, words
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 
 _AGENTS = frozenset(("agent", "child", "parent", "actor"))
 _ECHOES = frozenset(("text", "role", "project"))
@@ -149,18 +150,18 @@ def _reader(name: str) -> Callable[[Event], str]:
     if name == "deed":
         return lambda event: _deed(event.kind)
     if name == "text":
-        return lambda event: "" if event.visibility == "private" else words(event.text or "")
+        return lambda event: words(event.text or "") if can_see(event, READER) else ""
     if name == "error":
-        return lambda event: "" if event.visibility == "private" else _error(event.data.get("error"))
+        return lambda event: _error(event.data.get("error")) if can_see(event, READER) else ""
     if name in ("actor", "by"):
         return lambda event: _whom(event.actor if name == "actor" else event.data.get("by"))
     if name in _OF_THE_ENVELOPE:
         return lambda event: words(getattr(event, name) or "")
     if (read := goal_words.FIELDS.get(name)) is not None:
-        return lambda event: "" if event.visibility == "private" else read(event)
+        return lambda event: read(event) if can_see(event, READER) else ""
     if name in _SPECIAL:
-        return lambda event: "" if event.visibility == "private" else _special(event, name)
-    return lambda event: "" if event.visibility == "private" else _scalar(event.data.get(name))
+        return lambda event: _special(event, name) if can_see(event, READER) else ""
+    return lambda event: _scalar(event.data.get(name)) if can_see(event, READER) else ""
 
 
 _name = lru_cache(maxsize=4096)(words)

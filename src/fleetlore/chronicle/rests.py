@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 
 WAITS = frozenset(("session.waiting", "goal.permission_asked", "goal.waiting"))
 """Somebody is waited for."""
@@ -32,7 +33,7 @@ class Ear:
 
 def is_answer(event: Event) -> bool:
     """Whether it ends a turn with words for the person who asked; those of a helper or of a goal's agent are told by who hears them."""
-    if not event.text or event.visibility == "private" or event.parent is not None or event.goal is not None:
+    if not event.text or not can_see(event, READER) or event.parent is not None or event.goal is not None:
         return False
     data = event.data
     return event.kind == TURN or (data.get("stop_reason") == "end_turn" and "said" in data and data.get("partial") is not True)

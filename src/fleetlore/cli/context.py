@@ -85,7 +85,7 @@ def _recalled(log: BlockingRecorder, args: Namespace, remembering: MemoryPolicy,
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
     with store or nullcontext():
         _catch_up(log, store, info.events)
-        return Recall(log, store=store, nearness=find_nearness(near or SHARED_WORDS), tell=told).turn(
+        return Recall(log, store=store, nearness=find_nearness(near or SHARED_WORDS), summarize=told).turn(
             _find_agent(log, args),
             run=_find_run(log, args.run),
             as_of=args.as_of,

@@ -103,6 +103,7 @@ SEALED = "sealed: goals obey only what was signed with its passphrase"
 _CLIENTS = {"redis": ("redis", "hiredis"), "nats": ("nats-py",)}
 _SERVER_FACTS = ("server", "keeps", "cut_by_others", "replicas", "stream")
 _WEEK = timedelta(days=7)
+_SCRIPT_BYTES = 1 << 16
 _EXAMPLES = (
     ("lore doctor", "paths, versions, the log's size and growth"),
     ("lore doctor --json", "the same for programs, or for a bug report"),
@@ -133,6 +134,7 @@ def run(args: Namespace) -> int:
         _look_into(args, settings, report)
     report |= {
         "compiled": _compiled(),
+        "commands": _about_commands(),
         "pages": _pages_are_built(),
         "extras": installed(),
         "extensions": about(report["problems"]),
@@ -170,6 +172,26 @@ def _versions(url: str) -> dict[str, str]:
 def _compiled() -> list[str]:
     """What was compiled of this installation."""
     return ["what is done for every event"] if find_spec("fleetlore._quick") is not None else []
+
+
+def _about_commands() -> dict[str, Any]:
+    """Which programs the PATH has for our two names, and whether its `lore` is another package's."""
+    from shutil import which
+
+    found = which("lore")
+    return {"lore": found, "fleetlore": which("fleetlore"), "foreign_lore": found is not None and _is_foreign(found)}
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a program is another package's. Our entry script imports `fleetlore`; a `#!` line may name it by chance, as a folder."""
+    if os.path.basename(os.path.realpath(path)) == "fleetlore":
+        return False
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(_SCRIPT_BYTES)
+            return b"fleetlore" not in (b"" if first.startswith(b"#!") else first) + file.read(_SCRIPT_BYTES)
+    except OSError:
+        return False
 
 
 def _about_rules(settings: config.Settings, problems: list[str]) -> dict[str, str]:
@@ -271,6 +293,7 @@ def _print(report: dict[str, Any]) -> None:
     _row("compiled", " and ".join(report["compiled"]) or "nothing: it does the same, more slowly (docs/decisions/0011)")
     _row("pages", "inside" if report["pages"] else "not built; `make web` makes them, and all but the control room works without")
     _print_extras(report["extras"])
+    _print_commands(report["commands"])
     log = report["log"]
     _row("log", log.get("path") or log["url"])
     if "exists" in log and not log["exists"]:
@@ -305,6 +328,13 @@ def _print_extras(here: dict[str, bool]) -> None:
     _row("extras", ", ".join(name for name, is_here in here.items() if is_here) or "none")
     if missing := [name for name, is_here in here.items() if not is_here]:
         _row("", f"not installed: {', '.join(missing)} (pip install 'fleetlore[NAME]')")
+
+
+def _print_commands(commands: dict[str, Any]) -> None:
+    _row("command", commands["fleetlore"] or "`fleetlore` is not on the PATH; hooks in shared project settings need it there")
+    if commands["foreign_lore"]:
+        _row("", f"`lore` on the PATH is another program: {commands['lore']}. Hooks are not affected.")
+        _row("", "Type `fleetlore` in place of `lore`, or put the folder of `fleetlore` first in PATH.")
 
 
 def _print_numbers(log: dict[str, Any]) -> None:

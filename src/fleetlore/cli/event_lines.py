@@ -10,6 +10,7 @@ from zlib import crc32
 from fleetlore.cli.terminal import sanitise
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events import catalog
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views.event_text import flags_of_call
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Screen:
         return self._paint(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
 
     def _style_of(self, event: Event) -> str:
-        return _DIM if event.visibility != "public" else _BEATS.get(catalog.beat_of(event) or "", "")
+        return _DIM if not can_see(event, PUBLIC) else _BEATS.get(catalog.beat_of(event) or "", "")
 
     def _paint(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text

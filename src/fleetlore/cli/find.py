@@ -15,6 +15,7 @@ from fleetlore.cli import arguments, fold, open_log, progress, scopes, terminal,
 from fleetlore.cli.main import FAILED, OK
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.log.base import check_scope
 from fleetlore.projections import search
 from fleetlore.projections.store import open_store
@@ -97,7 +98,7 @@ def _told(event: Event, terms: Sequence[search.SearchTerm]) -> Event:
     line = text_of(event)
     if not search.find_matches(" ".join((name_of(event), event.kind, scopes_of(event), line)), terms):
         line = f"{line} ({search.make_excerpt(event, terms)})" if line else search.make_excerpt(event, terms)
-    return replace(event, text=f"[private] {line}" if event.visibility == "private" else line)
+    return replace(event, text=f"[private] {line}" if not can_see(event, READER) else line)
 
 
 def _mark(line: str, terms: Sequence[search.SearchTerm]) -> str:

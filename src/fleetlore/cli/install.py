@@ -1,4 +1,4 @@
-"""`lore install`: have a coding program call `lore hook` at each of its steps."""
+"""`lore install`: have a coding program call `fleetlore hook` at each of its steps."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ PROGRAMS = {
     settings.PROGRAM: Program("Claude Code", "claude", settings.user_hook_file, settings.project_hook_file),
     codex_settings.PROGRAM: Program("Codex", "codex", codex_settings.user_hook_file, codex_settings.project_hook_file),
 }
-"""Those that are known, by the name that `lore hook` is told."""
+"""Those that are known, by the name that `fleetlore hook` takes."""
 
-# In a file that others get, too: whoever has no `lore` is not to be told so at every step.
+# In a file that is shared: whoever has no `fleetlore` must not see an error at every step.
 _FOR_OTHERS = "--project 2>/dev/null || true"
 _EXAMPLES = (
     ("lore install", "what can be installed, and what is"),
@@ -46,7 +46,7 @@ _EXAMPLES = (
 )
 _NOTES = """\
 Everything else in the file stays as it is; a copy from before the first change is kept beside it, as
-settings.json.before-fleetlore. Installing again changes nothing, or mends what is out of date.
+settings.json.before-fleetlore. Installing again changes nothing, or updates what is out of date, such as hooks of 0.1, which call `lore`.
 Codex asks you to review new hooks when it next starts, and does not run them before.
 """
 
@@ -95,7 +95,9 @@ def put_in(file: HookFile, *, project: bool) -> bool:
     """Have us called; answers whether anything had to be changed."""
     try:
         if project:
-            return hook_settings.install_hooks(file, command=f"{hook_settings.hook_command('lore', file.program)} {_FOR_OTHERS}")
+            return hook_settings.install_hooks(
+                file, command=f"{hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program)} {_FOR_OTHERS}"
+            )
         return hook_settings.install_hooks(file, command=hook_settings.hook_command(own_path(), file.program))
     except OSError as error:
         raise not_writable(file, error) from error
@@ -110,8 +112,8 @@ def said_of(file: HookFile, *, changed: bool) -> str:
     """What became of it, for people."""
     title = PROGRAMS[file.program].title
     if not changed:
-        return f"Nothing to do: {title} calls lore already ({file.path})."
-    said = f"{title} will call lore at {len(file.events)} of its steps ({file.path})."
+        return f"Nothing to do: {title} calls fleetlore already ({file.path})."
+    said = f"{title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
     if file.program == codex_settings.PROGRAM:
         said += "\nWhen Codex next starts, it asks you to review new hooks: choose “Trust all and continue”, for it runs none before that."
     return said
@@ -129,17 +131,21 @@ def project_folder() -> str:
 
 
 def own_path() -> str:
-    """Where this `lore` is, for programs that may search elsewhere than we do."""
-    started = os.path.abspath(sys.argv[0])
-    beside = os.path.join(os.path.dirname(sys.executable), "lore")
-    for path in (started if os.path.basename(started) in hook_settings.COMMAND_NAMES else beside, beside):
-        if os.access(path, os.X_OK):
-            return path
+    """The path of the `fleetlore` command of this installation: a coding program may have another PATH than this process.
+
+    First the folder that this command was started from, then that of the interpreter, then the PATH.
+    """
     from shutil import which
 
-    found = which("lore")
+    started = os.path.abspath(sys.argv[0])
+    folders = [os.path.dirname(started)] if os.path.basename(started) in hook_settings.COMMAND_NAMES else []
+    for folder in (*folders, os.path.dirname(sys.executable)):
+        path = os.path.join(folder, hook_settings.HOOK_PROGRAM)
+        if os.access(path, os.X_OK):
+            return path
+    found = which(hook_settings.HOOK_PROGRAM)
     if found is None:
-        raise LogError("lore is not installed as a command here; install fleetlore (pip install fleetlore), then try again")
+        raise LogError("there is no `fleetlore` command here; install the package (pip install fleetlore), then try again")
     return os.path.abspath(found)
 
 
@@ -160,8 +166,9 @@ def _state(program: str, *, project: bool) -> dict[str, object]:
     file = file_of(program, project=project)
     try:
         found = hook_settings.installed_events(file)
+        is_old = hook_settings.calls_old_name(file)
     except (ConfigError, OSError):
         return {"program": program, "project": project, "file": file.path, "state": "unreadable", "events": []}
     missing = [event for event in file.events if event not in found]
-    state = "not installed" if not found else "installed" if not missing else f"{len(missing)} missing"
+    state = "not installed" if not found else f"{len(missing)} missing" if missing else "calls `lore`" if is_old else "installed"
     return {"program": program, "project": project, "file": file.path, "state": state, "events": sorted(found)}

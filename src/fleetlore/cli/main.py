@@ -205,19 +205,7 @@ def _nearest(name: str) -> str:
 def _load(name: str) -> Command:
     from importlib import import_module
 
-    _spare_typing_extensions()
     return cast("Command", import_module((COMMANDS | BEHIND)[name]))
-
-
-def _spare_typing_extensions() -> None:
-    """Have msgspec (0.22) take what it wants from `typing`: typing_extensions, where it is installed, starts as slowly as all the rest."""
-    if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
-        return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # an import of it now fails
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        del sys.modules["typing_extensions"]
 
 
 def _list_commands(*groups: str) -> int:

@@ -97,7 +97,7 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
     def refresh() -> None:
         open_log.drain_spool(said=said)
 
-    return OnDemand(log, views, find_store, town=settings.town.value, prices=costs.prices.date, refresh=refresh)
+    return OnDemand(log, views, find_store, town=settings.town.value, costs=costs, refresh=refresh)
 
 
 def _seal(settings: Settings) -> Seal | None:

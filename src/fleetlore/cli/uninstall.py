@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
     if args.json:
         terminal.out_value({"program": args.program, "file": file.path, "changed": changed})
     elif changed:
-        terminal.out(f"{PROGRAMS[args.program].title} no longer calls lore ({file.path}).")
+        terminal.out(f"{PROGRAMS[args.program].title} no longer calls fleetlore ({file.path}).")
     else:
-        terminal.out(f"Nothing to do: {PROGRAMS[args.program].title} does not call lore ({file.path}).")
+        terminal.out(f"Nothing to do: {PROGRAMS[args.program].title} does not call fleetlore ({file.path}).")
     return 0

@@ -1,6 +1,6 @@
-"""The façade for code in the style of chronicle writers: ingest what agents did, render it as prose. docs/nexus.md tells the promises.
+"""A writer API compatible with nexus chronicles: ingest agent events into a file, render them as prose. See docs/nexus.md.
 
-One file in the nexus dialect, and nothing beside it. The words are the chronicle's own, and follow from the lines alone.
+One file in the nexus dialect and nothing else. The prose is the chronicle's, and depends on the lines only.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from fleetlore.views.event_text import event_stamp
 from fleetlore.views.threads import QUIET_BEATS
 
 FOLDER = Path("~/.nexus/chronicle")
-"""Where the files are unless a path is given: one a day, `chronicle_2026-01-31.jsonl`."""
+"""Default folder, with one file per day: `chronicle_2026-01-31.jsonl`."""
 
 
 _REDACTOR = Redactor()
 
 
 class EventKind(str, Enum):  # noqa: UP042 - f"{kind}" has always been `EventKind.COMMIT`, which a StrEnum would change
-    """The twelve deeds."""
+    """The twelve kinds of events."""
 
     DISPATCH = "dispatch"
     COMMIT = "commit"
@@ -62,7 +62,7 @@ class EventKind(str, Enum):  # noqa: UP042 - f"{kind}" has always been `EventKin
 
 @dataclass(slots=True)
 class AgentEvent:
-    """One deed of an agent. `kind` may be given by its name; `timestamp` is in seconds since 1970, now unless given."""
+    """One event of an agent. `kind` may be given as text; `timestamp` is in seconds since 1970, by default now."""
 
     kind: EventKind
     agent: str
@@ -70,80 +70,80 @@ class AgentEvent:
     timestamp: float = field(default_factory=lambda: clock.now().timestamp())
     metadata: dict[str, Any] = field(default_factory=dict)
     id: str | None = None
-    """Where the source has one, such as the delivery of a webhook: a writer takes the same id once."""
+    """Id from the source, such as a webhook delivery; a writer stores an id once."""
 
     def __post_init__(self) -> None:
         self.kind = EventKind(self.kind)
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as its line says it; an id that is not there is left out."""
+        """The event as a record; a missing id is left out."""
         record = {"kind": self.kind.value, "agent": self.agent, "detail": self.detail, "timestamp": self.timestamp}
         return record | {"metadata": self.metadata} | ({} if self.id is None else {"id": self.id})
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> AgentEvent:
-        """The event of such a record: `kind` and `agent` are needed, what else is missing or null is as in a new event."""
+        """The event of a record. `kind` and `agent` are required; other missing or null fields get their defaults."""
         given = {key: record[key] for key in ("detail", "timestamp", "metadata", "id") if record.get(key) is not None}
         return cls(record["kind"], record["agent"], **given)
 
 
 class ChronicleWriter:
-    """Writes what agents do into a file, and tells it. Any number of writers, threads and processes may share a file."""
+    """Writes agent events into a file and renders them. Writers, threads and processes may share a file."""
 
     def __init__(self, log_path: str | os.PathLike[str] | None = None, *, now: clock.Clock = clock.now, zone: tzinfo = UTC) -> None:
-        """Opens a chronicle and loads its lines; without a path it is that of today, and each day of writing gets its own.
+        """Open a chronicle and load its lines; without a path it is today's, and each day gets its own file.
 
-        `zone` says where days end, and in which time it is told.
+        `zone` decides where days end and in which time zone the prose is written.
         """
         self._path = None if log_path is None else Path(log_path).expanduser()
         self._now, self._zone = now, zone
         self.malformed = 0
-        """Lines that could not be read. They stay in the file, and are passed over."""
+        """Lines that could not be parsed. They stay in the file and are skipped."""
         self._events: list[Event] = []
         self._ids: set[str] = set()
         self._occurrences: Counter[tuple[Path, str | None]] = Counter()
-        self._ends: dict[Path, int] = {}
-        """File → how far it has been read."""
+        self._read_offsets: dict[Path, int] = {}
+        """File → offset up to which it has been read."""
         self._lock = Lock()
-        self.log_path = self._path_now()
-        """The file that was written last, or will be first."""
+        self.log_path = self._current_path()
+        """The file that was last written, or will be written first."""
         self.log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileNotFoundError), _alone_at(self.log_path, os.O_RDONLY) as handle:
+        with suppress(FileNotFoundError), _open_locked(self.log_path, os.O_RDONLY) as handle:
             self._catch_up(self.log_path, handle)
 
     def ingest(self, event: AgentEvent) -> bool:
-        """Writes the event down; once this returns it is on the disk. `False` if one with its id was there before.
+        """Store the event; it is on disk when this returns. Returns `False` if its id was stored before.
 
-        Raises `TypeError` or `ValueError` for what no line can say, and `OSError` if the disk refuses; then nothing has changed.
+        Raises `TypeError` or `ValueError` for values that no line can hold, and `OSError` if writing fails; then nothing has changed.
         """
-        line = _line_of(event)
+        line = _encode_line(event)
         with self._lock:
-            path = self._path_now()
+            path = self._current_path()
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _alone_at(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as handle:
+            with _open_locked(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as handle:
                 self._catch_up(path, handle)
                 if is_new := event.id not in self._ids:
-                    self._ends[path] = _append(handle, line, path.parent)
-                    self._take(path, [line], self._now())
+                    self._read_offsets[path] = _append_line(handle, line, path.parent)
+                    self._add_lines(path, [line], self._now())
             self.log_path = path
         return is_new
 
     def render(self, max_events: int = 50) -> str:
-        """The newest events as plain prose: who and when, a paragraph a day, then the arcs and what is still open.
+        """The newest events as prose: an overview, a paragraph per day, then arcs and what is still open.
 
-        Signs of life give way to deeds where not all can be told. Telling changes nothing: same lines, same words.
+        Heartbeats and idle events are left out first if there are more than `max_events`. The same lines give the same text.
         """
-        story = self._story(max_events)
+        story = self._build_story(max_events)
         paragraphs = [story.opening]
         for day, runs in story.days:
             if len(story.days) > 1:
                 paragraphs.append(f"{day:%A}, {day_name(day)}")
-            paragraphs.append(" ".join(self._sentences(runs)))
+            paragraphs.append(" ".join(self._build_sentences(runs)))
         return "\n\n".join(plain(paragraph) for paragraph in (*paragraphs, *story.ending))
 
     def render_markdown(self, max_events: int = 50) -> str:
-        """The same as Markdown, an item an event with its time; what agents said means nothing to Markdown."""
-        story = self._story(max_events)
+        """The same as Markdown, one list item per event with its time; Markdown in agents' texts is escaped."""
+        story = self._build_story(max_events)
         days = [day_name(day) for day, _ in story.days]
         title = " — ".join(("Chronicle", *([" to ".join(dict.fromkeys((days[0], days[-1])))] if days else [])))
         blocks = [f"# {title}", escaped(story.opening)]
@@ -155,7 +155,7 @@ class ChronicleWriter:
         return "\n\n".join((*blocks, *(["---"] if story.ending else []), *map(ours, story.ending)))
 
     def summary(self) -> dict[str, Any]:
-        """The numbers of all events: `total_events`, `agents` (name → `events`, `kinds` without repeats), `kind_counts`, `log_path`."""
+        """Counts of all events: `total_events`, `agents` (name → `events`, distinct `kinds`), `kind_counts`, `log_path`."""
         agents: dict[str, dict[str, Any]] = {}
         kinds: Counter[str] = Counter()
         with self._lock:
@@ -168,28 +168,28 @@ class ChronicleWriter:
                     agent["kinds"].append(kind)
             return {"total_events": len(self._events), "agents": agents, "kind_counts": dict(kinds), "log_path": str(self.log_path)}
 
-    def _path_now(self) -> Path:
+    def _current_path(self) -> Path:
         return self._path or FOLDER.expanduser() / f"chronicle_{self._now().astimezone(self._zone):%Y-%m-%d}.jsonl"
 
     def _catch_up(self, path: Path, handle: int) -> None:
-        """Read what stands in the file behind what was read before: lines of other writers, or of a former life."""
-        facts, start = os.fstat(handle), self._ends.get(path, 0)
+        """Read what other writers, or an earlier process, appended since the last read."""
+        stat, start = os.fstat(handle), self._read_offsets.get(path, 0)
         with open(handle, "rb", closefd=False) as file:
-            file.seek(start if start <= facts.st_size else 0)  # a file that shrank was begun anew
+            file.seek(start if start <= stat.st_size else 0)  # a file that shrank was replaced
             lines = file.read().split(b"\n")
-            self._take(path, lines, datetime.fromtimestamp(facts.st_mtime, UTC))
-            self._ends[path] = file.tell()
+            self._add_lines(path, lines, datetime.fromtimestamp(stat.st_mtime, UTC))
+            self._read_offsets[path] = file.tell()
 
-    def _take(self, path: Path, lines: Sequence[bytes], otherwise: datetime) -> None:
-        """What the lines say goes into memory; one without a time has that of the line before, else of the next."""
-        fresh = [event for line in lines if (event := self._read(path, line.removesuffix(b"\r"))) is not None]
-        at = self._events[-1].at if self._events and self._ends.get(path) else None
-        at = at or next((event.at for event in fresh if event.at is not None), otherwise)
-        for event in fresh:
+    def _add_lines(self, path: Path, lines: Sequence[bytes], default_time: datetime) -> None:
+        """Add the events of these lines; one without a time gets that of the previous line, else of the next."""
+        events = [event for line in lines if (event := self._parse_line(path, line.removesuffix(b"\r"))) is not None]
+        at = self._events[-1].at if self._events and self._read_offsets.get(path) else None
+        at = at or next((event.at for event in events if event.at is not None), default_time)
+        for event in events:
             at = event.at or at
             self._events.append(event if event.at is not None else replace(event, at=at))
 
-    def _read(self, path: Path, line: bytes) -> Event | None:
+    def _parse_line(self, path: Path, line: bytes) -> Event | None:
         if not line or line.isspace():
             return None
         try:
@@ -198,33 +198,33 @@ class ChronicleWriter:
             self.malformed += 1
             return None
         rest = event.origin.rest if event.origin is not None else None
-        if isinstance(own := rest.get("values", {}).get("id") if rest else None, str):
-            self._ids.add(own)
-        before = self._occurrences[path, event.id]
+        if isinstance(record_id := rest.get("values", {}).get("id") if rest else None, str):
+            self._ids.add(record_id)
+        occurrences = self._occurrences[path, event.id]
         self._occurrences[path, event.id] += 1
-        return nexus.DIALECT.decode(line, nth=before) if before else event
+        return nexus.DIALECT.decode(line, nth=occurrences) if occurrences else event
 
-    def _story(self, max_events: int) -> _Story:
+    def _build_story(self, max_events: int) -> _Story:
         if max_events < 0:
             raise ValueError(f"max_events: 0 or more is needed, not {max_events}")
         with self._lock:
             events = sorted(self._events, key=event_stamp)
         quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
-        told = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
-        overview, chosen, narrator = Overview(), set(map(id, told)), Narrator(Telling("headline", self._zone))
-        for event in told:
+        selected = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
+        overview, chosen, narrator = Overview(), set(map(id, selected)), Narrator(Telling("headline", self._zone))
+        for event in selected:
             overview.see(event)
         opening = opening_of(overview, self._zone).text
-        if not told:
+        if not selected:
             return _Story(f"{plural(len(events), 'event').capitalize()} recorded, none told." if events else opening, [], [])
         for _ in narrator.chapters(events, where=lambda event: id(event) in chosen):
-            pass  # read for the sake of threads and arcs, which may have begun before what is told
+            pass  # threads and arcs may start before the selected events
         ending = [narrator.close().text]
-        if left := len(events) - len(told):
-            ending.append(f"Not told here: {plural(left, 'event')}, older or mere signs of life.")
-        return _Story(f"{opening.removesuffix('.')} ({self._zone}).", _by_day(told, self._zone), ending)
+        if omitted := len(events) - len(selected):
+            ending.append(f"Not told here: {plural(omitted, 'event')}, older or mere signs of life.")
+        return _Story(f"{opening.removesuffix('.')} ({self._zone}).", _group_by_day(selected, self._zone), ending)
 
-    def _sentences(self, runs: Sequence[Run]) -> Iterator[str]:
+    def _build_sentences(self, runs: Sequence[Run]) -> Iterator[str]:
         last: datetime | None = None
         for run in runs:
             yield sentence_of(run, self._zone, timed=last is None or run.first - last > PAUSE)
@@ -237,13 +237,13 @@ class _Story(NamedTuple):
     ending: list[str]
 
 
-def _by_day(events: Sequence[Event], zone: tzinfo) -> list[tuple[date, list[Run]]]:
-    """A sentence for each deed; the signs of life of an agent are told once a day."""
+def _group_by_day(events: Sequence[Event], zone: tzinfo) -> list[tuple[date, list[Run]]]:
+    """One run per event; repeated heartbeats and idle events of an agent become one run per day."""
     days = []
-    for day, of_day in groupby(events, key=lambda event: shown_time(event).astimezone(zone).date()):
+    for day, day_events in groupby(events, key=lambda event: shown_time(event).astimezone(zone).date()):
         runs: list[Run] = []
         quiet: dict[tuple[str, str | None], Run] = {}
-        for event in of_day:
+        for event in day_events:
             beat, key, at = beat_of(event), (event.kind, event.agent), shown_time(event)
             if key in quiet:
                 quiet[key].add(event, at)
@@ -255,8 +255,8 @@ def _by_day(events: Sequence[Event], zone: tzinfo) -> list[tuple[date, list[Run]
     return days
 
 
-def _line_of(event: AgentEvent) -> bytes:
-    """The line of an event, without its end: good JSON that is read back as it was, secrets taken out."""
+def _encode_line(event: AgentEvent) -> bytes:
+    """The event as a line of JSON that can be parsed again, with secrets redacted."""
     record = event.to_dict()
     try:
         line = json.dumps(record).encode()
@@ -270,8 +270,8 @@ def _line_of(event: AgentEvent) -> bytes:
 
 
 @contextmanager
-def _alone_at(path: Path, flags: int) -> Iterator[int]:
-    """The open file, which no other writer touches meanwhile; readable by its owner alone if it is made here."""
+def _open_locked(path: Path, flags: int) -> Iterator[int]:
+    """Open and lock the file; a new file is readable by its owner only."""
     handle = os.open(path, flags, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
@@ -280,8 +280,8 @@ def _alone_at(path: Path, flags: int) -> Iterator[int]:
         os.close(handle)
 
 
-def _append(handle: int, line: bytes, folder: Path) -> int:
-    """Put a line behind the last, whole and on the disk, or not at all; answers where the file ends."""
+def _append_line(handle: int, line: bytes, folder: Path) -> int:
+    """Append a complete line durably, or nothing; returns the new end of the file."""
     end = os.fstat(handle).st_size
     is_torn = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
     raw = b"\n" * is_torn + line + b"\n"
@@ -292,30 +292,30 @@ def _append(handle: int, line: bytes, folder: Path) -> int:
             raise OSError(errno.ENOSPC, "no room for the whole line")
         os.fsync(handle)
         if end == 0:
-            with _alone_at(folder, os.O_RDONLY) as name:  # a new file's name has to be on the disk, too
+            with _open_locked(folder, os.O_RDONLY) as name:  # the directory entry of a new file must be durable, too
                 os.fsync(name)
     except OSError:
-        if os.fstat(handle).st_size == end + written:  # else somebody who does not ask for the lock wrote behind it
+        if os.fstat(handle).st_size == end + written:  # unless somebody without the lock appended meanwhile
             os.ftruncate(handle, end)
         raise
     return end + written
 
 
 def event_from_gitea_issue(payload: Mapping[str, Any] | None, agent: str | None) -> AgentEvent:
-    """An agent was given an issue: the issue itself, or a webhook's payload around it."""
-    return _agent_event(nexus.from_gitea_issue(payload, agent))
+    """An agent was assigned an issue: from the issue, or from a webhook payload that contains it."""
+    return _to_agent_event(nexus.from_gitea_issue(payload, agent))
 
 
 def event_from_heartbeat(hb: Mapping[str, Any] | None) -> AgentEvent:
-    """A sign of life, by the agent that it names, else by its model; at its own time if it has one."""
-    return _agent_event(nexus.from_heartbeat(hb))
+    """A heartbeat of the agent it names, or else of its model; with its own time if it has one."""
+    return _to_agent_event(nexus.from_heartbeat(hb))
 
 
 def event_from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> AgentEvent:
-    """An agent committed: the commit as a webhook lists it, or as the forge's API nests it."""
-    return _agent_event(nexus.from_commit(commit, agent))
+    """An agent committed: from a commit as webhooks list it, or as the forge's API returns it."""
+    return _to_agent_event(nexus.from_commit(commit, agent))
 
 
-def _agent_event(event: Event) -> AgentEvent:
+def _to_agent_event(event: Event) -> AgentEvent:
     kind = EventKind(event.kind.removeprefix(nexus.KIND_PREFIX))
     return AgentEvent(kind, event.agent or nexus.UNKNOWN_AGENT, event.text or "", (event.at or clock.now()).timestamp(), event.data)

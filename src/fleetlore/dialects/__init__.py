@@ -1,4 +1,4 @@
-"""How others say it: foreign records to events and back, one pure module a dialect, loaded when it is asked for."""
+"""Foreign event formats: one pure module per dialect, imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fleetlore.dialects.recording import Recording
 
 NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
-"""Every dialect that is spoken here; installed packages may add others."""
+"""Built-in dialects, read and written; installed packages may add others."""
 _RECORDING_MODULES = {
     "claude-code": "fleetlore.programs.claude_code.transcript",
     "codex": "fleetlore.programs.codex.transcript",
@@ -20,31 +20,31 @@ _RECORDING_MODULES = {
     "otlp": "fleetlore.dialects.otlp.reader",
 }
 RECORDINGS = tuple(_RECORDING_MODULES)
-"""What is only understood: the records of programs that are not fed by us."""
+"""Read-only formats: transcripts and telemetry of other programs."""
 
 
 def known() -> list[str]:
-    """Ours, and those of installed packages."""
+    """Return the names of all dialects: built-in and installed."""
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
     return [*NAMES, *DIALECT_EXTENSIONS.list_names()]
 
 
 def find(name: str) -> Dialect:
-    """The dialect of that name; `Invalid` lists the known ones."""
+    """Return the dialect with that name; raise `Invalid`, which lists the known ones."""
     if name in NAMES:
         dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
         return dialect
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
-    if (added := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
-        return added
-    told = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
-    raise Invalid(f"{told} {', '.join(known())}")
+    if (installed := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
+        return installed
+    problem = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
+    raise Invalid(f"{problem} {', '.join(known())}")
 
 
 def find_recording(name: str) -> Recording:
-    """The recording of that name; `Invalid` lists the known ones."""
+    """Return the recording format with that name; raise `Invalid`, which lists the known ones."""
     if name not in RECORDINGS:
         raise Invalid(f"no such recording: {name!r}; known are {', '.join(RECORDINGS)}")
     recording: Recording = import_module(_RECORDING_MODULES[name]).RECORDING

@@ -1,12 +1,12 @@
-"""What every dialect shares: one record to one event and back, losing nothing.
+"""Base of all dialects: one foreign record to one event and back, without loss.
 
-A dialect is two pure mappings, record → event and event → record. After reading, the event is
-written again at once; only what that gets wrong is kept, in `origin.rest`:
+A dialect is two pure functions, record → event and event → record. After reading, the event is written again at once;
+only what that gets wrong is stored in `origin.rest`:
 
     {"keys": [...], "values": {key: ...}, "inner": {key: the same again}, "spellings": {pointer: text}}
 
-`keys` are the record's own, in order, where they differ; `values` what stood under a key; `inner` the
-differences inside an object; `spellings` are explained in `wire`. Encoding applies them again.
+`keys` are the record's keys in order, if they differ; `values` the values that differ; `inner` the differences inside an
+object; `spellings` are explained in `wire.py`. Encoding applies them again.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from fleetlore.events.ids import derive_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One foreign way of writing events down."""
+    """One foreign event format."""
 
     name: str
     style: JsonStyle
     read: Callable[[Record], Event]
-    """A record's event, its id left out where the record has none; `DialectError` for a bad record."""
+    """Convert a record to an event, without id if the record has none; raises `DialectError` for a bad record."""
     write: Callable[[Event, str], Record | None]
-    """The record of an event in a town; `None` where the dialect has no word for it."""
+    """Convert an event of a town to a record; `None` if the format cannot express it."""
 
     def decode(self, raw: bytes, *, nth: int = 0) -> Event:
-        """One record, without its newline, as an event; `DialectError` for anything that is none.
+        """Decode one record, without its newline; raise `DialectError` if it is not one.
 
-        `nth` says how often the same bytes came before in the same input.
+        `nth` is the number of earlier identical records in the same input.
         """
         record, spellings = wire.parse_record_with_spellings(raw, self.style)
         event = self.read(record)
@@ -54,7 +54,7 @@ class Dialect:
         return replace(event, origin=replace(origin, rest=rest)) if rest else event
 
     def encode(self, event: Event, *, town: str = "default") -> bytes | None:
-        """The event as one record; `None` where the dialect has no word for it."""
+        """Encode the event as one record; `None` if the format cannot express it."""
         record = self.write(event, town)
         if record is None:
             return None
@@ -66,7 +66,7 @@ class Dialect:
         written = self.write(event, "default") or {}
         rest = compute_difference(written, record) or {}
         if event.at is None:
-            # An importer gives a record without a time that of its neighbour, which is not to be written back.
+            # An importer gives a record without a time that of its neighbour; it must not be written back.
             timed = self.write(replace(event, at=EPOCH), "default") or {}
             if list(timed) != list(written):
                 rest["keys"] = list(record)
@@ -74,14 +74,14 @@ class Dialect:
 
 
 def compute_difference(written: Record, record: Record) -> Record | None:
-    """What has to be known beside `written` to get `record`, keys in order; `None` if nothing."""
+    """Return what is needed besides `written` to restore `record`, including key order; `None` if nothing."""
     if _is_same_json(written, record):
         return None
     values = {key: value for key, value in record.items() if not _is_derivable(key, value, written)}
     inner = {
-        key: found
+        key: difference
         for key, value in record.items()
-        if key not in values and isinstance(value, dict) and (found := compute_difference(written[key], value)) is not None
+        if key not in values and isinstance(value, dict) and (difference := compute_difference(written[key], value)) is not None
     }
     keys = list(record) if list(record) != list(written) else None
     return {name: part for name, part in (("keys", keys), ("values", values), ("inner", inner)) if part or part == []}
@@ -96,7 +96,7 @@ def _is_same_json(left: Any, right: Any) -> bool:
 
 
 def apply_difference(written: Record, rest: Record) -> Record:
-    """Apply a difference; parts of it that were damaged meanwhile are left aside."""
+    """Apply a difference; damaged parts of it are ignored."""
     keys, values, inner = rest.get("keys"), _as_mapping(rest.get("values")), _as_mapping(rest.get("inner"))
     if not (isinstance(keys, list) or values or inner):
         return written

@@ -1,6 +1,7 @@
-"""`beads`: the audit trail of an issue tracker, one JSON object a line, as Go writes a map: keys sorted, `<`, `>` and `&` escaped.
+"""`beads`: the audit trail of an issue tracker, one JSON object per line.
 
-`old_value` and `new_value` are strings that hold JSON, or plain text, or nothing.
+Written as Go writes a map: keys sorted, `<`, `>` and `&` escaped. `old_value` and `new_value` are strings that contain
+JSON, plain text, or nothing.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ CREATED, DISPATCHED, CLOSED, REOPENED, UPDATED = (
     "work.updated",
 )
 TYPE_BY_KIND = {CREATED: "created", DISPATCHED: "status_changed", CLOSED: "closed", REOPENED: "reopened", UPDATED: "updated"}
-"""Kind → the type that a record of ours bears; types that are not here are read as `work.updated`."""
+"""Kind → event type when we write a record; other types are read as `work.updated`."""
 
 _KIND_BY_TYPE = {"created": CREATED, "closed": CLOSED, "reopened": REOPENED}
 _WORKING_STATUSES = frozenset(("hooked", "in_progress"))
-# The whole value stands in `origin`; in `data` it is only there to be looked at.
+# `origin` has the full value; the one in `data` is only for display.
 _MAX_VALUE_CHARS = 500
 _MAX_EXACT_INTEGER = 2**53
-_DEFAULT_CLOSE_REASON = "Closed"  # what the tracker writes where nobody has given one
+_DEFAULT_CLOSE_REASON = "Closed"  # the tracker's default
 _GO_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
 def _dump_like_go(value: Any) -> str:
-    # These characters stand only inside of strings, so that the whole text can be escaped at once.
+    # These characters occur only inside strings, so the whole text can be escaped at once.
     return COMPACT.dump(value).translate(_GO_ESCAPES)
 
 
@@ -81,7 +82,7 @@ def _read_id(record: Record) -> str | None:
 
 
 def _read_nested_object(record: Record, key: str) -> Record:
-    """The object inside a string; an empty one where there is none."""
+    """Decode the object inside a string; empty if there is none."""
     text = record.get(key)
     if not isinstance(text, str):
         return {}
@@ -96,12 +97,12 @@ def _find_kind(own_type: str, old: Record, new: Record) -> str:
     if own_type in _KIND_BY_TYPE:
         return _KIND_BY_TYPE[own_type]
     status = new.get("status", old.get("status"))
-    given = as_name(new.get("assignee")) is not None and isinstance(status, str) and status in _WORKING_STATUSES
-    return DISPATCHED if given else UPDATED
+    is_dispatch = as_name(new.get("assignee")) is not None and isinstance(status, str) and status in _WORKING_STATUSES
+    return DISPATCHED if is_dispatch else UPDATED
 
 
 def _find_agent(kind: str, actor: str | None, old: Record, new: Record) -> str | None:
-    """Whose work it is, where the record tells: an actor that only tends to the work of others is no agent of it."""
+    """Find whose work it is. An actor who only manages the work of others is not its agent."""
     if kind == DISPATCHED:
         return as_name(new.get("assignee"))
     assignee = as_name(old.get("assignee"))
@@ -136,7 +137,7 @@ def _describe_change(record: Record, old: Record, new: Record) -> Record:
 
 
 def _truncate_value(value: object) -> str | int | None:
-    """The value if it is a simple one, cut to what can be taken in at a glance."""
+    """Return a simple value, truncated for display; `None` for anything else."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_VALUE_CHARS else f"{value[:_MAX_VALUE_CHARS]}…"
     return value if isinstance(value, int) and abs(value) < _MAX_EXACT_INTEGER else None
@@ -175,7 +176,7 @@ def _write_time(at: datetime) -> str:
 
 
 def _default_values(event: Event) -> Record:
-    """What most records of a kind have under both keys; where one has something else, `origin.rest` knows it."""
+    """Return what most records of a kind have under both keys; `origin.rest` has the exceptions."""
     empty = "" if event.kind in (CREATED, CLOSED) else None
     result = as_text(event.data.get("result")) if event.kind == CLOSED else None
     return {"new_value": result or empty, "old_value": empty}

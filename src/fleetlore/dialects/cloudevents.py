@@ -1,8 +1,7 @@
-"""`cloudevents`: CloudEvents 1.0 in their structured JSON form, one a line.
+"""`cloudevents`: CloudEvents 1.0 in structured JSON, one per line.
 
-Every event can be written so: its canonical JSON is the `data` of a CloudEvent of type
-`fleetlore.<kind>`, and reading that gives the very event back. A CloudEvent of anybody else becomes an
-event of a kind made from its type, and is written again as it came.
+Every event can be written: its canonical JSON is the `data` of a CloudEvent of type `fleetlore.<kind>`, and reading that
+restores the event. A foreign CloudEvent becomes an event with a kind made from its type, and is written as it came.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from fleetlore.events.ids import derive_id
 NAME = "cloudevents"
 SPEC_VERSION = "1.0"
 OWN_NAMESPACE = "fleetlore"
-"""What our own types and sources begin with."""
+"""Prefix of our own types and sources."""
 
 _SUBJECT_FIELDS = ("task", "goal", "run", "mission", "agent")
 _TRACEPARENT_PATTERN = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -43,12 +42,12 @@ def _require_text(record: Record, key: str) -> str:
 
 
 def _unwrap_own_event(record: Record, own_id: str, source: str, own_type: str) -> Event | None:
-    """The event inside one of our own, `None` if it is none of ours."""
+    """Return the event inside a CloudEvent that we wrote; `None` for a foreign one."""
     inner = record.get("data")
     if not source.startswith(f"{OWN_NAMESPACE}:") or not isinstance(inner, dict) or own_type != f"{OWN_NAMESPACE}.{inner.get('kind')}":
         return None
     try:
-        event = codec.from_builtins(codec.lift(dict(inner)))
+        event = codec.from_builtins(codec.upgrade_record(dict(inner)))
     except InvalidEvent:
         return None
     return event if event.id in (None, own_id) and event.position is None and own_origin(event, NAME) is None else None
@@ -90,13 +89,13 @@ def _find_kind(own_type: str, data: Record) -> str:
     try:
         catalog.check_payload(kind, data)
     except InvalidEvent:
-        # Somebody else's word that happens to be one of ours, for another thing.
+        # A foreign type that happens to equal one of our kinds but means something else.
         return _truncate_kind(f"{NAME}.{kind}")
     return kind
 
 
 def make_kind_from_type(own_type: str) -> str:
-    """A kind that comes as near to a CloudEvent's type as the rules for kinds allow."""
+    """Convert a CloudEvent's type to a valid kind."""
     words = re.sub(r"[^a-z0-9_.]", "_", own_type.lower()).split(".")
     kind = _truncate_kind(".".join(word if "a" <= word[0] <= "z" else f"x{word}" for word in words if word))
     return kind if "." in kind else _truncate_kind(f"{NAME}.{kind or 'event'}")
@@ -139,9 +138,9 @@ def _wrap_own_event(event: Event, town: str) -> Record:
 
 
 def _make_subject(event: Event) -> str | None:
-    named: dict[str, Any] = {name: value for name in _SUBJECT_FIELDS if (value := getattr(event, name)) is not None}
-    return next((f"{name}:{value}" for name, value in named.items()), None)
+    scopes: dict[str, Any] = {name: value for name in _SUBJECT_FIELDS if (value := getattr(event, name)) is not None}
+    return next((f"{name}:{value}" for name, value in scopes.items()), None)
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
-"""One CloudEvent a line."""
+"""Reads and writes one CloudEvent per line."""

@@ -1,4 +1,4 @@
-"""Reading the fields of foreign records: names, times, ids."""
+"""Helpers for reading and writing fields of foreign records: names, times, ids. Public for dialects of packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RFC3339_PATTERN = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]
 
 
 def need_text(record: Mapping[str, Any], key: str) -> str:
-    """The string under a key that every record has."""
+    """Return the string under a required key; raise `DialectError` if it is missing or not a string."""
     if key not in record:
         raise DialectError(f"$.{key}", "missing")
     value = record[key]
@@ -29,52 +29,52 @@ def need_text(record: Mapping[str, Any], key: str) -> str:
 
 
 def as_name(value: object) -> str | None:
-    """The value if it can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
+    """Return the value if it can name a scope (1 to 200 bytes of UTF-8, no control characters), else `None`."""
     return value if isinstance(value, str) and is_name(value) else None
 
 
 def as_text(value: object) -> str | None:
-    """The value if it is a string with something in it."""
+    """Return the value if it is a non-empty string, else `None`."""
     return value if isinstance(value, str) and value else None
 
 
 def as_count(value: object) -> int | None:
-    """The value if it counts something."""
+    """Return the value if it is a non-negative integer below 2^53, else `None`."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def as_number(value: object) -> float | None:
-    """The value if it is a number that others can read, too."""
+    """Return the value if it is a number below 2^53 in size, else `None`."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_uuid(value: object) -> str | None:
-    """A UUID in its canonical form, if the value is one in any case of letters."""
+    """Return the canonical form of a UUID in any case, else `None`."""
     return find_uuid(value) if isinstance(value, str) else None
 
 
 def first_line(value: object) -> str | None:
-    """The first line with something in it, if there is one."""
+    """Return the first non-blank line, stripped, or `None`."""
     return next((line.strip() for line in value.splitlines() if line.strip()), None) if isinstance(value, str) else None
 
 
 def without_none(**values: Any) -> dict[str, Any]:
-    """The values that are there."""
+    """Return the values that are not `None`."""
     return {key: value for key, value in values.items() if value is not None}
 
 
 def own_origin(event: Event, dialect: str) -> Origin | None:
-    """The event's origin if it came in by this dialect."""
+    """Return the event's origin if it was imported by this dialect."""
     return event.origin if event.origin is not None and event.origin.dialect == dialect else None
 
 
 def validate_payload(kind: str, data: dict[str, Any], *, under: str) -> None:
-    """Refuse data that does not fit its kind; `under` is where the data stands in the record."""
+    """Raise `DialectError` if data does not match its kind; `under` is the path of the data in the record."""
     try:
         catalog.check_payload(kind, data)
     except InvalidEvent as error:
@@ -82,17 +82,17 @@ def validate_payload(kind: str, data: dict[str, Any], *, under: str) -> None:
 
 
 def is_valid_kind(kind: str) -> bool:
-    """Whether this can be the kind of an event."""
+    """Return whether this can be the kind of an event."""
     return len(kind) <= catalog.LONGEST_KIND and catalog.KIND_PATTERN.fullmatch(kind) is not None
 
 
 def read_time(value: object) -> datetime | None:
-    """RFC 3339 to the microsecond, in UTC; `None` where it is not a time."""
+    """Parse RFC 3339 to the microsecond, in UTC; `None` if it is not a time."""
     match = _RFC3339_PATTERN.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
     day, clock, fraction, zone = match.groups()
-    # A leap second is legal; the calendar has none, and counts it as the first of the next minute.
+    # A leap second is legal, but datetime has none: count it as the first second of the next minute.
     leap, clock = (1, clock[:-2] + "59") if clock.endswith(":60") else (0, clock)
     try:
         at = datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{zone.upper()}")
@@ -102,7 +102,7 @@ def read_time(value: object) -> datetime | None:
 
 
 def need_time(record: Mapping[str, Any], key: str) -> datetime:
-    """The RFC 3339 time under a key that every record has."""
+    """Return the RFC 3339 time under a required key; raise `DialectError`."""
     text = need_text(record, key)
     at = read_time(text)
     if at is None:
@@ -111,12 +111,12 @@ def need_time(record: Mapping[str, Any], key: str) -> datetime:
 
 
 def write_time(at: datetime) -> str:
-    """RFC 3339 in UTC with six digits of a second."""
+    """Format as RFC 3339 in UTC with six fractional digits."""
     return as_utc(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def read_seconds(seconds: float) -> datetime | None:
-    """Seconds since 1970 to the microsecond; `None` where no calendar reaches."""
+    """Convert seconds since 1970 to a time; `None` if out of range."""
     try:
         return EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):
@@ -124,10 +124,10 @@ def read_seconds(seconds: float) -> datetime | None:
 
 
 def write_seconds(at: datetime) -> float:
-    """Seconds since 1970."""
+    """Convert a time to seconds since 1970."""
     return (as_utc(at) - EPOCH).total_seconds()
 
 
 def as_utc(at: datetime) -> datetime:
-    """The same moment in UTC; a time without a zone is taken for UTC."""
+    """Convert to UTC; a time without a zone is taken as UTC."""
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

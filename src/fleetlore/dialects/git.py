@@ -1,6 +1,6 @@
-"""`git`: a repository's history as `intake.git` tells it, one JSON object a commit, a co-author or a tag.
+"""`git`: a repository's history as `ingest` extracts it, one JSON object per commit, co-author or tag.
 
-What a message says of itself (a revert, a merge, a task) is read here, and nowhere else.
+The only module that interprets commit messages: reverts, merges, task names.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ EXTRA_KEYS = (
     "tag",
     "object",
 )
-"""The fields of a record that stand in `data` under the same name, in the order in which they are written."""
+"""Record fields that are in `data` under the same name, in the order in which they are written."""
 
 MAIN_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "default"))
-"""Branches that others are merged into: merging one of these is catching up, not delivering."""
+"""Merging one of these into another branch is an update, not a delivery."""
 
 _NOT_TASK_PREFIXES = frozenset(
     ("UTF", "SHA", "ISO", "RFC", "PEP", "CVE", "CWE", "AES", "RSA", "TLS", "GPT", "IEEE", "HTTP", "ECMA", "ES", "CP", "MD", "UCS")
 )
-"""What looks like the key of a project and is the name of a standard."""
+"""Names of standards that look like a project key."""
 
 _SHA_PATTERN = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TASK_PATTERN = re.compile(r"(?<![\w&#])#(?P<number>[1-9][0-9]{0,8})\b|\b(?P<project>[A-Z][A-Z0-9]{1,9})-[1-9][0-9]{0,8}\b(?!\.\w|-[0-9])")
@@ -78,47 +78,47 @@ _MERGE_PATTERNS = tuple(
 
 
 class _RecordFacts(NamedTuple):
-    """What is peculiar to one type of record."""
+    """The parts of an event that depend on the record's type."""
 
     kind: str
     key: str
-    """What its id follows from: the same in every clone."""
+    """Input of its id: the same in every clone."""
     cause: str | None = None
-    """The commit that led to it."""
+    """The commit that caused it."""
     task: str | None = None
     derived: Mapping[str, Any] = {}
 
 
 class MergeSubject(NamedTuple):
-    """What a merge says that it brought in."""
+    """What a merge commit's subject names."""
 
     branch: str | None
     number: str | None
 
 
 def commit_event_id(sha: str) -> str:
-    """The id of a commit's event."""
+    """Return the id of a commit's event."""
     return derive_id(NAME, sha.encode())
 
 
 def find_reverted_commit(body: str) -> str | None:
-    """The commit that a message says it takes back, as it is written there."""
+    """Return the commit that a message says it reverts, as written there."""
     match = _REVERTED_COMMIT_PATTERN.match(body)
     return match["sha"] if match else None
 
 
 def find_fixed_commits(message: str) -> list[str]:
-    """The commits that a message says it fixes or applies again, as they are written there."""
+    """Return the commits that a message says it fixes or reapplies, as written there."""
     return [match["sha"].lower() for match in _FIXED_COMMIT_PATTERN.finditer(message)]
 
 
 def is_version_tag(tag: str) -> bool:
-    """Whether a tag names a release: `v1`, `1.2`, `door-1.2.3-rc1`, `door/v2.0`."""
+    """Return whether a tag names a release: `v1`, `1.2`, `door-1.2.3-rc1`, `door/v2.0`."""
     return len(tag) <= 200 and _VERSION_PATTERN.fullmatch(tag) is not None
 
 
 def count_reverts(subject: str, body: str) -> int:
-    """How often a commit takes its work back: odd, it is gone; even, it is there again; none, it is no revert."""
+    """Return how often a commit reverts its work: odd: it is reverted; even: it is reapplied; 0: not a revert."""
     times, rest = 0, subject
     while match := _REVERT_OR_REAPPLY_PATTERN.match(rest):
         times += int(match["times"] or 1) if match["revert"] else 2
@@ -131,13 +131,13 @@ def count_reverts(subject: str, body: str) -> int:
 
 
 def find_merge(subject: str, *, parents: int) -> MergeSubject | None:
-    """What was merged, where the subject reads like the delivery of a branch or a pull request."""
+    """Return what was merged, if the subject reads like the merge of a branch or pull request."""
     match = next((match for pattern in _MERGE_PATTERNS if (match := pattern.match(subject))), None)
     if match is None:
         return None
-    found = match.groupdict()
-    branch, number = found.get("branch"), found.get("number")
-    if number is None and (parents < 2 or branch is None or _is_update_merge(branch, found.get("into"))):
+    groups = match.groupdict()
+    branch, number = groups.get("branch"), groups.get("number")
+    if number is None and (parents < 2 or branch is None or _is_update_merge(branch, groups.get("into"))):
         return None
     return MergeSubject(branch, number)
 
@@ -148,7 +148,7 @@ def _is_update_merge(branch: str, into: str | None) -> bool:
 
 
 def find_task(text: str) -> str | None:
-    """The first task that a text names, `#123` or `ABC-123`."""
+    """Return the first task that a text names, `#123` or `ABC-123`."""
     return next((match[0] for match in _TASK_PATTERN.finditer(text) if match["project"] not in _NOT_TASK_PREFIXES), None)
 
 
@@ -164,16 +164,16 @@ def _parse_commit(record: Record, sha: str) -> _RecordFacts:
     subject, body = as_text(record.get("subject")) or "", as_text(record.get("body")) or ""
     parents = record.get("parents")
     merge = find_merge(subject, parents=len(parents) if isinstance(parents, list) else 0)
-    times, reverted, mended = count_reverts(subject, body), find_reverted_commit(body), _as_sha(record.get("recovers"))
+    times, reverted, fixed = count_reverts(subject, body), find_reverted_commit(body), _as_sha(record.get("recovers"))
     kind = "fleet.pr_merge" if merge else "fleet.commit"
     if times:
         kind = "fleet.error" if times % 2 else "fleet.recovery"
-    elif mended:
+    elif fixed:
         kind = "fleet.recovery"
     return _RecordFacts(
         kind=kind,
         key=sha,
-        cause=_as_sha(reverted) or mended,
+        cause=_as_sha(reverted) or fixed,
         task=_find_commit_task(merge, subject),
         derived=without_none(branch=merge.branch if merge else None, reverts=reverted),
     )
@@ -198,20 +198,20 @@ def _read_record(record: Record) -> Event:
         raise DialectError("$.type", f"not one of {', '.join(_PARSER_BY_TYPE)}: {own_type[:40]!r}")
     if _as_sha(sha) is None:
         raise DialectError("$.sha", f"not the full name of a commit: {sha[:40]!r}")
-    told = _PARSER_BY_TYPE[own_type](record, sha)
+    facts = _PARSER_BY_TYPE[own_type](record, sha)
     agent = as_name(record.get("author")) or as_name(record.get("email"))
     at = read_time(record.get("authored")) or read_time(record.get("committed"))
     own_time = as_text(record.get("authored"))
     return Event(
-        id=derive_id(NAME, told.key.encode()),
+        id=derive_id(NAME, facts.key.encode()),
         at=at,
-        kind=told.kind,
+        kind=facts.kind,
         actor=agent or NAME,
         agent=agent,
-        task=told.task,
-        cause=None if told.cause is None else commit_event_id(told.cause),
+        task=facts.task,
+        cause=None if facts.cause is None else commit_event_id(facts.cause),
         text=_find_text(record),
-        data={"sha": sha, **{key: record[key] for key in EXTRA_KEYS if record.get(key) is not None}, **told.derived},
+        data={"sha": sha, **{key: record[key] for key in EXTRA_KEYS if record.get(key) is not None}, **facts.derived},
         origin=Origin(dialect=NAME, at=None if at is None or own_time == _write_time(at) else own_time),
     )
 
@@ -254,4 +254,4 @@ def _write_time(at: datetime) -> str:
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
-"""One record of a history; only what came from a repository can be written again."""
+"""Reads and writes one record; only events from a repository can be written."""

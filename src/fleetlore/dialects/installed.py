@@ -1,6 +1,6 @@
-"""Dialects of installed packages, under the entry point `fleetlore.dialects`: a `Dialect` by the name that it has there.
+"""Dialects of installed packages, from the entry point `fleetlore.dialects`.
 
-They get the laws of ours. Whatever they stumble over is refused like a bad record, and goes on record as a `log.rejected`.
+They follow the same rules as the built-in ones. Any error of theirs counts as a bad record and is stored as `log.rejected`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from fleetlore.plugins import ExtensionPoint
 
 
 class GuardedDialect(Dialect):
-    """A dialect that fails by `DialectError` alone."""
+    """Wraps a dialect so that it raises only `DialectError`."""
 
     __slots__ = ()
 
     def decode(self, raw: bytes, *, nth: int = 0) -> Event:
-        """One record as an event."""
+        """Decode one record."""
         try:
             event = super().decode(raw, nth=nth)
         except DialectError:
             raise
-        except Exception as error:  # others' code, on hostile bytes: the next record may be good
+        except Exception as error:  # third-party code on untrusted bytes: the next record may be fine
             raise _wrap_error(self.name, error) from error
-        # Without an origin it would pass for something that was said here.
+        # Without an origin it would look like an event of our own.
         return event if event.origin is not None else replace(event, origin=Origin(dialect=self.name))
 
     def encode(self, event: Event, *, town: str = "default") -> bytes | None:
-        """The event as one record."""
+        """Encode the event as one record."""
         try:
             return super().encode(event, town=town)
-        except Exception as error:  # the same
+        except Exception as error:  # third-party code, too
             raise _wrap_error(f"{self.name}, writing {event.id},", error) from error
 
 
@@ -52,4 +52,4 @@ def _validate_dialect(name: str, thing: Any) -> Dialect:
     return GuardedDialect(name=thing.name, style=thing.style, read=thing.read, write=thing.write)
 
 
-DIALECT_EXTENSIONS: ExtensionPoint[Dialect] = ExtensionPoint("fleetlore.dialects", _validate_dialect, ours=(*NAMES, *RECORDINGS))
+DIALECT_EXTENSIONS: ExtensionPoint[Dialect] = ExtensionPoint("fleetlore.dialects", _validate_dialect, builtin_names=(*NAMES, *RECORDINGS))

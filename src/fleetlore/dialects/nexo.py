@@ -36,9 +36,9 @@ SUBJECT_BY_KIND: Mapping[str, str] = {
     "auto_dream_outcome": "agent.driver.auto_dream",
     "progress": "agent.driver.progress",
 }
-"""The sixteen kinds, as they stand in a record → the subject on which each is published."""
+"""The sixteen kinds as written in a record → the NATS subject of each."""
 
-# Where a record may hold words for people, best first.
+# Where a record may have text for people, best first.
 _TEXT_PATHS = (
     ("goal", "description"),
     ("reason",),
@@ -61,18 +61,18 @@ _ZERO_BASED_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "attempt_completed": (("result", "turn_index"), ("result", "decisions_recorded", _EACH_ITEM, "turn_index")),
     "decision": (("decision", "turn_index"),),
 }
-"""Where the format counts turns from nought; elsewhere it counts from one, as we do everywhere."""
+"""Where the format counts turns from zero; elsewhere it counts from one, as we do everywhere."""
 _AXIS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "attempt_completed": (("result", "outcome", "axis"),),
     "goal_completed": (("outcome", "outcome", "axis"),),
     "budget_exhausted": (("axis",),),
 }
-"""Where it is said which budget ran out."""
+"""Where the exhausted budget is named."""
 _MAX_TURN = 2**32 - 1
 
 
 def nats_subject(event: Event) -> str:
-    """The NATS subject of a `driver.*` event; `Invalid` for any other."""
+    """Return the NATS subject of a `driver.*` event; raise `Invalid` for any other."""
     name = SUBJECT_BY_KIND.get(event.kind.removeprefix(KIND_PREFIX)) if event.kind.startswith(KIND_PREFIX) else None
     if name is None:
         raise Invalid(f"{event.kind} has no subject; only the {len(SUBJECT_BY_KIND)} kinds of `driver.*` have one")
@@ -135,7 +135,7 @@ def _convert_to_payload(event: Event) -> Record | None:
 
 
 def _to_one_based(turn: Any) -> Any:
-    """The last turn that the format can count stays what it is; that it was another one is kept beside the event."""
+    """Add one, up to the format's maximum; `origin.rest` keeps the original if it was the maximum."""
     return min(turn + 1, _MAX_TURN) if _is_turn(turn) else turn
 
 
@@ -148,12 +148,12 @@ def _is_turn(value: Any) -> bool:
 
 
 def _replace_unknown_axis(axis: Any) -> Any:
-    """The format knows no money; tokens are what it comes nearest with."""
+    """Replace `usd`, which nexo does not have, by the nearest axis, `tokens`."""
     return "tokens" if axis == "usd" else axis
 
 
 def _replace_at_paths(data: Record, paths: tuple[tuple[str, ...], ...], change: Callable[[Any], Any]) -> Record:
-    """The same with what stands at these paths changed; what was given stays as it is."""
+    """Return a copy with the values at these paths changed."""
     for path in paths:
         data = _replace_at_path(data, path, change)
     return data
@@ -171,4 +171,4 @@ def _replace_at_path(value: Any, path: tuple[str, ...], change: Callable[[Any], 
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
-"""What a driver publishes."""
+"""Reads and writes what a driver publishes."""

@@ -1,6 +1,6 @@
-"""`nexus`: a fleet's chronicle, one JSON object a line: `{kind, agent, detail, timestamp, metadata}`.
+"""`nexus`: a fleet's chronicle, one JSON object per line: `{kind, agent, detail, timestamp, metadata}`.
 
-The builders make the same events out of a forge's payloads and of heartbeats.
+The `from_*` functions build the same events from a forge's payloads and from heartbeats.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNKNOWN_AGENT = "unknown"
 KINDS = frozenset(
     ("dispatch", "commit", "push", "pr_open", "pr_merge", "error", "recovery", "abandon", "collab", "heartbeat", "idle", "milestone")
 )
-"""The twelve kinds, as they stand in a line."""
+"""The twelve kinds, as written in a line."""
 
 
 def _read_record(record: Record) -> Event:
@@ -98,20 +98,20 @@ def _parse_number(spelling: str) -> float | None:
 
 
 DIALECT = Dialect(name=NAME, style=PYTHON, read=_read_record, write=_write_record)
-"""The chronicle's lines."""
+"""Reads and writes the chronicle's lines."""
 
 
 def from_gitea_issue(payload: Mapping[str, Any] | None, agent: str | None) -> Event:
-    """An agent was given an issue: the issue itself, or a webhook's payload around it."""
-    whole = dict(payload or {})
-    issue = as_object(whole.get("issue")) or whole
+    """Build the dispatch event for an assigned issue: the issue itself, or a webhook payload that contains it."""
+    record = dict(payload or {})
+    issue = as_object(record.get("issue")) or record
     number, title = issue.get("number"), first_line(issue.get("title"))
     text = f"issue #{'?' if number is None else number}" + (f": {title}" if title else "")
     return _make_native_event("dispatch", agent, text, without_none(issue_number=number))
 
 
 def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:
-    """A sign of life, by the agent that it names, else by its model; at its own time if it has one."""
+    """Build a heartbeat event, for the named agent or else its model; with its own time, if any."""
     beat = dict(heartbeat or {})
     agent = as_name(beat.get("agent")) or as_name(beat.get("model"))
     cycle, status = beat.get("cycle"), beat.get("status")
@@ -120,10 +120,10 @@ def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:
 
 
 def from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> Event:
-    """An agent committed: the commit as a webhook lists it, or as the forge's API nests it."""
-    whole = dict(commit or {})
-    message = as_text(whole.get("message")) or as_object(whole.get("commit")).get("message")
-    sha = as_text(whole.get("sha")) or as_text(whole.get("id"))
+    """Build a commit event: the commit as a webhook lists it, or as the forge's API nests it."""
+    record = dict(commit or {})
+    message = as_text(record.get("message")) or as_object(record.get("commit")).get("message")
+    sha = as_text(record.get("sha")) or as_text(record.get("id"))
     return _make_native_event("commit", agent, first_line(message), {"sha": sha[:8]} if sha else {})
 
 

@@ -1,7 +1,7 @@
-"""Recordings: what a program wrote down for its own use. One record may tell several events, and several records one.
+"""Recordings: transcripts and telemetry that a program writes for its own use. They are only read.
 
-A recording is read by a reader that goes through one source from its beginning and keeps in mind what later records need:
-which call an answer belongs to, which reply is still growing. It is only read, never written: its programs are not fed by us.
+One record may give several events, and several records one. So a reader goes through one source from its start and keeps
+what later records need: which call a result belongs to, which reply is still incomplete.
 """
 
 from __future__ import annotations
@@ -19,51 +19,74 @@ from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 
 QUIET = timedelta(minutes=10)
-"""A source that nothing was written to for this long is taken as finished."""
+"""A source without writes for this long counts as finished."""
 
-_RECORD_DECODER = msgspec.json.Decoder()
+_record_decoder = msgspec.json.Decoder()
 
 
 class RecordReader(Protocol):
-    """Reads the records of one source in their order."""
+    """Reads the records of one source in order."""
 
     def read(self, raw: bytes) -> list[Event]:
-        """The events of one more record, each with its id. None: it is folded, for others tell it or it tells nothing.
+        """Return the events of one more record, each with its id; empty if it adds nothing of its own.
 
-        `DialectError` for what is no record; the reader goes on with the next as if it had not been there.
+        Raises `DialectError` for an invalid record; the reader continues with the next one.
         """
 
     def flush_complete(self) -> list[Event]:
-        """What was held back, as far as no later record can change it."""
+        """Return held-back events that no later record can change."""
 
     def end(self, now: datetime | None = None) -> list[Event]:
-        """What was held back for records that will not come.
+        """Return everything held back for records that will not come.
 
-        `now`: the source may have been cut in the middle of something that is still going on; `None`: it is complete.
+        `now`: the source may have been cut off while something was still going on; `None`: it is complete.
         """
 
     def save(self) -> bytes:
-        """All that it keeps in mind, for `Recording.open` to go on from."""
+        """Return the reader's state, for `Recording.open` to continue from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One program's way of writing down what it does."""
+    """One program's recording format."""
 
     name: str
-    """As `origin.dialect` has it."""
+    """As in `origin.dialect`."""
     open: Callable[[bytes | None], RecordReader]
-    """A reader for a new source, or one that goes on from what another has saved."""
+    """Return a reader for a new source, or one that continues from a saved state."""
     whole_files: bool = False
-    """Whether a file may be a single record, written over many lines."""
+    """Whether a file may be a single record over many lines."""
+
+
+class IndependentReader:
+    """Reader for formats whose records are independent of each other: it has no state and holds nothing back."""
+
+    def __init__(self, convert_record: Callable[[Record], list[Event]]) -> None:
+        self._convert_record = convert_record
+
+    def read(self, raw: bytes) -> list[Event]:
+        """Return the events of one record."""
+        return self._convert_record(parse_record(raw))
+
+    def flush_complete(self) -> list[Event]:
+        """Return nothing: nothing is held back."""
+        return []
+
+    def end(self, now: datetime | None = None) -> list[Event]:
+        """Return nothing: nothing is held back."""
+        return []
+
+    def save(self) -> bytes:
+        """Return an empty state."""
+        return b""
 
 
 def parse_record(raw: bytes) -> Record:
-    """One record; `DialectError` for anything that is no JSON object."""
+    """Parse one record; raise `DialectError` for anything but a JSON object."""
     try:
-        value: Any = _RECORD_DECODER.decode(raw)
+        value: Any = _record_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # Slower, and more forgiving: half a surrogate pair, a number that no machine holds, NaN.
+        # Slower, but accepts lone surrogates, huge numbers and NaN.
         return wire.parse_record_with_spellings(raw, wire.PYTHON)[0]
     if not isinstance(value, dict):
         raise DialectError("$", f"an object is needed, not {wire.json_type_name(value)}")

@@ -1,4 +1,4 @@
-"""`stage`: the ledger of a cast that plays a scene. Absent fields are written as `null`."""
+"""`stage`: the event ledger of a multi-agent scene. Absent fields are written as `null`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KINDS = frozenset(
         "commentary.posted",
     )
 )
-"""The family's kinds; a ledger may hold others of its own."""
+"""The kinds of the format; a ledger may contain others."""
 
 _AGENT_KINDS = frozenset(("agent.spoke", "agent.thought", "agent.reflected"))
 
@@ -51,15 +51,15 @@ _KEYS_BESIDE_PAYLOAD: Mapping[str, str] = {
     "model_profile": "model_profile",
     "model_id": "model_id",
 }
-"""Our name in `data` → the record's field beside its payload."""
+"""Our name in `data` → the record's field outside its payload."""
 
 
 def _read_record(record: Record) -> Event:
     kind, payload, at = _read_kind(record), _read_payload(record), need_time(record, "created_at")
     own_id, run_id, actor = need_text(record, "id"), need_text(record, "run_id"), as_name(need_text(record, "actor"))
     text = payload.get("text") if isinstance(payload.get("text"), str) else None
-    said = {key: value for key, value in payload.items() if key != "text" or text is None}
-    data = {key: value for key, value in said.items() if key not in _KEYS_BESIDE_PAYLOAD} | _read_beside_payload(record)
+    rest = {key: value for key, value in payload.items() if key != "text" or text is None}
+    data = {key: value for key, value in rest.items() if key not in _KEYS_BESIDE_PAYLOAD} | _read_beside_payload(record)
     validate_payload(kind, data, under="$.payload")
     event_id = as_uuid(own_id) or derive_id(NAME, f"{run_id}\0{own_id}".encode())
     return Event(
@@ -110,7 +110,7 @@ def _write_record(event: Event, town: str) -> Record | None:
     return {
         "id": (origin.id if origin else None) or event.id,
         "run_id": event.run or "",
-        "turn": _convert_turn(beside.pop("turn"), native=origin is None),
+        "turn": _convert_turn(beside.pop("turn"), is_native=origin is None),
         "kind": event.kind,
         "actor": event.actor or event.agent or NAME,
         "payload": _write_payload(event),
@@ -120,13 +120,13 @@ def _write_record(event: Event, town: str) -> Record | None:
     }
 
 
-def _convert_turn(turn: Any, *, native: bool) -> Any:
-    return 0 if native and turn is None else turn
+def _convert_turn(turn: Any, *, is_native: bool) -> Any:
+    return 0 if is_native and turn is None else turn
 
 
 def _write_payload(event: Event) -> Record:
-    said = {key: value for key, value in event.data.items() if key not in _KEYS_BESIDE_PAYLOAD}
-    return said if event.text is None else {"text": event.text, **said}
+    payload = {key: value for key, value in event.data.items() if key not in _KEYS_BESIDE_PAYLOAD}
+    return payload if event.text is None else {"text": event.text, **payload}
 
 
 def _write_time(at: datetime) -> str:
@@ -134,4 +134,4 @@ def _write_time(at: datetime) -> str:
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
-"""The JSON of one event of a ledger."""
+"""Reads and writes the JSON of one event of a ledger."""

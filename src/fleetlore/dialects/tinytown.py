@@ -1,4 +1,4 @@
-"""`tinytown`: the JSON of a town's event streams. Field order is wire order; what is absent is left out."""
+"""`tinytown`: the JSON of tinytown's event streams. Field order is wire order; absent fields are omitted."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ TYPES = frozenset(
         "conductor_escalation",
     )
 )
-"""The twenty-two event types, as they stand in a record."""
+"""The twenty-two event types, as written in a record."""
 
 SPAWN_MODES = frozenset(("fresh", "forkedcontext", "resumed"))
 
 
 @lru_cache(maxsize=16384)
 def derive_town_uuid(town: str, value: str) -> str:
-    """The UUID by which tinytown knows an agent, a task or a mission: its own, or one that follows from town and name."""
+    """Return tinytown's UUID for an agent, task or mission: the value itself, or one derived from town and name."""
     return as_uuid(value) or str(uuid5(uuid5(NAMESPACE_URL, f"fleetlore:{town}"), value))
 
 
@@ -78,26 +78,26 @@ def _write_record(event: Event, town: str) -> Record | None:
     if (kind := type_from_kind(event.kind)) == event.kind or event.at is None:
         return None
     origin = own_origin(event, NAME)
-    # What came from tinytown goes back as it was; only our own names have to become UUIDs.
-    known_as = partial(_derive_uuid_if_set, None if origin else town)
+    # Records from tinytown are written back unchanged; only our own names become UUIDs.
+    to_uuid = partial(_derive_uuid_if_set, None if origin else town)
     return without_none(
         event_type=kind,
-        agent_id=known_as(event.agent),
-        task_id=known_as(event.task),
-        mission_id=known_as(event.mission),
+        agent_id=to_uuid(event.agent),
+        task_id=to_uuid(event.task),
+        mission_id=to_uuid(event.mission),
         old_state=event.old_state,
         new_state=event.new_state,
         message=event.text or "",
         timestamp=(origin.at if origin else None) or write_time(event.at),
-        parent_agent_id=known_as(event.parent),
-        child_agent_id=known_as(event.child),
+        parent_agent_id=to_uuid(event.parent),
+        child_agent_id=to_uuid(event.child),
         scope=event.data.get("scope") if origin else as_text(event.data.get("scope")),
-        spawn_mode=_convert_spawn_mode(event.data.get("spawn_mode"), foreign=origin is not None),
+        spawn_mode=_convert_spawn_mode(event.data.get("spawn_mode"), is_foreign=origin is not None),
     )
 
 
 def type_from_kind(kind: str) -> str:
-    """The type by which tinytown knows a kind; the kind itself where it has no word for it."""
+    """Return tinytown's event type for a kind; the kind itself if it has none."""
     name = kind.removeprefix(KIND_PREFIX)
     return name if name in TYPES and name != kind else kind
 
@@ -106,10 +106,10 @@ def _derive_uuid_if_set(town: str | None, value: str | None) -> str | None:
     return value if town is None or value is None else derive_town_uuid(town, value)
 
 
-def _convert_spawn_mode(value: object, *, foreign: bool) -> object:
-    # A reader of the Rust program drops the whole entry for a mode that it does not know.
-    return value if foreign or (isinstance(value, str) and value in SPAWN_MODES) else None
+def _convert_spawn_mode(value: object, *, is_foreign: bool) -> object:
+    # tinytown (Rust) drops the whole entry if it does not know the mode.
+    return value if is_foreign or (isinstance(value, str) and value in SPAWN_MODES) else None
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
-"""The `data` field of a stream entry."""
+"""Reads and writes the `data` field of a stream entry."""

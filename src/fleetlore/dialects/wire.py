@@ -1,9 +1,8 @@
-"""JSON text in and out, with everything that a parser usually forgets.
+"""JSON parsing and writing for dialects, without losing how values were spelt.
 
-A number may be spelt in a way that no writer here would choose (`1.50`, `1e400`, a thousand digits), and a
-string may hold half of a surrogate pair. Such a leaf is replaced by the nearest plain value, and its
-spelling is kept beside the record under its JSON pointer; writing puts it back wherever the plain
-value is still the one that it stood for.
+A number may be written in a way that no writer here would choose (`1.50`, `1e400`, a thousand digits), and a string may
+contain a lone surrogate. Such a value is replaced by the nearest plain value, and its spelling is kept under its JSON
+pointer. Writing restores the spelling if the plain value has not changed.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import msgspec
 from fleetlore.errors import DialectError
 
 Record: TypeAlias = dict[str, Any]
-"""A foreign record: plain JSON values, keys in the order in which they came."""
+"""A foreign record: plain JSON values, keys in their original order."""
 
 Spellings: TypeAlias = dict[str, str]
-"""JSON pointer → how the value there was spelt."""
+"""JSON pointer → how the value there was written."""
 
 MAX_JSON_DEPTH = 128
-# However low Python's limit for the digits of an integer is set, it is not below this.
+# The lowest value that Python's limit for integer digits can be set to.
 _MAX_DIGITS = 640
 _CONSTANTS = frozenset(("NaN", "Infinity", "-Infinity"))
 _NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -45,13 +44,13 @@ _JSON_TYPE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class JsonStyle:
-    """How the programs of a dialect write their JSON."""
+    """How the programs of a dialect format their JSON."""
 
     dump: Callable[[Any], str]
     comma: str
     colon: str
     constants: bool
-    """Whether `NaN` and `Infinity` are written."""
+    """Whether `NaN` and `Infinity` are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +66,19 @@ def _dump_compact(value: Any) -> str:
 
 
 PYTHON = JsonStyle(dump=json.JSONEncoder(default=msgspec.to_builtins).encode, comma=", ", colon=": ", constants=True)
-"""Python's `json.dumps` as it is."""
+"""Python's `json.dumps` with its defaults."""
 
 COMPACT = JsonStyle(dump=_dump_compact, comma=",", colon=":", constants=False)
-"""No white space, nothing escaped that need not be, the shortest numbers: serde and pydantic."""
+"""No white space, minimal escaping, shortest numbers: serde and pydantic."""
 
 
 def json_type_name(value: object) -> str:
-    """What a JSON value is called in a message."""
+    """Return the name of a JSON value's type, for messages."""
     return _JSON_TYPE_NAMES.get(type(value), type(value).__name__)
 
 
 def parse_record_with_spellings(raw: bytes, style: JsonStyle) -> tuple[Record, Spellings]:
-    """One record and its odd spellings; `DialectError` for anything that is no JSON object."""
+    """Parse one record and its unusual spellings; raise `DialectError` for anything but a JSON object."""
     try:
         value = _decoder(style).decode(raw.decode())
     except UnicodeDecodeError as error:
@@ -158,9 +157,9 @@ _COMPACT_DECODER = json.JSONDecoder(parse_float=partial(_parse_float, COMPACT), 
 
 
 def write_record(record: Record, style: JsonStyle, spellings: Mapping[str, Any]) -> bytes:
-    """The record as its dialect writes it; spellings that no longer fit their value are left aside."""
+    """Write a record in its dialect's style; spellings that no longer match their value are ignored."""
     text = _write_value(record, "", style, spellings) if spellings else style.dump(record)
-    # Half a surrogate pair has no UTF-8, but its escape is good JSON.
+    # A lone surrogate has no UTF-8, but its escape is valid JSON.
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -181,10 +180,11 @@ def _write_value(value: Any, pointer: str, style: JsonStyle, spellings: Mapping[
 
 def _write_leaf(value: Any, spelling: str, style: JsonStyle) -> str:
     if isinstance(value, str):
-        whole = _parse_string(spelling)
-        return style.dump(whole if whole is not None and _LONE_SURROGATE_PATTERN.sub("\ufffd", whole) == value else value)
-    known = _NUMBER_PATTERN.fullmatch(spelling) or (style.constants and spelling in _CONSTANTS)
-    return spelling if known and _parse_nearest_float(spelling) == value else style.dump(value)
+        original = _parse_string(spelling)
+        is_current = original is not None and _LONE_SURROGATE_PATTERN.sub("\ufffd", original) == value
+        return style.dump(original if is_current else value)
+    is_valid = _NUMBER_PATTERN.fullmatch(spelling) or (style.constants and spelling in _CONSTANTS)
+    return spelling if is_valid and _parse_nearest_float(spelling) == value else style.dump(value)
 
 
 def _parse_string(spelling: str) -> str | None:

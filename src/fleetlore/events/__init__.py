@@ -1,1 +1,1 @@
-"""What happened: the envelope, the known kinds with their payloads and beats, and the JSON codec."""
+"""The event format: envelope, known kinds with their payloads and beats, and the JSON codec."""

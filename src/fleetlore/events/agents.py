@@ -1,4 +1,4 @@
-"""`session.*`, `agent.*`, `prompt.*`: coding agents at work, session by session."""
+"""`session.*`, `agent.*`, `prompt.*`: events of coding agents, session by session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fleetlore.events.payload import Beat, Payload
 
-# The stage's three `agent.*` kinds are looked up here, by their first word.
+# The catalog looks up the stage's three `agent.*` kinds in this module.
 from fleetlore.events.stage import AgentReflected, AgentSpoke, AgentThought
 
 __all__ = [
@@ -27,12 +27,12 @@ __all__ = [
 
 
 class SessionStarted(Payload, frozen=True, kw_only=True):
-    """A session was opened."""
+    """A session started."""
 
     kind: ClassVar[str] = "session.started"
     beat: ClassVar[Beat] = "pulse"
     source: str | None = None
-    """What opened it: `startup`, `resume`, `clear`, `fork`; of a conversational agent, `switch` to another graph, too."""
+    """What started it: `startup`, `resume`, `clear`, `fork`; for a conversational agent also `switch` to another graph."""
     title: str | None = None
     project: str | None = None
     branch: str | None = None
@@ -43,22 +43,22 @@ class SessionStarted(Payload, frozen=True, kw_only=True):
     version: str | None = None
     model: str | None = None
     parent_run: str | None = None
-    """The session that it was forked from or launched by."""
+    """The session that forked or launched it."""
     task_guessed: bool | None = None
-    """True where the task was read out of a branch."""
+    """True if the task was inferred from a branch name."""
     graph: str | None = None
-    """By which a conversational agent goes from here on."""
+    """The graph that a conversational agent runs from here on."""
     channel: str | None = None
-    """Where its user sits: `web`, `terminal`."""
+    """Where its user is: `web`, `terminal`."""
 
 
 class SessionWaiting(Payload, frozen=True, kw_only=True):
-    """A session could not go on until a person acted."""
+    """A session is waiting for a person."""
 
     kind: ClassVar[str] = "session.waiting"
     beat: ClassVar[Beat] = "rest"
     why: str
-    """`permission`, `idle`, or what the program said."""
+    """`permission`, `idle`, or the program's own message."""
     tool: str | None = None
     call_id: str | None = None
 
@@ -76,7 +76,7 @@ class SessionTurnEnded(Payload, frozen=True, kw_only=True):
 
 
 class SessionEnded(Payload, frozen=True, kw_only=True):
-    """A session was closed."""
+    """A session ended."""
 
     kind: ClassVar[str] = "session.ended"
     beat: ClassVar[Beat] = "rest"
@@ -84,7 +84,7 @@ class SessionEnded(Payload, frozen=True, kw_only=True):
 
 
 class SessionCompacted(Payload, frozen=True, kw_only=True):
-    """A session's context was made smaller."""
+    """A session's context was compacted."""
 
     kind: ClassVar[str] = "session.compacted"
     beat: ClassVar[Beat] = "pulse"
@@ -96,23 +96,23 @@ class SessionCompacted(Payload, frozen=True, kw_only=True):
 
 
 class AgentLaunched(Payload, frozen=True, kw_only=True):
-    """An agent set another to work."""
+    """An agent launched another agent."""
 
     kind: ClassVar[str] = "agent.launched"
     beat: ClassVar[Beat] = "claim"
     role: str | None = None
-    """The kind of helper asked for."""
+    """The type of subagent."""
     call_id: str | None = None
     """The tool call that launched it."""
     prompt: str | None = None
     model: str | None = None
     background: bool | None = None
     launcher_guessed: bool | None = None
-    """True where the source does not say who launched it, and the session's own agent is taken for it."""
+    """True if the source does not name the launcher and the session's agent is assumed."""
 
 
 class AgentReturned(Payload, frozen=True, kw_only=True):
-    """An agent that another had set to work came back."""
+    """A launched agent returned its result."""
 
     kind: ClassVar[str] = "agent.returned"
     beat: ClassVar[Beat] = "progress"
@@ -126,33 +126,33 @@ class AgentReturned(Payload, frozen=True, kw_only=True):
 
 
 class AgentNamed(Payload, frozen=True, kw_only=True):
-    """An agent was given a name to be shown under."""
+    """An agent was given a display name."""
 
     kind: ClassVar[str] = "agent.named"
     beat: ClassVar[Beat] = "pulse"
     name: str | None = None
-    """What a person called it: wins over everything else."""
+    """Given by a person: wins over everything else."""
     title: str | None = None
-    """What its program called the session."""
+    """The program's title of the session."""
 
 
 class PromptSubmitted(Payload, frozen=True, kw_only=True):
-    """A person told an agent what to do."""
+    """A person gave an agent an instruction."""
 
     kind: ClassVar[str] = "prompt.submitted"
     beat: ClassVar[Beat] = "claim"
     prompt: str | None = None
-    """All of it, where `text` is only its first line."""
+    """The full prompt; `text` has only its first line."""
     prompt_id: str | None = None
     row: str | None = None
     """The program's own id of the record that holds it."""
     images: int | None = None
     task_guessed: bool | None = None
-    """True where the task was read out of a branch or a prompt."""
+    """True if the task was inferred from a branch name or prompt."""
     correction: bool | None = None
-    """True where the person broke off what was going on, or took an instruction back."""
+    """True if the person interrupted the agent or withdrew an instruction."""
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """A person who has to correct the agent tells of a setback."""
+        """A correction is a setback."""
         return "setback" if data.get("correction") is True else cls.beat

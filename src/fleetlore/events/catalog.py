@@ -1,4 +1,4 @@
-"""Every known kind. A family's module is loaded when one of its kinds is first asked for."""
+"""All known kinds: finds payload classes and beats, and validates payloads. Family modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -45,36 +45,36 @@ FAMILIES: Mapping[str, str] = {
     "notify": "records",
     "log": "records",
 }
-"""First word of a kind → the module in `fleetlore.events` that describes it."""
+"""First word of a kind → the module in `fleetlore.events` that defines it."""
 
 
 @lru_cache(maxsize=4096)
 def find(kind: str) -> type[Payload] | None:
-    """The payload class of a known kind; `None` for any other."""
+    """Return the payload class of a known kind, or `None`."""
     module = FAMILIES.get(kind.partition(".")[0])
-    return None if module is None else _family(module).get(kind)
+    return None if module is None else _load_family(module).get(kind)
 
 
 @cache
 def known_kinds() -> Mapping[str, type[Payload]]:
-    """All known kinds, in the order of their families."""
-    return {kind: payload for module in dict.fromkeys(FAMILIES.values()) for kind, payload in _family(module).items()}
+    """Return all known kinds, in the order of their families."""
+    return {kind: payload for module in dict.fromkeys(FAMILIES.values()) for kind, payload in _load_family(module).items()}
 
 
 @cache
-def _family(module: str) -> Mapping[str, type[Payload]]:
+def _load_family(module: str) -> Mapping[str, type[Payload]]:
     contents = vars(import_module(f"fleetlore.events.{module}")).values()
     payloads = (thing for thing in contents if isinstance(thing, type) and issubclass(thing, Payload) and hasattr(thing, "kind"))
     return {payload.kind: payload for payload in payloads}
 
 
 def is_kind_or_family(text: str) -> bool:
-    """Whether this is a kind, or a family such as `town.*`."""
+    """Return whether this is a kind, or a family such as `town.*`."""
     return KIND_PATTERN.fullmatch(f"{text[:-1]}x" if text.endswith(".*") else text) is not None
 
 
 class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
-    """Known kind → its beat, or what reads it off the data; filled as kinds are met. A telling asks for every event's."""
+    """Known kind → its beat, or a function that reads it from the data. Cached: stories need it for every event."""
 
     def __missing__(self, kind: str) -> Beat | Callable[[Mapping[str, Any]], Beat] | None:
         payload = find(kind)
@@ -82,44 +82,44 @@ class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
             from fleetlore.events import installed_kinds
 
             return installed_kinds.beats().get(kind)
-        reads_it = any("beat_for" in vars(base) for base in payload.__mro__ if base is not Payload)
-        self[kind] = payload.beat_for if reads_it else payload.beat
+        depends_on_data = any("beat_for" in vars(base) for base in payload.__mro__ if base is not Payload)
+        self[kind] = payload.beat_for if depends_on_data else payload.beat
         return self[kind]
 
 
 _beats = _Beats()
 
 
-class _Bare(dict[str, "Beat | None"]):
-    """Kind → the beat of an event of it that has no data; filled as kinds are met."""
+class _BareBeats(dict[str, "Beat | None"]):
+    """Kind → the beat of an event without data; filled on first use."""
 
     def __missing__(self, kind: str) -> Beat | None:
         beat = _beats[kind]
-        found = beat if beat is None or isinstance(beat, str) else beat({})
-        if kind in _beats:  # what packages add may change
-            self[kind] = found
-        return found
+        bare = beat if beat is None or isinstance(beat, str) else beat({})
+        if kind in _beats:  # beats of packages are not cached: they may change
+            self[kind] = bare
+        return bare
 
 
-bare_beats: Mapping[str, Beat | None] = _Bare()
-"""The beats of events without data, and of those whose data nobody needs to look at."""
+bare_beats: Mapping[str, Beat | None] = _BareBeats()
+"""Beats of events without data, and of events whose data does not matter."""
 
 
 def beat_of(event: Event) -> Beat | None:
-    """The event's narrative beat; `None` for a kind that neither we nor an installed package know."""
+    """Return the event's narrative beat; `None` for a kind that neither we nor an installed package know."""
     beat = _beats[event.kind]
     return beat if beat is None or isinstance(beat, str) else beat(event.data)
 
 
-def held_to(kind: str) -> type[Payload] | None:
-    """What the data of a kind has to fit; `None` where it is free."""
+def strict_payload_type(kind: str) -> type[Payload] | None:
+    """Return the class that the data of a kind must match; `None` if it is unknown or lenient."""
     payload = find(kind)
     return None if payload is None or payload.lenient else payload
 
 
 @lru_cache(maxsize=4096)
 def payload_keys(kind: str) -> frozenset[str]:
-    """Every key that the data of a known kind may have by its description, on any level; none for any other kind."""
+    """Return every key that the data of a known kind may have, on any level; empty for other kinds."""
     payload = find(kind)
     if payload is None:
         return frozenset()
@@ -144,8 +144,8 @@ def payload_keys(kind: str) -> frozenset[str]:
 
 
 def check_payload(kind: str, data: dict[str, Any]) -> None:
-    """Refuse data that does not fit a known kind, with the path of the misfit."""
-    payload = held_to(kind)
+    """Raise `InvalidEvent` with the path if data does not match its known kind."""
+    payload = strict_payload_type(kind)
     if payload is None:
         return
     try:

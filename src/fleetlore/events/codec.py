@@ -1,4 +1,4 @@
-"""Events as canonical JSON bytes and back; older schema versions are lifted on the way in."""
+"""Encodes events as canonical JSON and decodes them; records of older schema versions are upgraded on decode."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from fleetlore.events.envelope import SCHEMA_VERSION, Event
 Upcaster: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 UPCASTERS: Mapping[int, Upcaster] = {}
-"""Version n → a function that makes a record of version n + 1 of it."""
+"""Version n → function that upgrades a record from version n to n + 1."""
 
 NEEDS_ZONE = "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)"
 
 _encoder = msgspec.json.Encoder()
-encode_as_it_is = _encoder.encode
-"""JSON without a look at time or position: of an event that has neither, it is canonical."""
+encode_unadjusted = _encoder.encode
+"""Encode without adjusting time or position; canonical for an event that has neither."""
 _decoder = msgspec.json.Decoder(Event)
-_untyped = msgspec.json.Decoder()
+_untyped_decoder = msgspec.json.Decoder()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-# {"id":"<36 characters>","at":"2026-11-15T20:23:12Z" ends its seconds at byte 70.
+# In {"id":"<36 characters>","at":"2026-11-15T20:23:12Z" the seconds end at byte 70.
 _AT_KEY, _SECONDS_END = slice(43, 51), 70
 
 
 def encode(event: Event) -> bytes:
-    """Canonical JSON: fields in the envelope's order, absent ones omitted, six digits of a second."""
+    """Return canonical JSON: fields in envelope order, absent ones omitted, six fractional digits in times."""
     if event.position is not None:
         event = replace(event, position=None)
     raw = _encoder.encode(event)
-    # msgspec leaves the fraction out of a whole second; with it, text order is time order.
+    # msgspec omits the fraction of a whole second; with it, text order is time order.
     if raw[_SECONDS_END : _SECONDS_END + 1] == b"Z" and raw[_AT_KEY] == b'","at":"':
         raw = raw[:_SECONDS_END] + b".000000" + raw[_SECONDS_END:]
     return raw
 
 
 def encode_with_position(event: Event) -> bytes:
-    """Canonical JSON plus the `position`: the form in which programs are given events."""
+    """Return canonical JSON plus `position`: the form in which programs receive events."""
     raw = encode(event)
     return raw if event.position is None else raw[:-1] + b',"position":"' + event.position.encode() + b'"}'
 
 
 def decode(raw: bytes | str, *, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Event:
-    """An event from its JSON; `InvalidEvent` says where it does not fit."""
+    """Decode an event from JSON; raise `InvalidEvent` with the path of the problem."""
     try:
         event = _decoder.decode(raw)
     except _UNREADABLE as error:
@@ -59,17 +59,17 @@ def decode(raw: bytes | str, *, upcasters: Mapping[int, Upcaster] = UPCASTERS) -
 
 def _decode_slowly(raw: bytes | str, upcasters: Mapping[int, Upcaster], first: Exception | None) -> Event:
     try:
-        record = _untyped.decode(raw)
+        record = _untyped_decoder.decode(raw)
     except _UNREADABLE as error:
         raise InvalidEvent("$", f"not JSON: {error}") from error
     if not isinstance(record, dict):
         raise InvalidEvent("$", f"an object is needed, not {type(record).__name__}") from first
     record.pop("position", None)
-    return from_builtins(lift(record, upcasters))
+    return from_builtins(upgrade_record(record, upcasters))
 
 
-def lift(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) -> dict[str, Any]:
-    """Bring a record of an older version up to the present one."""
+def upgrade_record(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) -> dict[str, Any]:
+    """Upgrade a record of an older version to the current one."""
     version = record.get("v", SCHEMA_VERSION)
     while isinstance(version, int) and version in upcasters and version < SCHEMA_VERSION:
         try:
@@ -84,7 +84,7 @@ def lift(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) 
 
 
 def from_builtins(record: dict[str, Any]) -> Event:
-    """An event from plain dicts and strings."""
+    """Build an event from dicts and strings; raise `InvalidEvent`."""
     try:
         return msgspec.convert(record, Event)
     except msgspec.ValidationError as error:
@@ -93,6 +93,6 @@ def from_builtins(record: dict[str, Any]) -> Event:
 
 
 def to_builtins(event: Event) -> dict[str, Any]:
-    """The canonical JSON as plain dicts and strings."""
-    record: dict[str, Any] = _untyped.decode(encode(event))
+    """Return the canonical JSON as dicts and strings."""
+    record: dict[str, Any] = _untyped_decoder.decode(encode(event))
     return record

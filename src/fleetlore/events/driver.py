@@ -1,4 +1,4 @@
-"""`driver.*`: the sixteen steps of a goal pursued turn after turn, in the exact shapes of the nexo dialect."""
+"""`driver.*`: the sixteen events of a goal that an agent works on turn by turn, in the exact format of the nexo dialect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class GoalStarted(Payload, frozen=True, kw_only=True):
-    """A goal was taken up."""
+    """A goal was started."""
 
     kind: ClassVar[str] = "driver.goal_started"
     beat: ClassVar[Beat] = "claim"
@@ -33,7 +33,7 @@ class GoalStarted(Payload, frozen=True, kw_only=True):
 
 
 class GoalCompleted(Payload, frozen=True, kw_only=True):
-    """A goal came to its end, well or not."""
+    """A goal ended, successfully or not."""
 
     kind: ClassVar[str] = "driver.goal_completed"
     beat: ClassVar[Beat] = "deliver"
@@ -41,7 +41,7 @@ class GoalCompleted(Payload, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """Only a goal that was reached is delivered."""
+        """Only a successful goal is a delivery."""
         match data:
             case {"outcome": {"outcome": {"kind": "done"}}}:
                 return "deliver"
@@ -51,7 +51,7 @@ class GoalCompleted(Payload, frozen=True, kw_only=True):
 
 
 class AttemptStarted(Payload, frozen=True, kw_only=True):
-    """A turn towards the goal began."""
+    """A turn started."""
 
     kind: ClassVar[str] = "driver.attempt_started"
     beat: ClassVar[Beat] = "pulse"
@@ -61,7 +61,7 @@ class AttemptStarted(Payload, frozen=True, kw_only=True):
 
 
 class AttemptCompleted(Payload, frozen=True, kw_only=True):
-    """A turn towards the goal ended."""
+    """A turn ended."""
 
     kind: ClassVar[str] = "driver.attempt_completed"
     beat: ClassVar[Beat] = "progress"
@@ -69,7 +69,7 @@ class AttemptCompleted(Payload, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """Done and not accepted is a setback. A turn that went wrong, or ended the goal, is told by what comes next."""
+        """Rejected work is a setback. If a turn failed or ended the goal, the next event carries the beat."""
         match data:
             case {"result": {"outcome": {"kind": "done"}}}:
                 return "propose"
@@ -85,7 +85,7 @@ class AttemptCompleted(Payload, frozen=True, kw_only=True):
 
 
 class DecisionMade(Payload, frozen=True, kw_only=True):
-    """It was decided whether the agent may use a tool."""
+    """A permission decision was made about a tool call."""
 
     kind: ClassVar[str] = "driver.decision"
     beat: ClassVar[Beat] = "judgement"
@@ -93,7 +93,7 @@ class DecisionMade(Payload, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """That nothing stood in the way is no verdict worth telling."""
+        """Allowed calls are not worth telling."""
         match data:
             case {"decision": {"choice": {"kind": "allow" | "observe"}}}:
                 return "pulse"
@@ -101,7 +101,7 @@ class DecisionMade(Payload, frozen=True, kw_only=True):
 
 
 class AcceptanceChecked(Payload, frozen=True, kw_only=True):
-    """The goal's criteria were checked."""
+    """The goal's acceptance criteria were checked."""
 
     kind: ClassVar[str] = "driver.acceptance"
     beat: ClassVar[Beat] = "judgement"
@@ -110,7 +110,7 @@ class AcceptanceChecked(Payload, frozen=True, kw_only=True):
 
 
 class BudgetExhausted(Payload, frozen=True, kw_only=True):
-    """One of the goal's budgets ran out."""
+    """One of the goal's budgets was used up."""
 
     kind: ClassVar[str] = "driver.budget_exhausted"
     beat: ClassVar[Beat] = "setback"
@@ -120,7 +120,7 @@ class BudgetExhausted(Payload, frozen=True, kw_only=True):
 
 
 class Escalated(Payload, frozen=True, kw_only=True):
-    """The driver could not go on without a person."""
+    """The driver needs a person to continue."""
 
     kind: ClassVar[str] = "driver.escalate"
     beat: ClassVar[Beat] = "setback"
@@ -129,7 +129,7 @@ class Escalated(Payload, frozen=True, kw_only=True):
 
 
 class ReplayDecided(Payload, frozen=True, kw_only=True):
-    """A turn went wrong, and it was decided how to go on."""
+    """A turn failed, and the driver decided how to continue."""
 
     kind: ClassVar[str] = "driver.replay_decision"
     beat: ClassVar[Beat] = "setback"
@@ -140,7 +140,7 @@ class ReplayDecided(Payload, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """That a person is needed is told by what comes next."""
+        """After an escalation the next event carries the beat."""
         match data:
             case {"decision": {"kind": "escalate"}}:
                 return "pulse"
@@ -148,7 +148,7 @@ class ReplayDecided(Payload, frozen=True, kw_only=True):
 
 
 class CompactRequested(Payload, frozen=True, kw_only=True):
-    """The agent's context was to be made smaller."""
+    """Compaction of the agent's context was requested."""
 
     kind: ClassVar[str] = "driver.compact_requested"
     beat: ClassVar[Beat] = "pulse"
@@ -162,7 +162,7 @@ class CompactRequested(Payload, frozen=True, kw_only=True):
 
 
 class CompactCompleted(Payload, frozen=True, kw_only=True):
-    """The turn that makes the context smaller ended."""
+    """The compaction turn ended."""
 
     kind: ClassVar[str] = "driver.compact_completed"
     beat: ClassVar[Beat] = "pulse"
@@ -172,7 +172,7 @@ class CompactCompleted(Payload, frozen=True, kw_only=True):
 
 
 class CompactSummaryStored(Payload, frozen=True, kw_only=True):
-    """The summary of the old context was kept."""
+    """The summary of the old context was stored."""
 
     kind: ClassVar[str] = "driver.compact_summary_stored"
     beat: ClassVar[Beat] = "pulse"
@@ -183,7 +183,7 @@ class CompactSummaryStored(Payload, frozen=True, kw_only=True):
 
 
 class ExtractMemoriesCompleted(Payload, frozen=True, kw_only=True):
-    """What was worth remembering was written down."""
+    """Memories were extracted and saved."""
 
     kind: ClassVar[str] = "driver.extract_memories_completed"
     beat: ClassVar[Beat] = "thought"
@@ -194,7 +194,7 @@ class ExtractMemoriesCompleted(Payload, frozen=True, kw_only=True):
 
 
 class ExtractMemoriesSkipped(Payload, frozen=True, kw_only=True):
-    """Nothing was written down this time."""
+    """Memory extraction was skipped."""
 
     kind: ClassVar[str] = "driver.extract_memories_skipped"
     beat: ClassVar[Beat] = "pulse"
@@ -203,7 +203,7 @@ class ExtractMemoriesSkipped(Payload, frozen=True, kw_only=True):
 
 
 class AutoDreamEnded(Payload, frozen=True, kw_only=True):
-    """Memories were put in order between sessions, or it was seen why not."""
+    """Memory consolidation between sessions ended or was skipped."""
 
     kind: ClassVar[str] = "driver.auto_dream_outcome"
     beat: ClassVar[Beat] = "pulse"
@@ -212,7 +212,7 @@ class AutoDreamEnded(Payload, frozen=True, kw_only=True):
 
 
 class Progressed(Payload, frozen=True, kw_only=True, omit_defaults=False):
-    """The driver reported how far the goal had come."""
+    """The driver reported the goal's progress."""
 
     kind: ClassVar[str] = "driver.progress"
     beat: ClassVar[Beat] = "pulse"

@@ -1,7 +1,7 @@
-"""The shapes inside `driver.*`: goals, budgets, criteria, verdicts, attempts. Field order is wire order.
+"""Structs inside `driver.*` events: goals, budgets, criteria, verdicts, attempts. Field order is wire order.
 
-Where the wire format leaves an absent value out, the struct omits its defaults; where it writes
-`null` or the default, it does not. A struct that needs both marks what is always written.
+If the wire format omits absent values, the struct omits its defaults; if it writes `null` or the default, the struct does
+not. A struct that needs both marks what is always written with `always`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def always(value: T) -> T:
-    """A default that is written out even by a struct that omits its defaults."""
+    """Return a default that is written even by a struct that omits its defaults."""
     # msgspec omits a field only if it can compare the value with a plain default.
     return field(default_factory=lambda: value)
 
@@ -25,7 +25,7 @@ U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Meta(ge=0)]
 Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")]
 Duration = Annotated[str, Meta(pattern=durations.DURATION_PATTERN)]
-"""Text such as `1h 30m`; `humantime` reads and writes it."""
+"""Text such as `1h 30m`; see `documents.durations`."""
 Timestamp = Annotated[
     str,
     Meta(
@@ -33,10 +33,10 @@ Timestamp = Annotated[
         r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
     ),
 ]
-"""RFC 3339, kept as text because it may count nanoseconds."""
+"""RFC 3339, kept as text because it may have nanoseconds."""
 
 BudgetAxis = Literal["turns", "wall_time", "tokens", "consecutive_denies", "consecutive_errors", "consecutive413", "usd"]
-"""What ran out. `consecutive413` is spelt without its field's underscore; `usd` is ours, and nexo reads `tokens`."""
+"""Which budget was used up. `consecutive413` lacks its field's underscore; `usd` is ours, and nexo reads `tokens`."""
 
 DreamOutcome = Literal[
     "completed",
@@ -56,7 +56,7 @@ SkipReason = Literal["disabled", "throttled", "in_progress", "circuit_breaker_op
 
 
 class BudgetGuards(Struct, frozen=True, kw_only=True):
-    """How much a goal may use before it is stopped; zero for errors or overflows means no limit."""
+    """Limits of a goal; zero for errors or overflows means no limit."""
 
     max_turns: U32
     max_wall_time: Duration
@@ -78,7 +78,7 @@ class BudgetUsage(Struct, frozen=True, kw_only=True):
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="shell_command"):
-    """Met when a command ends as expected."""
+    """Met when a command exits as expected."""
 
     command: str
     expected_exit: int | None = None
@@ -87,7 +87,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 
 
 class FileMatches(Struct, frozen=True, kw_only=True, tag_field="kind", tag="file_matches"):
-    """Met when a file of the workspace holds what a pattern looks for."""
+    """Met when a workspace file matches a pattern."""
 
     path: str
     regex: str
@@ -95,7 +95,7 @@ class FileMatches(Struct, frozen=True, kw_only=True, tag_field="kind", tag="file
 
 
 class Custom(Struct, frozen=True, kw_only=True, tag_field="kind", tag="custom"):
-    """Met when a named verifier says so."""
+    """Met when a named verifier accepts."""
 
     name: str
     args: Any
@@ -111,7 +111,7 @@ Criterion: TypeAlias = ShellCommand | FileMatches | Custom | LlmJudge
 
 
 class Goal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be reached, how it is checked, and what it may cost."""
+    """What to achieve, how it is checked, and what it may cost."""
 
     id: Uuid
     description: str
@@ -122,7 +122,7 @@ class Goal(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One criterion that was not met, and what shows it."""
+    """One criterion that was not met, with evidence."""
 
     criterion_index: U64
     criterion_label: str
@@ -131,7 +131,7 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What checking all criteria of a goal came to."""
+    """Result of checking all criteria of a goal."""
 
     met: bool
     failures: tuple[Failure, ...] = ()
@@ -144,13 +144,13 @@ class Allow(Struct, frozen=True, kw_only=True, tag_field="kind", tag="allow"):
 
 
 class Deny(Struct, frozen=True, kw_only=True, tag_field="kind", tag="deny"):
-    """The tool may not be used; the agent is told why."""
+    """The tool may not be used; the agent is given the reason."""
 
     message: str
 
 
 class Observe(Struct, frozen=True, kw_only=True, tag_field="kind", tag="observe"):
-    """Noted without standing in the way."""
+    """Allowed, with a note."""
 
     note: str
 
@@ -172,11 +172,11 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Done(Struct, frozen=True, kw_only=True, tag_field="kind", tag="done"):
-    """The agent said that it was done, and all criteria are met."""
+    """The agent reported that it was done, and all criteria are met."""
 
 
 class NeedsRetry(Struct, frozen=True, kw_only=True, tag_field="kind", tag="needs_retry"):
-    """The agent said that it was done, and these criteria are not met."""
+    """The agent reported that it was done, but these criteria are not met."""
 
     failures: tuple[Failure, ...]
 
@@ -195,13 +195,13 @@ class Sleep(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sleep"):
 
 
 class BudgetSpent(Struct, frozen=True, kw_only=True, tag_field="kind", tag="budget_exhausted"):
-    """A budget ran out."""
+    """A budget was used up."""
 
     axis: BudgetAxis
 
 
 class Cancelled(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cancelled"):
-    """Somebody called it off."""
+    """The goal was cancelled."""
 
 
 class Escalate(Struct, frozen=True, kw_only=True, tag_field="kind", tag="escalate"):
@@ -214,7 +214,7 @@ AttemptOutcome: TypeAlias = Done | NeedsRetry | Continue | Sleep | BudgetSpent |
 
 
 class AttemptResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one turn came to."""
+    """Result of one turn."""
 
     goal_id: Uuid
     turn_index: U32
@@ -239,26 +239,26 @@ class GoalOutcome(Struct, frozen=True, kw_only=True):
 
 
 class FreshSessionRetry(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="fresh_session_retry"):
-    """The turn is tried again in a new session."""
+    """Retry the turn in a new session."""
 
     rollback_to: str | None = None
 
 
 class NextTurn(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="next_turn"):
-    """The next turn goes on from here."""
+    """Continue with the next turn."""
 
     rollback_to: str | None = None
 
 
 class CompactAndRetry(Struct, frozen=True, kw_only=True, tag_field="kind", tag="compact_and_retry"):
-    """The context is made smaller and the turn tried again."""
+    """Compact the context and retry the turn."""
 
 
 Replay: TypeAlias = FreshSessionRetry | NextTurn | CompactAndRetry | Escalate
 
 
 class TokenPressure(Struct, frozen=True, kw_only=True, tag_field="kind", tag="token_pressure"):
-    """The context had grown too full."""
+    """The context was too full."""
 
     pct: float
     tokens_used: U64
@@ -266,7 +266,7 @@ class TokenPressure(Struct, frozen=True, kw_only=True, tag_field="kind", tag="to
 
 
 class Age(Struct, frozen=True, kw_only=True, tag_field="kind", tag="age"):
-    """The context had grown too old."""
+    """The context was too old."""
 
     age_minutes: U64
     max_age_minutes: U64

@@ -1,4 +1,4 @@
-"""`fleet.*`: the twelve deeds of a working fleet, as chronicle writers name them."""
+"""`fleet.*`: the twelve events of the fleet chronicle format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class FleetFact(Payload, frozen=True):
-    """A deed told by a fleet in its own words: `data` is whatever its writer put there."""
+    """An event written by a fleet itself: `data` is free-form."""
 
     lenient: ClassVar[bool] = True
 
@@ -37,14 +37,14 @@ class Push(FleetFact, frozen=True):
 
 
 class PrOpen(FleetFact, frozen=True):
-    """An agent proposed its change for merging."""
+    """An agent opened a pull request."""
 
     kind: ClassVar[str] = "fleet.pr_open"
     beat: ClassVar[Beat] = "propose"
 
 
 class PrMerge(FleetFact, frozen=True):
-    """A proposed change was merged."""
+    """A pull request was merged."""
 
     kind: ClassVar[str] = "fleet.pr_merge"
     beat: ClassVar[Beat] = "deliver"
@@ -58,28 +58,28 @@ class Error(FleetFact, frozen=True):
 
 
 class Recovery(FleetFact, frozen=True):
-    """What had gone wrong was put right."""
+    """An error was fixed."""
 
     kind: ClassVar[str] = "fleet.recovery"
     beat: ClassVar[Beat] = "recovery"
 
 
 class Abandon(FleetFact, frozen=True):
-    """An agent let its work go unfinished."""
+    """An agent abandoned its work."""
 
     kind: ClassVar[str] = "fleet.abandon"
     beat: ClassVar[Beat] = "release"
 
 
 class Collab(FleetFact, frozen=True):
-    """Agents worked on one thing together."""
+    """Agents worked together."""
 
     kind: ClassVar[str] = "fleet.collab"
     beat: ClassVar[Beat] = "together"
 
 
 class Heartbeat(FleetFact, frozen=True):
-    """A sign of life."""
+    """An agent reported that it is alive."""
 
     kind: ClassVar[str] = "fleet.heartbeat"
     beat: ClassVar[Beat] = "pulse"
@@ -96,7 +96,7 @@ class Idle(FleetFact, frozen=True):
 
 
 class Milestone(FleetFact, frozen=True):
-    """Something worth remembering was reached."""
+    """A milestone was reached."""
 
     kind: ClassVar[str] = "fleet.milestone"
     beat: ClassVar[Beat] = "feat"

@@ -1,4 +1,4 @@
-"""What a goal of ours says beside the nexo format: who works on it and how. It stands in the goal's metadata under `fleetlore`."""
+"""Our extension of a nexo goal: who works on it and how. Stored in the goal's metadata under `fleetlore`."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal
 
 KEY = "fleetlore"
-"""Where it stands in a goal's metadata."""
+"""Key in a goal's metadata."""
 
 Seconds = Annotated[float, Meta(gt=0, le=31_557_600)]
 
 
 class Permissions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which tools may be used: `Bash`, `Bash(git *)`, `mcp__github__*`. What is denied is denied, whatever else allows it."""
+    """Which tools may be used: `Bash`, `Bash(git *)`, `mcp__github__*`. Deny rules win over allow rules."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: bool = True
-    """Whether a person is asked about what neither names; else it is denied."""
+    """Whether a person is asked about a tool that no rule covers; otherwise it is denied."""
     patience: Seconds = 600.0
-    """How long a person may take; then it is denied."""
+    """How long to wait for a person's answer before it is denied."""
 
 
 class Compaction(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """When an agent's context is made smaller."""
+    """When an agent's context is compacted."""
 
     context_window: Annotated[int, Meta(ge=0)] = 200_000
-    """Tokens; nought switches it off."""
+    """Tokens; 0 turns compaction off."""
     at: Annotated[float, Meta(gt=0, le=1)] = 0.8
     max_age_minutes: Annotated[int, Meta(ge=0)] = 120
-    """Nought: however old."""
+    """0: no age limit."""
     min_turns_between: Annotated[int, Meta(ge=0)] = 5
     max_failures: Annotated[int, Meta(ge=1)] = 3
-    """So many failures in a row open the breaker; it is tried again, once, after as many turns as lie between two."""
+    """This many consecutive failures open the circuit breaker; after `min_turns_between` turns one retry is made."""
 
 
 class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is written down for later goals of the same agent."""
+    """What is saved for later goals of the same agent."""
 
     enabled: bool = True
     mind: str | None = None
-    """Who reads a turn and says what is worth keeping; else the goal's own mind."""
+    """The model that extracts memories from a turn; default: the goal's own model."""
     folder: str | None = None
-    """Where the files are; else one for each agent, in the data folder."""
+    """Folder of the memory files; default: one per agent in the data folder."""
     every: Annotated[int, Meta(ge=1)] = 1
     """Turns between two extractions."""
     max_failures: Annotated[int, Meta(ge=1)] = 3
@@ -58,34 +58,34 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 
 
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Who works on a goal, where, with which rights, and what else bounds it."""
+    """Who works on a goal, where, with which permissions and limits."""
 
     harness: str
-    """`claude-code`, `codex`, `command`, `mind`, or one that an installed package has."""
+    """`claude-code`, `codex`, `command`, `mind`, or one from an installed package."""
     agent: str
     command: tuple[str, ...] = ()
-    """The program and its arguments: for `command`, and in place of `claude` or `codex` where these are elsewhere."""
+    """Program and arguments: for `command`, or the path of `claude` or `codex`."""
     mind: str | None = None
-    """An address, as in `openai:gpt-5-mini`."""
+    """A model address such as `openai:gpt-5-mini`."""
     model: str | None = None
     isolation: Literal["worktree", "none"] = "worktree"
-    """Whether a git repository is worked on in a worktree of its own."""
+    """Whether a git repository gets its own worktree."""
     trusts_workspace: bool = False
     """Whether Claude Code reads settings and MCP servers of the workspace, which the agent can change."""
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write"
-    """What Codex lets its commands do; it does not ask at our gate."""
+    """What Codex lets its commands do; Codex does not use our permission gate."""
     variables: tuple[str, ...] = ()
-    """Further variables of the environment that the agent's program is given, as in `AWS_*`; ours are never."""
+    """Additional environment variables for the agent's program, such as `AWS_*`; our own are never passed on."""
     max_usd: Annotated[float, Meta(ge=0)] | None = None
     permissions: Permissions = Permissions()
     protect: tuple[str, ...] = ()
-    """Files that the agent cannot change for good: patterns, from the workspace on. They are put back before criteria are checked."""
+    """Glob patterns of workspace files that the agent cannot change: restored before criteria are checked."""
     judge: str | None = None
-    """The mind that judges `llm_judge` criteria; else the goal's own mind."""
+    """The model that judges `llm_judge` criteria; default: the goal's own model."""
     turn_timeout: Seconds = 3600.0
     idle_timeout: Seconds = 600.0
     stuck_after: Annotated[int, Meta(ge=0)] = 3
-    """Turns without any change after which a person is needed; nought: never."""
+    """Turns without any change before the goal escalates to a person; 0: never."""
     progress_every: Annotated[int, Meta(ge=0)] = 5
     compaction: Compaction = Compaction()
     memory: Memory | None = None
@@ -96,7 +96,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
 
 def plan_of(goal: Goal) -> Plan:
-    """The plan in a goal's metadata; `Invalid` where there is none, or it cannot be read."""
+    """Return the plan in a goal's metadata; raise `Invalid` if it is missing or cannot be read."""
     try:
         return msgspec.convert(goal.metadata.get(KEY), Plan)
     except msgspec.ValidationError as error:

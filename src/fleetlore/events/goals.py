@@ -1,4 +1,4 @@
-"""`control.*`, `goal.*`: what steers a goal, and the facts of ours that its driver needs to go on after a crash."""
+"""`control.*`, `goal.*`: control requests to a goal, and what its driver needs to continue after a crash."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class ControlRequested(Payload, frozen=True, kw_only=True):
-    """Somebody asked for a change of course."""
+    """Somebody requested a change: pause, resume, cancel and so on."""
 
     kind: ClassVar[str] = "control.requested"
     beat: ClassVar[Beat] = "voice"
     action: str
     """`pause`, `resume`, `cancel`, `raise`, `say`, `decide`, `interrupt`, `drain`, `kill`, `restart`, `redirect` and the like."""
     value: Any = None
-    """What the action needs: the new limit, the message, the choice."""
+    """The action's argument: the new limit, the message, the choice."""
     of: str | None = None
     """Id of the question that this answers."""
     reason: str | None = None
@@ -38,27 +38,27 @@ class Checkpointed(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "goal.checkpointed"
     beat: ClassVar[Beat] = "pulse"
     turn: int | None = None
-    """Nought: before the first turn."""
+    """0: before the first turn."""
     sha: str | None = None
     workspace: str | None = None
     verifiers: str | None = None
-    """A digest of what the criteria are checked with: what was changed since is not used."""
+    """Digest of the verifier files; files changed since are not used."""
 
 
 class GoalWaiting(Payload, frozen=True, kw_only=True):
-    """A goal had to wait."""
+    """A goal is waiting."""
 
     kind: ClassVar[str] = "goal.waiting"
     beat: ClassVar[Beat] = "rest"
     why: str
     until: str | None = None
-    """RFC 3339, where the end is known."""
+    """RFC 3339, if known."""
     attempt: int | None = None
     turn: int | None = None
 
 
 class PermissionAsked(Payload, frozen=True, kw_only=True):
-    """A person was asked whether the agent may use a tool."""
+    """A person was asked for permission to use a tool."""
 
     kind: ClassVar[str] = "goal.permission_asked"
     beat: ClassVar[Beat] = "rest"
@@ -67,7 +67,7 @@ class PermissionAsked(Payload, frozen=True, kw_only=True):
     input: Any = None
     turn: int | None = None
     expires: str | None = None
-    """RFC 3339; unanswered by then, it is denied."""
+    """RFC 3339; denied if unanswered by then."""
 
 
 class ToolEffect(Payload, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class ToolEffect(Payload, frozen=True, kw_only=True):
 
 
 class AttemptEnded(Payload, frozen=True, kw_only=True):
-    """The agent's part of a turn was over; what it is worth is not judged yet."""
+    """The agent's part of a turn ended; its result is not judged yet."""
 
     kind: ClassVar[str] = "goal.attempt_ended"
     beat: ClassVar[Beat] = "pulse"
@@ -91,27 +91,27 @@ class AttemptEnded(Payload, frozen=True, kw_only=True):
     how: str
     """`finished`, `failed`, `asleep`, `over_budget`, `stopped`, `timed_out`, `silent`, `no_result` or `not_started`."""
     complaint: str | None = None
-    """What kind of trouble it was, by the driver's table: `overflow`, `session_lost`, `rate_limit` and the like."""
+    """The failure category: `overflow`, `session_lost`, `rate_limit` and so on."""
     error: str | None = None
     words: str | None = None
-    """What the agent said last."""
+    """The agent's last message."""
     session: str | None = None
     tokens: int = 0
     usd: float | None = None
     context: int | None = None
-    """How many tokens the agent's context held at the end."""
+    """Tokens in the agent's context at the end."""
     seconds: float = 0.0
     until: str | None = None
-    """RFC 3339: when to go on, where the agent or its endpoint says so."""
+    """RFC 3339: when to continue, if the agent or its endpoint says so."""
 
 
 class GoalSpent(Payload, frozen=True, kw_only=True):
-    """A goal under this one spent what counts against both."""
+    """A child goal used resources that count against both."""
 
     kind: ClassVar[str] = "goal.spent"
     beat: ClassVar[Beat] = "pulse"
     below: str
-    """The goal that spent it; where it is the same one, it notes what it has told of a turn that still goes on."""
+    """The goal that used them; if it is this goal itself, what was reported of the current turn."""
     turns: int = 0
     tokens: int = 0
     usd: float | None = None

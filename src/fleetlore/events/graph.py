@@ -1,4 +1,4 @@
-"""`node.*`, `ui.*`, `machine.*`, `sensor.*`: one agent made of nodes, and the screen that it shares with its user."""
+"""`node.*`, `ui.*`, `machine.*`, `sensor.*`: events of a graph agent and the screen that it shares with its user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class NodeStarted(Payload, frozen=True, kw_only=True):
-    """A node of the graph began its step."""
+    """A node of the graph started."""
 
     kind: ClassVar[str] = "node.started"
     beat: ClassVar[Beat] = "pulse"
@@ -20,7 +20,7 @@ class NodeStarted(Payload, frozen=True, kw_only=True):
 
 
 class NodeFinished(Payload, frozen=True, kw_only=True):
-    """A node of the graph ended its step."""
+    """A node of the graph finished."""
 
     kind: ClassVar[str] = "node.finished"
     beat: ClassVar[Beat] = "pulse"
@@ -31,7 +31,7 @@ class NodeFinished(Payload, frozen=True, kw_only=True):
     duration_ms: float | None = None
     output: Any = None
     edges: tuple[str, ...] = ()
-    """The nodes that it led to."""
+    """The nodes that follow."""
 
 
 class NodeFailed(Payload, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class UiControls(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "ui.controls"
     beat: ClassVar[Beat] = "pulse"
     controls: tuple[dict[str, Any], ...]
-    """Empty clears the screen."""
+    """Empty: the screen is cleared."""
     state: dict[str, Any] | None = None
 
 
@@ -67,7 +67,7 @@ class UiAction(Payload, frozen=True, kw_only=True):
 
 
 class UiReported(Payload, frozen=True, kw_only=True):
-    """The browser told what it shows."""
+    """The browser reported what it shows."""
 
     kind: ClassVar[str] = "ui.reported"
     beat: ClassVar[Beat] = "pulse"
@@ -75,7 +75,7 @@ class UiReported(Payload, frozen=True, kw_only=True):
 
 
 class MachineCreated(Payload, frozen=True, kw_only=True):
-    """A state machine was set up."""
+    """A state machine was created."""
 
     kind: ClassVar[str] = "machine.created"
     beat: ClassVar[Beat] = "progress"
@@ -85,7 +85,7 @@ class MachineCreated(Payload, frozen=True, kw_only=True):
 
 
 class MachineMoved(Payload, frozen=True, kw_only=True):
-    """A state machine passed to another state."""
+    """A state machine changed its state."""
 
     kind: ClassVar[str] = "machine.moved"
     beat: ClassVar[Beat] = "progress"
@@ -94,7 +94,7 @@ class MachineMoved(Payload, frozen=True, kw_only=True):
 
 
 class MachineReset(Payload, frozen=True, kw_only=True):
-    """A state machine went back to its first state."""
+    """A state machine returned to its initial state."""
 
     kind: ClassVar[str] = "machine.reset"
     beat: ClassVar[Beat] = "pulse"
@@ -102,7 +102,7 @@ class MachineReset(Payload, frozen=True, kw_only=True):
 
 
 class MachineDestroyed(Payload, frozen=True, kw_only=True):
-    """A state machine was taken away."""
+    """A state machine was removed."""
 
     kind: ClassVar[str] = "machine.destroyed"
     beat: ClassVar[Beat] = "pulse"
@@ -110,7 +110,7 @@ class MachineDestroyed(Payload, frozen=True, kw_only=True):
 
 
 class SensorIdle(Payload, frozen=True, kw_only=True):
-    """The user had gone quiet."""
+    """The user became inactive."""
 
     kind: ClassVar[str] = "sensor.idle"
     beat: ClassVar[Beat] = "rest"
@@ -118,7 +118,7 @@ class SensorIdle(Payload, frozen=True, kw_only=True):
 
 
 class SensorReturned(Payload, frozen=True, kw_only=True):
-    """The user was back."""
+    """The user returned."""
 
     kind: ClassVar[str] = "sensor.returned"
     beat: ClassVar[Beat] = "pulse"

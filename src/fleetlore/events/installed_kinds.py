@@ -1,7 +1,7 @@
-"""Kinds that installed packages add, under the entry point `fleetlore.kinds`: a mapping from a kind to its beat.
+"""Kinds added by installed packages through the entry point `fleetlore.kinds`: a mapping from kind to beat.
 
-They are stored and shown like any other that is not known here. With a beat they take part in threads, standings and arcs as well; so what
-a view makes of a log depends on what is installed, and a checkpoint says so by its version.
+Unknown kinds are stored and shown anyway. With a beat they also count for threads, agent status and arcs. So views depend
+on what is installed, and the version of a checkpoint includes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fleetlore.plugins import ExtensionPoint
 
 
 def check_kind(kind: Any) -> str:
-    """A kind that a package may describe; `ValueError` for any other."""
+    """Return a kind that a package may describe; raise `ValueError` for any other."""
     if not isinstance(kind, str) or len(kind) > LONGEST_KIND or not KIND_PATTERN.fullmatch(kind):
         raise ValueError(f"{kind!r} is no kind: dotted words in lower case are needed, as in kanban.card_moved")
     family = kind.partition(".")[0]
@@ -29,7 +29,7 @@ def check_kind(kind: Any) -> str:
 
 
 def check_kinds(kinds: Any) -> Mapping[str, Beat]:
-    """A mapping from kinds to beats; `TypeError` or `ValueError` for anything else."""
+    """Return a mapping from kinds to beats; raise `TypeError` or `ValueError` for anything else."""
     if not isinstance(kinds, Mapping):
         raise TypeError(f"a mapping from kinds to beats is needed, not {type(kinds).__name__}")
     for kind, beat in kinds.items():
@@ -46,10 +46,10 @@ KINDS: ExtensionPoint[Mapping[str, Beat]] = ExtensionPoint(
 
 @cache
 def beats() -> Mapping[str, Beat]:
-    """Kind → beat, of all that is installed."""
+    """Return kind → beat for all installed packages."""
     return {kind: beat for kinds in KINDS.load_all() for kind, beat in kinds.items()}
 
 
 def marked(version: int, added: Any) -> int:
-    """A version that tells what packages add to a view; where that is nothing, the version itself."""
+    """Return a view's version combined with what packages add to it; the version itself if they add nothing."""
     return version + (crc32(msgspec.json.encode(added, order="deterministic")) << 16) if added else version

@@ -1,4 +1,4 @@
-"""`model.*`, `context.*`: what was asked of a model, what it answered, and what that cost."""
+"""`model.*`, `context.*`: model calls, replies and costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class Block(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One block of a prompt: how large it is, and what of it was left out."""
+    """One block of a prompt: its size, and how much was left out."""
 
     name: str
     tokens: int | None = None
@@ -19,7 +19,7 @@ class Block(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelCalled(Payload, frozen=True, kw_only=True):
-    """A model was asked."""
+    """A model was called."""
 
     kind: ClassVar[str] = "model.called"
     beat: ClassVar[Beat] = "pulse"
@@ -29,53 +29,53 @@ class ModelCalled(Payload, frozen=True, kw_only=True):
     call_id: str | None = None
     attempt: int | None = None
     prompt_tokens: int | None = None
-    """The estimate made before the call."""
+    """Estimate made before the call."""
     prompt_chars: int | None = None
     prompt_sha256: str | None = None
     prompt: str | None = None
-    """The words themselves, only where somebody wanted them kept."""
+    """The full text, only if configured to be stored."""
     system: str | None = None
 
 
 class ModelReplied(Payload, frozen=True, kw_only=True):
-    """A model answered."""
+    """A model replied."""
 
     kind: ClassVar[str] = "model.replied"
     beat: ClassVar[Beat] = "pulse"
     model: str | None = None
     provider: str | None = None
     input: int | None = None
-    """Tokens read, those from the cache not counted."""
+    """Input tokens, without those from the cache."""
     output: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
     cache_write_1h: int | None = None
-    """Of those written to the cache, the ones that are kept for an hour, which cost more."""
+    """Part of `cache_write` that is kept for an hour, which costs more."""
     usd: float | None = None
     latency_ms: float | None = None
     attempts: int | None = None
     estimated: bool | None = None
-    """Whether the tokens are an estimate, because the endpoint did not say."""
+    """True if the endpoint reported no usage and the tokens are estimated."""
     message_id: str | None = None
     request_id: str | None = None
     call_id: str | None = None
     stop_reason: str | None = None
     said: str | None = None
-    """All of its words, where `text` is only the first line."""
+    """The full text; `text` has only its first line."""
     row: str | None = None
-    """The program's own id of the record that holds its last words."""
+    """The program's own id of the record that holds the text."""
     partial: bool | None = None
-    """True where the source ended before the answer did: a whole one with the same message and request takes its place."""
+    """True if the source ended before the reply did; a complete one with the same ids replaces it."""
     whole: str | None = None
-    """Of a partial one: the id under which the whole one is stored."""
+    """For a partial reply: the id of the complete one."""
     speed: str | None = None
-    """`fast`, where a higher price was paid for an earlier answer."""
+    """`fast` if a higher price was paid for a faster reply."""
     source: str | None = None
-    """What asked, where the source says so: a product, a feature, a tier."""
+    """What made the call, if known: a product, a feature, a tier."""
 
 
 class ModelFailed(Payload, frozen=True, kw_only=True):
-    """A model gave no answer."""
+    """A model call failed."""
 
     kind: ClassVar[str] = "model.failed"
     beat: ClassVar[Beat] = "setback"
@@ -90,7 +90,7 @@ class ModelFailed(Payload, frozen=True, kw_only=True):
 
 
 class ContextBuilt(Payload, frozen=True, kw_only=True):
-    """The prompt for an agent's turn was put together."""
+    """The prompt for an agent's turn was built."""
 
     kind: ClassVar[str] = "context.built"
     beat: ClassVar[Beat] = "pulse"
@@ -100,6 +100,6 @@ class ContextBuilt(Payload, frozen=True, kw_only=True):
     budget: int | None = None
     tokenizer: str | None = None
     events: tuple[str, ...] = ()
-    """Ids of the events that it tells."""
+    """Ids of the events in the prompt."""
     as_of: str | None = None
     """The position up to which the log was read."""

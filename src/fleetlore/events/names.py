@@ -1,13 +1,13 @@
-"""Names of agents, tasks and the like: what a scope can be called."""
+"""Validation of names: agents, tasks and everything else that a scope can name."""
 
 from __future__ import annotations
 
 LONGEST_NAME = 200
-"""In bytes of UTF-8."""
+"""Bytes of UTF-8."""
 
 
 def is_name(value: str) -> bool:
-    """Whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
+    """Return whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
     if value.isascii():
         return 0 < len(value) <= LONGEST_NAME and value.isprintable()
     try:

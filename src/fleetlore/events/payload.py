@@ -1,4 +1,4 @@
-"""What every typed payload shares: its kind, its narrative beat, and whether a misfit is refused."""
+"""Base class of typed payloads: kind, narrative beat, and whether data that does not match is rejected."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Beat = Literal[
     "voice",
     "thought",
 ]
-"""The narrative step that a kind stands for; arcs are patterns of beats."""
+"""The narrative step of a kind; arcs are patterns of beats."""
 
 BEATS: tuple[Beat, ...] = get_args(Beat)
 
 
 class Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The `data` of one known kind. The class's docstring is its line in docs/events.md."""
+    """The `data` of one known kind. The class docstring is its line in docs/events.md."""
 
     kind: ClassVar[str]
     beat: ClassVar[Beat]
     lenient: ClassVar[bool] = False
-    """True where foreign writers fill `data` as they like: then nothing in it is refused."""
+    """True if foreign writers fill `data` freely: then nothing in it is rejected."""
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """The beat of one event of this kind, where its outcome decides; `data` may be anything."""
+        """Return the beat of one event of this kind; overridden where the outcome decides. `data` may be anything."""
         return cls.beat

@@ -1,4 +1,4 @@
-"""The stage: a cast that plays a scene, in the words of the stage dialect."""
+"""`run.*`, `agent.*`, `judge.*` and so on: events of a multi-agent scene, in the stage dialect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class StageFact(Payload, frozen=True, kw_only=True):
-    """What every event of a stage may say beside its words, which are the envelope's `text`."""
+    """Fields that every stage event may have; the spoken words are the envelope's `text`."""
 
     turn: int | None = None
     session: str | None = None
@@ -18,7 +18,7 @@ class StageFact(Payload, frozen=True, kw_only=True):
 
 
 class RunStarted(StageFact, frozen=True, kw_only=True):
-    """A run began."""
+    """A run started."""
 
     kind: ClassVar[str] = "run.started"
     beat: ClassVar[Beat] = "claim"
@@ -26,7 +26,7 @@ class RunStarted(StageFact, frozen=True, kw_only=True):
     goal: str | None = None
     scenario: str | None = None
     cast: dict[str, Any] | None = None
-    """Name of each player → its model."""
+    """Player name → its model."""
     competition: Any = None
 
 
@@ -46,7 +46,7 @@ class RunFinished(StageFact, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """A run that a budget or a person cut short delivered nothing."""
+        """A run that a budget or a person ended early delivered nothing."""
         match data.get("reason"):
             case "budget" | "tick_cap":
                 return "setback"
@@ -63,24 +63,24 @@ class WorldObserved(StageFact, frozen=True, kw_only=True):
 
 
 class AgentSpoke(StageFact, frozen=True, kw_only=True):
-    """A player said something to all."""
+    """A player spoke to everyone."""
 
     kind: ClassVar[str] = "agent.spoke"
     beat: ClassVar[Beat] = "voice"
     thought: str | None = None
-    """What it thought while it spoke: never shown to its peers."""
+    """What it thought meanwhile: never shown to other players."""
     mood: str | None = None
     secret: Any = None
     graph: str | None = None
-    """Of a conversational agent, which speaks to its user and is on no stage: the graph by which it goes."""
+    """For a conversational agent, which talks to its user and is on no stage: its graph."""
     local: bool | None = None
-    """Of such a one: true where a press was answered by the screen alone, and no mind was asked."""
+    """For a conversational agent: true if the screen alone handled a press, without a model call."""
     answered: tuple[str, ...] | None = None
-    """Of such a one: what its sensor had noticed when the reply was begun."""
+    """For a conversational agent: what its sensor had noticed when the reply started."""
 
 
 class AgentThought(StageFact, frozen=True, kw_only=True):
-    """A player thought something to itself."""
+    """A player had a private thought."""
 
     kind: ClassVar[str] = "agent.thought"
     beat: ClassVar[Beat] = "thought"
@@ -88,7 +88,7 @@ class AgentThought(StageFact, frozen=True, kw_only=True):
 
 
 class AgentReflected(StageFact, frozen=True, kw_only=True):
-    """A player came to a belief."""
+    """A player formed a belief."""
 
     kind: ClassVar[str] = "agent.reflected"
     beat: ClassVar[Beat] = "thought"
@@ -96,7 +96,7 @@ class AgentReflected(StageFact, frozen=True, kw_only=True):
 
 
 class OracleSpoke(StageFact, frozen=True, kw_only=True):
-    """The oracle said something to all."""
+    """The oracle spoke to everyone."""
 
     kind: ClassVar[str] = "oracle.spoke"
     beat: ClassVar[Beat] = "voice"
@@ -119,7 +119,7 @@ class JudgeVerdict(StageFact, frozen=True, kw_only=True):
 
 
 class UserInjected(StageFact, frozen=True, kw_only=True):
-    """A visitor broke in."""
+    """A visitor sent a message into the scene."""
 
     kind: ClassVar[str] = "user.injected"
     beat: ClassVar[Beat] = "voice"
@@ -127,7 +127,7 @@ class UserInjected(StageFact, frozen=True, kw_only=True):
 
 
 class CommentaryPosted(StageFact, frozen=True, kw_only=True):
-    """A commentator remarked on the run."""
+    """A commentator commented on the run."""
 
     kind: ClassVar[str] = "commentary.posted"
     beat: ClassVar[Beat] = "voice"

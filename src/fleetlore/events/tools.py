@@ -1,4 +1,4 @@
-"""`tool.*`, `process.*`, `audit.*`: what agents do with their hands, and what checking it found."""
+"""`tool.*`, `process.*`, `audit.*`: tool calls and processes of agents, and audit findings."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ DEEDS: Mapping[str, Beat] = {
     "launch": "pulse",
     "run": "pulse",
 }
-"""What a tool was used for, as `deed` has it, and the beat of its return. docs/events.md tells what each of them is."""
+"""Purpose of a tool call (field `deed`) → beat of its return. docs/events.md describes each."""
 
 CHECKING = frozenset(("test", "build", "check"))
 _BAD_TALLIES = (" failed", " error", " errors")
-"""How the subject of a test run, a build or a check ends that counts failures, though its command came to its end."""
+"""Endings of a `subject` that report failures although the command succeeded."""
 _HARMLESS = frozenset(("look", "edit", "plan", "ask"))
-"""Deeds that break nothing when they fail: a search without a hit is no setback, nor is an edit that missed, unless it goes on missing."""
+"""Failures of these are not setbacks: a search without a hit, an edit that did not match."""
 
 
 class ToolCalled(Payload, frozen=True, kw_only=True):
@@ -44,13 +44,13 @@ class ToolCalled(Payload, frozen=True, kw_only=True):
     cwd: str | None = None
     turn: int | None = None
     deed: str | None = None
-    """What it was for, where the call tells: one of `DEEDS`."""
+    """Purpose, if the call reveals it: one of `DEEDS`."""
     flags: tuple[str, ...] = ()
-    """Flags of a command that decide how far its result can be trusted: `--no-verify`, `--force`, `rm -rf`."""
+    """Command flags that affect trust in the result: `--no-verify`, `--force`, `rm -rf`."""
 
 
 class ToolReturned(Payload, frozen=True, kw_only=True):
-    """A tool gave back its result."""
+    """A tool returned its result."""
 
     kind: ClassVar[str] = "tool.returned"
     beat: ClassVar[Beat] = "progress"
@@ -58,21 +58,21 @@ class ToolReturned(Payload, frozen=True, kw_only=True):
     call_id: str | None = None
     output: Any = None
     input: Any = None
-    """Where the source repeats it."""
+    """If the source repeats it."""
     exit_code: int | None = None
     output_end: str | None = None
     """The end of an output of which the log keeps only the beginning."""
     paths: tuple[str, ...] = ()
-    """Files that it changed."""
+    """Changed files."""
     duration_ms: float | None = None
     deed: str | None = None
     subject: str | None = None
-    """What the deed was about: a commit's first line, a branch, a pull request, the tests that ran."""
+    """Object of the call: a commit's first line, a branch, a pull request, the tests that ran."""
     flags: tuple[str, ...] = ()
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """What it was used for decides; tests that failed are a setback although the tool itself did not fail."""
+        """The purpose decides. Failed tests are a setback although the tool itself succeeded."""
         deed = data.get("deed")
         if not isinstance(deed, str):
             return cls.beat
@@ -101,7 +101,7 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """A look or an edit that misses breaks nothing; what a person broke off did not fail."""
+        """Failed looks and edits are harmless, and an interruption by a person is not a failure."""
         deed = data.get("deed")
         if data.get("interrupted") is True or (isinstance(deed, str) and deed in _HARMLESS):
             return "pulse"
@@ -109,7 +109,7 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
 
 
 class ToolDenied(Payload, frozen=True, kw_only=True):
-    """An agent was not let use a tool."""
+    """An agent was denied a tool."""
 
     kind: ClassVar[str] = "tool.denied"
     beat: ClassVar[Beat] = "setback"
@@ -120,7 +120,7 @@ class ToolDenied(Payload, frozen=True, kw_only=True):
     row: str | None = None
     """The program's own id of the record that holds a person's reason."""
     by: str | None = None
-    """The rule, person or program that said no."""
+    """The rule, person or program that denied it."""
     deed: str | None = None
     flags: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ class ProcessStarted(Payload, frozen=True, kw_only=True):
     pid: int | None = None
     group: int | None = None
     born: str | None = None
-    """Its start time as the system tells it, so that a reused pid is not mistaken for it."""
+    """Start time reported by the system, to detect a reused pid."""
     cwd: str | None = None
     call_id: str | None = None
 
@@ -153,7 +153,7 @@ class ProcessFinished(Payload, frozen=True, kw_only=True):
 
 
 class AuditMismatch(Payload, frozen=True, kw_only=True):
-    """The screen did not show what it was believed to show."""
+    """The screen did not show what it was expected to show."""
 
     kind: ClassVar[str] = "audit.mismatch"
     beat: ClassVar[Beat] = "setback"
@@ -163,7 +163,7 @@ class AuditMismatch(Payload, frozen=True, kw_only=True):
 
 
 class AuditCodeWithoutTool(Payload, frozen=True, kw_only=True):
-    """An agent wrote code where a tool call was due."""
+    """An agent wrote code instead of a tool call."""
 
     kind: ClassVar[str] = "audit.code_without_tool"
     beat: ClassVar[Beat] = "setback"
@@ -172,7 +172,7 @@ class AuditCodeWithoutTool(Payload, frozen=True, kw_only=True):
 
 
 class AuditTalkWithoutAction(Payload, frozen=True, kw_only=True):
-    """An agent answered a request with talk alone."""
+    """An agent only talked instead of acting."""
 
     kind: ClassVar[str] = "audit.talk_without_action"
     beat: ClassVar[Beat] = "setback"

@@ -9,13 +9,13 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class TownFact(Payload, frozen=True):
-    """A town's event in its own words: who, what and from which state to which stand in the envelope."""
+    """A tinytown event: agents, task and states are in the envelope; `data` is free-form."""
 
     lenient: ClassVar[bool] = True
 
 
 class AgentStateChanged(TownFact, frozen=True, kw_only=True):
-    """An agent passed from one state to another."""
+    """An agent changed its state."""
 
     kind: ClassVar[str] = "town.agent_state_changed"
     beat: ClassVar[Beat] = "pulse"
@@ -35,7 +35,7 @@ class AgentSpawned(TownFact, frozen=True, kw_only=True):
 
 
 class AgentStopped(TownFact, frozen=True, kw_only=True):
-    """An agent stopped, or began to."""
+    """An agent stopped, or is stopping."""
 
     kind: ClassVar[str] = "town.agent_stopped"
     beat: ClassVar[Beat] = "rest"
@@ -43,17 +43,17 @@ class AgentStopped(TownFact, frozen=True, kw_only=True):
 
 
 class TaskAssigned(TownFact, frozen=True, kw_only=True):
-    """A task was given to an agent."""
+    """A task was assigned to an agent."""
 
     kind: ClassVar[str] = "town.task_assigned"
     beat: ClassVar[Beat] = "claim"
     epoch: Any = None
-    """Counts the leases of the task; a completion with an older one is refused."""
+    """Epoch of the task's lease; a completion with an older one is rejected."""
     lease: Any = None
 
 
 class TaskCompleted(TownFact, frozen=True, kw_only=True):
-    """A task was finished well."""
+    """A task was completed."""
 
     kind: ClassVar[str] = "town.task_completed"
     beat: ClassVar[Beat] = "deliver"
@@ -72,30 +72,30 @@ class TaskFailed(TownFact, frozen=True, kw_only=True):
 
 
 class MissionStateChanged(TownFact, frozen=True, kw_only=True):
-    """A mission passed from one state to another."""
+    """A mission changed its state."""
 
     kind: ClassVar[str] = "town.mission_state_changed"
     beat: ClassVar[Beat] = "pulse"
     reason: Any = None
     outcome: Any = None
-    """`completed` or `failed`, where that is the mission's end."""
+    """`completed` or `failed`, if the mission ended."""
     title: Any = None
     max_parallel: Any = None
     review: Any = None
     """Whether work needs a reviewer's approval."""
     watch: Any = None
-    """Whether pull requests are watched until they are merged."""
+    """Whether pull requests are watched until merged."""
     tries: Any = None
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """The end of a mission decides; before that it only lives on."""
+        """Only the end of a mission has a beat of its own."""
         outcome = data.get("outcome")
         return "deliver" if outcome == "completed" else "release" if outcome == "failed" else cls.beat
 
 
 class MissionWorkPromoted(TownFact, frozen=True, kw_only=True):
-    """A work item became ready, all that it waited for being done."""
+    """A work item became ready: its dependencies are done."""
 
     kind: ClassVar[str] = "town.mission_work_promoted"
     beat: ClassVar[Beat] = "progress"
@@ -103,7 +103,7 @@ class MissionWorkPromoted(TownFact, frozen=True, kw_only=True):
 
 
 class MissionWorkAssigned(TownFact, frozen=True, kw_only=True):
-    """A work item was given to an agent."""
+    """A work item was assigned to an agent."""
 
     kind: ClassVar[str] = "town.mission_work_assigned"
     beat: ClassVar[Beat] = "claim"
@@ -111,33 +111,33 @@ class MissionWorkAssigned(TownFact, frozen=True, kw_only=True):
 
 
 class MissionWorkCompleted(TownFact, frozen=True, kw_only=True):
-    """A work item of the mission was done."""
+    """A work item of the mission was completed."""
 
     kind: ClassVar[str] = "town.mission_work_completed"
     beat: ClassVar[Beat] = "progress"
     item: Any = None
     reviewed: Any = None
-    """True where a reviewer's approval made it so: then its task, which the review took up again, is over."""
+    """True if a reviewer's approval completed it: then its task, which the review reopened, is over."""
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """After a review it ends the task's story."""
+        """After a review, it ends the task."""
         return "deliver" if data.get("reviewed") is True else cls.beat
 
 
 class MissionWorkBlocked(TownFact, frozen=True, kw_only=True):
-    """A work item could not go on."""
+    """A work item is blocked."""
 
     kind: ClassVar[str] = "town.mission_work_blocked"
     beat: ClassVar[Beat] = "setback"
     item: Any = None
     reason: Any = None
     fix: Any = None
-    """The task that goes on with it, where a reviewer wanted changes."""
+    """The task that continues it, if a reviewer requested changes."""
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """Where another task goes on with the work, this one's story ends."""
+        """If another task continues the work, this one ends."""
         return "release" if isinstance(data.get("fix"), str) else cls.beat
 
 
@@ -151,7 +151,7 @@ class MissionHelpNeeded(TownFact, frozen=True, kw_only=True):
 
 
 class MissionWatchTriggered(TownFact, frozen=True, kw_only=True):
-    """Something that a mission watched for came about."""
+    """A watch of a mission triggered."""
 
     kind: ClassVar[str] = "town.mission_watch_triggered"
     beat: ClassVar[Beat] = "pulse"
@@ -161,14 +161,14 @@ class MissionWatchTriggered(TownFact, frozen=True, kw_only=True):
 
 
 class MissionEvent(TownFact, frozen=True, kw_only=True):
-    """Something else about a mission was noted."""
+    """Another event of a mission."""
 
     kind: ClassVar[str] = "town.mission_event"
     beat: ClassVar[Beat] = "pulse"
 
 
 class TaskDelegated(TownFact, frozen=True, kw_only=True):
-    """An agent passed a task on to another."""
+    """An agent delegated a task to another agent."""
 
     kind: ClassVar[str] = "town.task_delegated"
     beat: ClassVar[Beat] = "handoff"
@@ -176,7 +176,7 @@ class TaskDelegated(TownFact, frozen=True, kw_only=True):
 
 
 class AgentInterrupted(TownFact, frozen=True, kw_only=True):
-    """An agent was made to pause."""
+    """An agent was paused."""
 
     kind: ClassVar[str] = "town.agent_interrupted"
     beat: ClassVar[Beat] = "rest"
@@ -184,14 +184,14 @@ class AgentInterrupted(TownFact, frozen=True, kw_only=True):
 
 
 class AgentResumed(TownFact, frozen=True, kw_only=True):
-    """A paused agent went on."""
+    """A paused agent resumed."""
 
     kind: ClassVar[str] = "town.agent_resumed"
     beat: ClassVar[Beat] = "pulse"
 
 
 class AgentCompleted(TownFact, frozen=True, kw_only=True):
-    """An agent finished all that it was there for."""
+    """An agent completed its assignment."""
 
     kind: ClassVar[str] = "town.agent_completed"
     beat: ClassVar[Beat] = "deliver"
@@ -199,7 +199,7 @@ class AgentCompleted(TownFact, frozen=True, kw_only=True):
 
 
 class AgentFailed(TownFact, frozen=True, kw_only=True):
-    """An agent could not do what it was there for."""
+    """An agent failed its assignment."""
 
     kind: ClassVar[str] = "town.agent_failed"
     beat: ClassVar[Beat] = "setback"
@@ -224,7 +224,7 @@ class ReviewerApproval(TownFact, frozen=True, kw_only=True):
 
 
 class ConductorEscalation(TownFact, frozen=True, kw_only=True):
-    """An agent turned to the conductor for help."""
+    """An agent asked the conductor for help."""
 
     kind: ClassVar[str] = "town.conductor_escalation"
     beat: ClassVar[Beat] = "setback"

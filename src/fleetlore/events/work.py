@@ -1,4 +1,4 @@
-"""`work.*`: what a shared board of tasks needs beyond the events of a town."""
+"""`work.*`: events of a shared task board, beyond those of tinytown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fleetlore.events.payload import Beat, Payload
 
 
 class TaskCreated(Payload, frozen=True, kw_only=True):
-    """A task was written down."""
+    """A task was created."""
 
     kind: ClassVar[str] = "work.task_created"
     beat: ClassVar[Beat] = "pulse"
@@ -17,31 +17,31 @@ class TaskCreated(Payload, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
     role: str | None = None
-    """Who should take it."""
+    """The role that should take it."""
     priority: str | int | None = None
     parent_task: str | None = None
     roles: tuple[str, ...] = ()
-    """The same where several may."""
+    """Like `role`, if several may."""
     agent: str | None = None
-    """The one agent that it is for."""
+    """The only agent that may take it."""
     prefer: str | None = None
-    """Who should have it if there is a choice."""
+    """The preferred agent."""
     not_by: tuple[str, ...] = ()
-    """Who may not take it."""
+    """Agents that may not take it."""
     checks: tuple[str, ...] = ()
-    """Names of what must pass; what they run is said by the worker's own configuration."""
+    """Names of checks that must pass; the worker's configuration defines their commands."""
     tries: int | None = None
     item: str | None = None
-    """The work item of a mission that it is for."""
+    """The work item of a mission that it belongs to."""
     purpose: str | None = None
     """`work`, `review` or `fix`."""
     of: str | None = None
-    """The task whose work is reviewed, or mended."""
+    """The task that is reviewed or fixed."""
     round: int | None = None
 
 
 class Updated(Payload, frozen=True, kw_only=True):
-    """Something about a task or an item was changed."""
+    """A task or work item was changed."""
 
     kind: ClassVar[str] = "work.updated"
     beat: ClassVar[Beat] = "pulse"
@@ -52,7 +52,7 @@ class Updated(Payload, frozen=True, kw_only=True):
 
 
 class Started(Payload, frozen=True, kw_only=True):
-    """An agent began on its task."""
+    """An agent started its task."""
 
     kind: ClassVar[str] = "work.started"
     beat: ClassVar[Beat] = "progress"
@@ -61,7 +61,7 @@ class Started(Payload, frozen=True, kw_only=True):
 
 
 class Reopened(Payload, frozen=True, kw_only=True):
-    """Finished work was taken up again."""
+    """Finished work was reopened."""
 
     kind: ClassVar[str] = "work.reopened"
     beat: ClassVar[Beat] = "setback"
@@ -69,7 +69,7 @@ class Reopened(Payload, frozen=True, kw_only=True):
 
 
 class WorkCancelled(Payload, frozen=True, kw_only=True):
-    """A task was called off."""
+    """A task was cancelled."""
 
     kind: ClassVar[str] = "work.cancelled"
     beat: ClassVar[Beat] = "release"
@@ -78,18 +78,18 @@ class WorkCancelled(Payload, frozen=True, kw_only=True):
 
 
 class LeaseTaken(Payload, frozen=True, kw_only=True):
-    """A worker took the lease on a task."""
+    """A worker acquired the lease of a task."""
 
     kind: ClassVar[str] = "work.lease_taken"
     beat: ClassVar[Beat] = "pulse"
     epoch: int
     lease: str | None = None
     seconds: float | None = None
-    """How long it holds without being renewed."""
+    """Duration without renewal."""
 
 
 class LeaseLost(Payload, frozen=True, kw_only=True):
-    """A worker lost the lease on its task."""
+    """A worker lost the lease of its task."""
 
     kind: ClassVar[str] = "work.lease_lost"
     beat: ClassVar[Beat] = "setback"
@@ -99,7 +99,7 @@ class LeaseLost(Payload, frozen=True, kw_only=True):
 
 
 class MessageSent(Payload, frozen=True, kw_only=True):
-    """A message was sent; the envelope's `child` is who it was for."""
+    """A message was sent; the envelope's `child` is the recipient."""
 
     kind: ClassVar[str] = "work.message_sent"
     beat: ClassVar[Beat] = "voice"
@@ -113,7 +113,7 @@ class MessageSent(Payload, frozen=True, kw_only=True):
 
 
 class MessageAcked(Payload, frozen=True, kw_only=True):
-    """A message was read and used."""
+    """A message was read and handled."""
 
     kind: ClassVar[str] = "work.message_acked"
     beat: ClassVar[Beat] = "pulse"
@@ -151,7 +151,7 @@ class ReviewRejected(Payload, frozen=True, kw_only=True):
 
 
 class WatchAdded(Payload, frozen=True, kw_only=True):
-    """A mission began to watch for something."""
+    """A mission started to watch something."""
 
     kind: ClassVar[str] = "work.watch_added"
     beat: ClassVar[Beat] = "pulse"
@@ -160,11 +160,11 @@ class WatchAdded(Payload, frozen=True, kw_only=True):
     item: str | None = None
     target: str | None = None
     action: str | None = None
-    """What is to be done when it comes about."""
+    """What to do when it triggers."""
 
 
 class WatchSnoozed(Payload, frozen=True, kw_only=True):
-    """A watch was put to sleep for a while."""
+    """A watch was snoozed."""
 
     kind: ClassVar[str] = "work.watch_snoozed"
     beat: ClassVar[Beat] = "rest"
@@ -174,7 +174,7 @@ class WatchSnoozed(Payload, frozen=True, kw_only=True):
 
 
 class Archived(Payload, frozen=True, kw_only=True):
-    """Something finished was put away."""
+    """Something finished was archived."""
 
     kind: ClassVar[str] = "work.archived"
     beat: ClassVar[Beat] = "rest"

@@ -1,1 +1,1 @@
-"""One goal, pursued turn after turn to an honest end."""
+"""The goal driver: runs an agent turn by turn until a goal's criteria pass, its budget is spent, or a person is needed."""

@@ -1,10 +1,12 @@
-"""What is done between turns: something of the last one may be worth keeping, and memories may need to be put in order."""
+"""Memory work between turns: extract memories from the last turn, and consolidate them before the goal ends.
+
+Called by `driver.py`; records one event for each attempt, also for a skipped one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 
 from fleetlore.errors import MindError
 from fleetlore.events.driver_types import DreamOutcome, SkipReason
@@ -17,21 +19,21 @@ from fleetlore.goal.resources import GoalResources
 from fleetlore.log.coordination import AsyncCoordination, Coordination
 
 EXTRACTION_WAIT_SECONDS = 20.0
-"""Seconds that the next turn waits for memories of the last one; a slower mind goes on beside it."""
+"""How long the next turn waits for an extraction; a slower one continues in the background."""
 
 
 class _Extraction:
-    """One extraction that was begun."""
+    """A running extraction."""
 
-    def __init__(self, turn: int, task: asyncio.Task[int], began: float) -> None:
-        self.turn, self.task, self.began = turn, task, began
+    def __init__(self, turn: int, task: asyncio.Task[int], started_at: float) -> None:
+        self.turn, self.task, self.started_at = turn, task, started_at
 
 
 class MemoryTasks:
-    """Memory, as the goal's plan wants it."""
+    """Runs the memory work that the goal's plan asks for."""
 
-    def __init__(self, book: GoalJournal, crew: GoalResources, shared: Coordination) -> None:
-        self._journal, self._resources, self._shared = book, crew, shared
+    def __init__(self, journal: GoalJournal, resources: GoalResources, coordination: Coordination) -> None:
+        self._journal, self._resources, self._coordination = journal, resources, coordination
         self._extraction: _Extraction | None = None
 
     @property
@@ -40,7 +42,7 @@ class MemoryTasks:
         return None if plan is None else plan.memory
 
     async def extract_memories(self) -> None:
-        """See to the memories of the newest turn: written down, or said why not. One fact each time."""
+        """Extract memories from the newest turn, or record why that is skipped."""
         if self._extraction is not None and self._extraction.task.done():
             await self._record_extraction(self._extraction)
         reason = await self._find_skip_reason()
@@ -56,76 +58,74 @@ class MemoryTasks:
 
     async def _find_skip_reason(self) -> SkipReason | None:
         state, folder = self._journal.state, self._resources.memory
-        kept = state.remembering
+        memory_state = state.remembering
         reason = find_extraction_skip_reason(
             self._memory if folder is not None and self._resources.thinker is not None else None,
             turn=state.turn,
-            last_turn=kept.last_turn or None,
+            last_turn=memory_state.last_turn or None,
             is_running=self._extraction is not None,
-            failures=kept.failures,
-            breaker_opened_turn=kept.opened_turn,
+            failures=memory_state.failures,
+            breaker_opened_turn=memory_state.opened_turn,
         )
         if reason is not None or folder is None:
             return reason
-        wrote = await asyncio.to_thread(folder.has_writes_since, _turn_started_at(self._journal))
-        return "main_agent_wrote" if wrote else None
+        turn_started_at = state.turns[-1].at or self._journal.now()
+        has_writes = await asyncio.to_thread(folder.has_writes_since, turn_started_at)
+        return "main_agent_wrote" if has_writes else None
 
     def _start_extraction(self) -> _Extraction:
-        state, crew = self._journal.state, self._resources
-        assert crew.thinker is not None
-        assert crew.memory is not None
-        last = state.turns[-1]
-        mind = RecordedModel(self._journal, crew.thinker, purpose="memory")
+        state, resources = self._journal.state, self._resources
+        assert resources.thinker is not None
+        assert resources.memory is not None
+        last_turn = state.turns[-1]
+        model = RecordedModel(self._journal, resources.thinker, purpose="memory")
         task = asyncio.create_task(
             extract_memories(
-                mind,
-                crew.memory,
+                model,
+                resources.memory,
                 words=state.words,
-                diff=last.diff,
-                turn=last.number,
+                diff=last_turn.diff,
+                turn=last_turn.number,
                 verdict=state.verdict,
                 goal=state.id,
-                event=last.id,
+                event=last_turn.id,
                 now=self._journal.now,
             )
         )
-        return _Extraction(last.number, task, asyncio.get_running_loop().time())
+        return _Extraction(last_turn.number, task, asyncio.get_running_loop().time())
 
-    async def _record_extraction(self, question: _Extraction) -> None:
+    async def _record_extraction(self, extraction: _Extraction) -> None:
         self._extraction = None
-        took = int((asyncio.get_running_loop().time() - question.began) * 1000)
+        duration_ms = int((asyncio.get_running_loop().time() - extraction.started_at) * 1000)
         try:
-            saved = await question.task
+            saved = await extraction.task
         except (MindError, OSError) as error:
             event = self._journal.event_factory.extraction_skipped("circuit_breaker_open", failed=True, why=str(error))
         else:
-            event = self._journal.event_factory.memories_extracted(question.turn, saved=saved, duration_ms=took)
+            event = self._journal.event_factory.memories_extracted(extraction.turn, saved=saved, duration_ms=duration_ms)
         await self._journal.append([event])
 
     async def run_dream(self) -> None:
-        """Put memories in order, if it is time for that; one fact each time."""
+        """Consolidate memories if that is due, and record the outcome."""
         if self._extraction is not None:
             await asyncio.wait([self._extraction.task], timeout=EXTRACTION_WAIT_SECONDS)
             await (self._record_extraction(self._extraction) if self._extraction.task.done() else self.close())
-        complaints: list[str] = []
-        outcome = await self._dream_if_due(complaints.append)
-        await self._journal.append([self._journal.event_factory.dream_ended(outcome, why="; ".join(complaints))])
+        errors: list[str] = []
+        outcome = await self._dream_if_due(errors.append)
+        await self._journal.append([self._journal.event_factory.dream_ended(outcome, why="; ".join(errors))])
 
     async def close(self) -> None:
-        """Call off a question that is still out."""
+        """Cancel an extraction that is still running."""
         if self._extraction is not None:
             self._extraction.task.cancel()
             await asyncio.gather(self._extraction.task, return_exceptions=True)
             self._extraction = None
 
-    async def _dream_if_due(self, complain: Callable[[str], object]) -> DreamOutcome:
-        crew, book, leases = self._resources, self._journal, AsyncCoordination(self._shared)
-        if crew.thinker is None or crew.memory is None:
+    async def _dream_if_due(self, on_error: Callable[[str], object]) -> DreamOutcome:
+        resources, journal, leases = self._resources, self._journal, AsyncCoordination(self._coordination)
+        if resources.thinker is None or resources.memory is None:
             return "skipped_disabled"
-        mind = RecordedModel(book, crew.thinker, purpose="dream")
-        return await dream_if_due(self._memory, mind, crew.memory, leases, session=book.state.id, now=book.now, complain=complain)
-
-
-def _turn_started_at(book: GoalJournal) -> datetime:
-    last = book.state.turns[-1]
-    return last.at or book.now()
+        model = RecordedModel(journal, resources.thinker, purpose="dream")
+        return await dream_if_due(
+            self._memory, model, resources.memory, leases, session=journal.state.id, now=journal.now, on_error=on_error
+        )

@@ -1,4 +1,7 @@
-"""What people ask of a goal: each wish as an event, and whether it makes sense. Used by commands, pages and tests alike."""
+"""Requests that people can make of a goal, such as pause, cancel or raise: builds and validates them.
+
+Used by the CLI and the server.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from fleetlore.views.goal_state import GoalState
 from fleetlore.views.goals import parse_limits
 
 ACTIONS = ("pause", "resume", "cancel", "say", "raise", "decide")
-"""What our driver obeys; other actions belong to other steersmen."""
+"""Actions that our driver understands. Other programs may define more for their own goals."""
 BUDGET_AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
-"""What can be raised."""
+"""Budgets that can be raised."""
 MAX_MESSAGE_BYTES = 16 * 1024
 MAX_TEXT_CHARS = 300
 _LIMIT_FIELDS = dict(zip(BUDGET_AXES, ("turns", "seconds", "tokens", "usd", "denies", "errors", "overflows"), strict=True))
@@ -34,8 +37,8 @@ def make_control_event(
     now: clock.Clock = clock.now,
     new_id: Callable[[], str] = clock.uuid7,
 ) -> Event:
-    """The wish as it goes on the log; on a sealed log it is still to be signed."""
-    told = {"action": action, "value": value, "of": of, "reason": reason}
+    """The `control.requested` event for an action. In a sealed log, the caller still has to sign it."""
+    fields = {"action": action, "value": value, "of": of, "reason": reason}
     return Event(
         id=new_id(),
         at=now(),
@@ -45,12 +48,12 @@ def make_control_event(
         goal=goal_id,
         cause=of,
         text=_describe_action(action, value, reason)[:MAX_TEXT_CHARS] or None,
-        data={name: each for name, each in told.items() if each is not None},
+        data={name: each for name, each in fields.items() if each is not None},
     )
 
 
 def check_action(goal: GoalState, action: str, value: Any = None, *, of: str | None = None) -> None:
-    """`Invalid`, with a reason, for what makes no sense as the goal stands."""
+    """Raise `Invalid`, with the reason, if the action makes no sense in the goal's current state."""
     if action not in ACTIONS:
         near = get_close_matches(action, ACTIONS, n=1)
         raise Invalid(f"a goal cannot be asked to {action!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(ACTIONS)}"))
@@ -96,24 +99,24 @@ def _check_raise(goal: GoalState, value: Any, of: str | None) -> None:
         raise Invalid("it is done, and needs nothing more")
     if not isinstance(value, Mapping) or not value:
         raise Invalid(f"which budget is to be raised? Say {', '.join(BUDGET_AXES)}")
-    for name, told in value.items():
+    for name, limit in value.items():
         axis = str(name).removeprefix("max_")
         if axis not in BUDGET_AXES:
             near = get_close_matches(axis, BUDGET_AXES, n=1)
             raise Invalid(f"no budget is called {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(BUDGET_AXES)}"))
-        _check_limit(goal, axis, parse_limits({axis: told}).get(_LIMIT_FIELDS[axis]), told)
+        _check_limit(goal, axis, parse_limits({axis: limit}).get(_LIMIT_FIELDS[axis]), limit)
 
 
-def _check_limit(goal: GoalState, axis: str, wanted: Any, told: Any) -> None:
-    held = getattr(goal.limits, _LIMIT_FIELDS[axis])
-    if wanted is None:
+def _check_limit(goal: GoalState, axis: str, new_limit: Any, written: Any) -> None:
+    current = getattr(goal.limits, _LIMIT_FIELDS[axis])
+    if new_limit is None:
         raise Invalid(
-            f"{axis}: not a limit: {told!r}; write a number above the present one" + (", or like 6h" if axis == "wall_time" else "")
+            f"{axis}: not a limit: {written!r}; write a number above the present one" + (", or like 6h" if axis == "wall_time" else "")
         )
-    if held is None or (held == 0 and axis in ("consecutive_errors", "consecutive_413")):
+    if current is None or (current == 0 and axis in ("consecutive_errors", "consecutive_413")):
         raise Invalid(f"{axis}: there is no limit, so there is none to raise")
-    if wanted <= held:
-        raise Invalid(f"{axis}: the limit is {format_limit(axis, held)} already; a budget can only be raised")
+    if new_limit <= current:
+        raise Invalid(f"{axis}: the limit is {format_limit(axis, current)} already; a budget can only be raised")
 
 
 def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
@@ -138,24 +141,24 @@ def _require_open(goal: GoalState, what: str) -> None:
 
 
 def short_goal_id(goal: GoalState) -> str:
-    """The beginning of its id, which is enough for people."""
+    """The first eight characters of the id, as shown to people."""
     return goal.id[:8]
 
 
 def format_limit(axis: str, value: float) -> str:
-    """A limit as people write it."""
+    """A limit in the notation that people write."""
     if axis == "wall_time":
         return durations.format_duration(int(value) * 1_000_000_000)
     return f"${value:,.2f}" if axis == "usd" else f"{value:,.0f}"
 
 
 def _describe_action(action: str, value: Any, reason: str | None) -> str:
-    """What there is to say beside the action, in a line."""
+    """The event's text: details besides the action."""
     match action, value:
         case "say", str():
             return " ".join(value.split())
         case "raise", Mapping():
-            return ", ".join(f"{str(axis).removeprefix('max_').replace('_', ' ')} to {told}" for axis, told in value.items())
+            return ", ".join(f"{str(axis).removeprefix('max_').replace('_', ' ')} to {limit}" for axis, limit in value.items())
         case "decide", str():
             return f"{value}: {reason}" if reason else value
     return reason or ""

@@ -1,7 +1,8 @@
-"""Pursues one goal: asks what comes next (`course.py`), does it, and reads the log again. All that it knows is on the log.
+"""Drives one goal: decide the next step (`next_step.py`), run it, read the log again. All state is in the log.
 
-Stored before anything outward happens: a turn before it begins, a process as it starts, the end of the agent's part before it is judged.
-What the agent does in between is stored in order, a little later.
+Stored before it takes effect: a turn before it starts, a process as it starts, the end of the agent's turn before it is
+checked. The events of the agent in between are stored in order, with a short delay. The CLI and the worker run one
+`Driver` per goal.
 """
 
 from __future__ import annotations
@@ -60,23 +61,23 @@ from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
 from fleetlore.views.goals import MAX_SLEEP
 
 ASKING_HARNESSES = ("claude-code", "mind")
-"""Harnesses whose tools a person may be asked about."""
+"""Harnesses that can ask a person before they use a tool."""
 POLL_SECONDS = 0.1
-"""How soon a person is heard while an agent works."""
+"""Upper bound for how late a control request is noticed while an agent works."""
 MAX_WAIT_SECONDS = 30.0
-"""How often whoever waits looks at the time: clocks are set, and machines sleep."""
+"""Longest single sleep while waiting: the clock may be changed, and the machine may be suspended."""
 STEERING_KINDS = frozenset(("control.requested", "goal.spent"))
-"""What others put on a goal that may end its turn."""
+"""Events written by others that may end the current turn."""
 
 
 class Driver:
-    """One goal, pursued to its end, from wherever the log says that it stands."""
+    """Runs one goal to its end, starting from the state that the log records."""
 
     def __init__(
         self,
         log: BlockingRecorder,
         goal_id: str,
-        crew: GoalResources,
+        resources: GoalResources,
         *,
         shared: Coordination,
         key: OperatorKey | None = None,
@@ -87,9 +88,9 @@ class Driver:
         holder: str | None = None,
     ) -> None:
         self.journal = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
-        self._resources, self._shared, self._new_id, self._holder = crew, shared, new_id, holder
-        self._permissions = GoalPermissions(self.journal, crew.tool_gate)
-        self._memory_tasks = MemoryTasks(self.journal, crew, shared)
+        self._resources, self._coordination, self._new_id, self._holder = resources, shared, new_id, holder
+        self._permissions = GoalPermissions(self.journal, resources.tool_gate)
+        self._memory_tasks = MemoryTasks(self.journal, resources, shared)
         self._turn: TurnRunner | None = None
         self._cancel_requested, self._wake_event = asyncio.Event(), asyncio.Event()
         self._failure: BaseException | None = None
@@ -97,27 +98,27 @@ class Driver:
 
     @property
     def state(self) -> GoalState:
-        """The goal as it stands."""
+        """The goal's current state."""
         return self.journal.state
 
     @property
     def turn_progress(self) -> Heard | None:
-        """What the agent has said and spent in the turn that goes on; the log is told when it is over."""
+        """What the agent has said and spent in the current turn; the log has it only after the turn."""
         return None if self._turn is None else self._turn.progress
 
     async def start(self, goal: Goal) -> None:
-        """Put the goal on the log."""
+        """Store the goal in the log. Raises `Invalid` if it is there already, or would be redacted or cut."""
         await self.journal.read_new_events()
         self.journal.set_plan(plan_of(goal))
-        teller, crew = self.journal.event_factory, self._resources
-        started = teller.goal_started(goal)
+        factory, resources = self.journal.event_factory, self._resources
+        started = factory.goal_started(goal)
         self._require_unredacted(started)
-        saved = teller.workspace_checkpointed(0, crew.verifiers.start, crew.workspace.path, verifiers=crew.verifiers.digest)
+        saved = factory.workspace_checkpointed(0, resources.verifiers.start, resources.workspace.path, verifiers=resources.verifiers.digest)
         if not await self.journal.append([started, saved], unless=lambda: self.state.goal is not None):
             raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
 
     def _require_unredacted(self, started: Event) -> None:
-        """A goal is pursued by what is on the log."""
+        """A resumed goal is rebuilt from the log, so the log must hold it unchanged."""
         if codec.decode(self.journal.log.admit(started).raw).origin is not None:
             raise Invalid(
                 "the goal would not be kept as it is: something in it looks like a secret, or is longer than 16 KiB;"
@@ -125,7 +126,10 @@ class Driver:
             )
 
     async def run_goal(self) -> GoalState:
-        """Lead it to its end. Cancelled, it stops the agent, tells that, and can be taken up again."""
+        """Run the goal until it ends. On cancellation, stop the agent and record that; the goal can be resumed.
+
+        Raises `Invalid` if the log does not have the goal, `LogError` if another driver holds its lease.
+        """
         await self.journal.read_new_events()
         if self.state.goal is None or self.state.plan is None:
             unsigned = "signed with this log's key (it may have been begun before the log was sealed)"
@@ -137,31 +141,32 @@ class Driver:
         return self.state
 
     def _next_step(self) -> GoalStep:
-        return next_step(self.state, self.journal.current_time(), above=self.journal.parents)
+        return next_step(self.state, self.journal.current_time(), parents=self.journal.parents)
 
-    # --- around it all
+    # --- lease and control requests
 
     @asynccontextmanager
     async def _with_lease(self) -> AsyncIterator[None]:
-        """Nobody else drives it meanwhile, and what others say is heard."""
+        """Hold the goal's lease, and watch the log for requests from others meanwhile."""
         await self.journal.load_parents()
         if isinstance(self._next_step(), GoalOver):
             yield
             return
-        hold = LeaseHolder(self._shared, f"goal:{self.state.id}", holder=self._holder)
-        async with _acquire_lease(hold, self.state.id) as lease, self._permissions.open_gate(self._resources.workspace.path):
-            self.journal.lease_holder, self.journal.should_retry, self._failure = hold, True, None
+        lease_holder = LeaseHolder(self._coordination, f"goal:{self.state.id}", holder=self._holder)
+        async with _acquire_lease(lease_holder, self.state.id) as lease, self._permissions.open_gate(self._resources.workspace.path):
+            self.journal.lease_holder, self.journal.should_retry, self._failure = lease_holder, True, None
             tasks: list[asyncio.Task[None]] = []
-            pursuit = asyncio.current_task()
+            main_task = asyncio.current_task()
             try:
                 await self.journal.append([self.journal.event_factory.lease_taken(lease.holder, lease.epoch)])
                 await asyncio.to_thread(end_leftovers, checks_process_mark(self.state.id), ())
-                tasks += [asyncio.create_task(self._poll_log()), asyncio.create_task(_raise_when_lost(hold))]
+                tasks += [asyncio.create_task(self._poll_log()), asyncio.create_task(_raise_when_lost(lease_holder))]
                 for task in tasks:
-                    task.add_done_callback(partial(self._on_task_done, pursuit))
+                    task.add_done_callback(partial(self._on_task_done, main_task))
                 yield
             except BaseException:
-                if self._failure is not None and pursuit is not None and pursuit.uncancel() == 0:
+                # Cancelled by `_on_task_done` and not from outside: raise the background task's error instead.
+                if self._failure is not None and main_task is not None and main_task.uncancel() == 0:
                     raise self._failure from None
                 raise
             finally:
@@ -169,17 +174,17 @@ class Driver:
                     task.cancel()
                 await asyncio.gather(*tasks, self._memory_tasks.close(), self.journal.forwarder.close(), return_exceptions=True)
 
-    def _on_task_done(self, pursuit: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
-        """What goes on beside the pursuit has failed: stop, and say why."""
-        if not task.cancelled() and self._failure is None and pursuit is not None:
+    def _on_task_done(self, main_task: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
+        """A background task failed: stop the main task, which then raises this error."""
+        if not task.cancelled() and self._failure is None and main_task is not None:
             self._failure = task.exception()
-            pursuit.cancel()
+            main_task.cancel()
 
     async def _poll_log(self) -> None:
-        """Take in what others say, and neighbours spend, while a turn or a check goes on."""
+        """Apply requests by people, and spending by sibling goals, while a turn or a check runs."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            with suppress(LogError):  # whoever writes next is told
+            with suppress(LogError):  # the next write reports it
                 await self.journal.poll_log()
             if self.journal.parents:
                 self._apply_control()
@@ -191,7 +196,7 @@ class Driver:
             self.journal.lease_holder.on_lease_taken(event.data.get("epoch"))
 
     def _apply_control(self) -> None:
-        """Wake who waits, and end what may not go on."""
+        """Wake a waiting driver, and cancel the turn if it may not continue."""
         self._wake_event.set()
         if self.state.cancel is not None:
             self._cancel_requested.set()
@@ -222,25 +227,27 @@ class Driver:
                 await self.journal.append(lambda: self._goal_end_events(step.outcome))
 
     def _goal_end_events(self, outcome: AttemptOutcome) -> list[Event]:
-        above = turn_result.report_to_parents(self.journal.event_factory, self.state, self.journal.parents)
-        return [*above, *self.journal.event_factory.goal_finished(self.state, outcome, self.state.words)]
+        spent_events = turn_result.report_to_parents(self.journal.event_factory, self.state, self.journal.parents)
+        return [*spent_events, *self.journal.event_factory.goal_finished(self.state, outcome, self.state.words)]
 
     async def _record_interrupted_turn(self) -> None:
-        """End what a turn left running, and only then say that it is over."""
+        """Kill the processes that a crashed turn left behind, and only then record its end."""
         attempt = self.state.attempt
         assert attempt is not None
-        left = [Process(pid=each.pid, group=each.group, born=each.born, command=each.command) for each in attempt.processes]
-        await asyncio.to_thread(end_leftovers, attempt.id, left)
+        processes = [
+            Process(pid=process.pid, group=process.group, born=process.born, command=process.command) for process in attempt.processes
+        ]
+        await asyncio.to_thread(end_leftovers, attempt.id, processes)
         usd = max(attempt.usd, await asyncio.to_thread(self._recorded_cost, attempt.at))
         reason = "cut short: the driver ended while the agent was at work; its changes are kept"
         ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
-        told = self.journal.event_factory.attempt_ended(
+        event = self.journal.event_factory.attempt_ended(
             attempt.turn, ended, complaint=turn_result.CRASHED, until=None, seconds=0, cause=attempt.id
         )
-        await self.journal.append([told])
+        await self.journal.append([event])
 
     def _recorded_cost(self, since: datetime | None) -> float:
-        """What the log says of a turn that nobody summed up, in US dollars."""
+        """Cost in US dollars of the model replies that the log has since a time, for a turn that was never summed up."""
         replies = self.journal.log.read(self.journal.scope, kinds=["model.replied"], since=since)
         return sum(self._resources.reply_cost(event) for event in replies if self.journal.is_trusted(event))
 
@@ -249,9 +256,11 @@ class Driver:
             await self.journal.append([self.journal.event_factory.wait_started(step.why, until=None, turn=self.state.turn)])
             return
         self._wake_event.clear()
-        left = None if step.until is None else min(MAX_WAIT_SECONDS, max(0.0, (step.until - self.journal.current_time()).total_seconds()))
+        timeout = (
+            None if step.until is None else min(MAX_WAIT_SECONDS, max(0.0, (step.until - self.journal.current_time()).total_seconds()))
+        )
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake_event.wait(), left)
+            await asyncio.wait_for(self._wake_event.wait(), timeout)
 
     async def _request_compaction(self, step: RequestCompaction) -> None:
         state, plan = self.state, self._plan
@@ -262,35 +271,36 @@ class Driver:
     # --- a turn
 
     async def _run_turn(self, turn: int) -> None:
-        book, steered = self.journal, self.journal.control_count
-        begun, began, limits = cache(partial(self._prepare_turn, turn)), book.current_time(), self._budget_limits()
+        journal, control_count_before = self.journal, self.journal.control_count
+        make_events = cache(partial(self._prepare_turn, turn))  # cached: a conflict repeats the append, but not the checkpoint
+        started_at, limits = journal.current_time(), self._budget_limits()
         try:
-            if not await book.append(begun, unless=lambda: book.control_count != steered):
-                return  # see what comes next now
+            if not await journal.append(make_events, unless=lambda: journal.control_count != control_count_before):
+                return  # somebody sent a request meanwhile: decide the next step again
             order = await self._build_order()
             order = msgspec.structs.replace(order, gate=self._permissions.create_gate(order))
             session = order.session or (order.new_session if self._resources.can_choose_session else None)
-            self._turn = TurnRunner(book, self._resources, order, session=session)
+            self._turn = TurnRunner(journal, self._resources, order, session=session)
             ended = await self._turn.run()
         except asyncio.CancelledError:
-            await self._record_cancelled_turn(began)
+            await self._record_cancelled_turn(started_at)
             raise
         finally:
             self._turn = None
-        await self._record_turn_end(self._forgive_raised_budget(ended, limits), began)
+        await self._record_turn_end(self._forgive_raised_budget(ended, limits), started_at)
 
-    async def _record_cancelled_turn(self, began: datetime) -> None:
-        """Tell that the turn was cut short, if the log lets us: nobody wants to wait for it now."""
+    async def _record_cancelled_turn(self, started_at: datetime) -> None:
+        """Record the interrupted turn without retries: the caller wants to exit now."""
         self.journal.should_retry = False
         if self.state.attempt is not None and self.state.attempt.ending is None:
-            await self._record_turn_end(Ended(how="stopped") if self._turn is None else self._turn.partial_result(), began)
+            await self._record_turn_end(Ended(how="stopped") if self._turn is None else self._turn.partial_result(), started_at)
             await self._settle_turn()
 
     def _budget_limits(self) -> list[GoalLimits]:
         return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.journal.parents)]
 
     def _forgive_raised_budget(self, ended: Ended, limits: list[GoalLimits]) -> Ended:
-        """How it ended; one that came to the end of a budget that was raised meanwhile was only stopped."""
+        """Treat a turn that hit a budget which was raised in the meantime as merely stopped."""
         goals = [self.state, *self.journal.parents]
         if (
             ended.how != "over_budget"
@@ -301,62 +311,64 @@ class Driver:
         return msgspec.structs.replace(ended, how="stopped", error="stopped at a budget that was raised meanwhile")
 
     def _prepare_turn(self, turn: int) -> list[Event]:
-        """The workspace is as it is to be, and was saved; blocks."""
-        teller, workspace = self.journal.event_factory, self._resources.workspace
+        """Roll the workspace back if needed, save a checkpoint, and return the events that start the turn. Blocks."""
+        factory, workspace = self.journal.event_factory, self._resources.workspace
         if self.state.roll_back_to is not None:
             workspace.roll_back(self.state.roll_back_to)
-        saved = workspace.checkpoint(turn)
-        return [teller.workspace_checkpointed(turn, saved.sha, workspace.path), teller.attempt_started(self.state, turn)]
+        checkpoint = workspace.checkpoint(turn)
+        return [factory.workspace_checkpointed(turn, checkpoint.sha, workspace.path), factory.attempt_started(self.state, turn)]
 
     async def _build_order(self) -> Order:
-        """What the agent is told, and within which bounds."""
-        state, plan, crew = self.state, self._plan, self._resources
+        """The prompt and the limits of a turn."""
+        state, plan, resources = self.state, self._plan, self._resources
         attempt = state.attempt
         assert attempt is not None
-        session = state.session if crew.harness.has_sessions else None
+        session = state.session if resources.harness.has_sessions else None
         is_fresh = session is None
-        memory = await asyncio.to_thread(crew.render_memory, state.description) if is_fresh else ""
-        diff = await asyncio.to_thread(crew.diff_since_start, state) if is_fresh and state.turns else ""
+        memory = await asyncio.to_thread(resources.render_memory, state.description) if is_fresh else ""
+        diff = await asyncio.to_thread(resources.diff_since_start, state) if is_fresh and state.turns else ""
         prompt = build_goal_prompt(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
         new_session = str(UUID(self._new_id()))
         self.journal.enqueue_events([self.journal.event_factory.assign_to_goal(prompt.make_event(id=self._new_id(), cause=attempt.id))])
-        if is_fresh and crew.can_choose_session:
+        if is_fresh and resources.can_choose_session:
             self.journal.enqueue_events(
                 [
                     self.journal.event_factory.session_bound(
-                        new_session, harness=crew.harness.name, model=plan.model, workspace=crew.workspace.path
+                        new_session, harness=resources.harness.name, model=plan.model, workspace=resources.workspace.path
                     )
                 ]
             )
-        rest = remaining_budget([state, *self.journal.parents], self.journal.current_time())
+        budget = remaining_budget([state, *self.journal.parents], self.journal.current_time())
         return Order(
             goal=state.id,
             agent=plan.agent,
             turn=attempt.turn,
             prompt=prompt.text,
-            workspace=crew.workspace.path,
+            workspace=resources.workspace.path,
             session=session,
             new_session=new_session,
             mark=attempt.id,
             model=plan.model,
-            rest=rest,
+            rest=budget,
             allow=plan.permissions.allow,
             deny=plan.permissions.deny,
             is_summary=attempt.is_summary,
-            timeout=min(plan.turn_timeout, rest.seconds or plan.turn_timeout),
+            timeout=min(plan.turn_timeout, budget.seconds or plan.turn_timeout),
             idle=_idle_timeout(plan),
         )
 
-    async def _record_turn_end(self, ended: Ended, began: datetime) -> None:
-        book, attempt = self.journal, self.state.attempt
+    async def _record_turn_end(self, ended: Ended, started_at: datetime) -> None:
+        journal, attempt = self.journal, self.state.attempt
         assert attempt is not None
         complaint, until = self._classify_failure(ended)
-        seconds = (book.current_time() - began).total_seconds()
-        told = book.event_factory.attempt_ended(attempt.turn, ended, complaint=complaint, until=until, seconds=seconds, cause=attempt.id)
-        await book.append([told])
+        seconds = (journal.current_time() - started_at).total_seconds()
+        event = journal.event_factory.attempt_ended(
+            attempt.turn, ended, complaint=complaint, until=until, seconds=seconds, cause=attempt.id
+        )
+        await journal.append([event])
 
     def _classify_failure(self, ended: Ended) -> tuple[str | None, datetime | None]:
-        """What was wrong, in a word, and when to go on."""
+        """The kind of failure, and when to try again."""
         now = self.journal.current_time()
         if ended.how == "finished":
             return None, None
@@ -370,32 +382,32 @@ class Driver:
         diagnosis = diagnose_turn(ended, now.astimezone())
         return diagnosis.complaint, diagnosis.until
 
-    # --- its end
+    # --- settling a turn
 
     async def _settle_turn(self) -> None:
-        """Settle the turn whose agent's part is over."""
+        """Check the criteria after the agent's turn ended, and record the result."""
         assert self.state.attempt is not None
         ending = self.state.attempt.ending
         assert ending is not None
-        found = TurnFindings()
+        findings = TurnFindings()
         if not self.state.attempt.is_summary and (ending.how != "stopped" or ending.complaint == turn_result.CRASHED):
-            tree, diff, sha = await asyncio.to_thread(self._inspect_workspace)  # before the checks, which leave traces of their own
-            is_due = turn_result.needs_check(self.state, diff, self.journal.current_time(), above=self.journal.parents)
-            checked = await self._check_criteria(ending) if is_due else None
-            verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
+            tree, diff, sha = await asyncio.to_thread(self._inspect_workspace)  # before the checks, which write files, too
+            is_due = turn_result.needs_check(self.state, diff, self.journal.current_time(), parents=self.journal.parents)
+            result = await self._check_criteria(ending) if is_due else None
+            verdict, put_back = (None, ()) if result is None else (result.verdict, result.put_back)
             verdict = verdict and truncate_verdict(verdict)
-            found = TurnFindings(
+            findings = TurnFindings(
                 verdict=verdict, mark=_turn_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back)
             )
-        await self.journal.append(lambda: self._turn_result_events(found))
+        await self.journal.append(lambda: self._turn_result_events(findings))
 
-    def _turn_result_events(self, found: TurnFindings) -> list[Event]:
+    def _turn_result_events(self, findings: TurnFindings) -> list[Event]:
         return turn_result.settle_turn(
-            self.journal.event_factory, self.state, found, self.journal.current_time(), above=self.journal.parents
+            self.journal.event_factory, self.state, findings, self.journal.current_time(), parents=self.journal.parents
         )
 
     def _inspect_workspace(self) -> tuple[str, str, str]:
-        """The workspace after the turn, what changed in it, and since when; blocks."""
+        """Digest of the workspace, summary of the turn's changes, and the checkpoint before them. Blocks."""
         workspace, sha = self._resources.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
         return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
 
@@ -414,11 +426,11 @@ class Driver:
 
 
 @asynccontextmanager
-async def _acquire_lease(hold: LeaseHolder, goal: str) -> AsyncIterator[Lease]:
-    """The lease on a goal; whoever has it is named to those who come too late."""
+async def _acquire_lease(lease_holder: LeaseHolder, goal: str) -> AsyncIterator[Lease]:
+    """Acquire the lease of a goal; the error names the current holder."""
     async with AsyncExitStack() as stack:
         try:
-            lease = await stack.enter_async_context(hold)
+            lease = await stack.enter_async_context(lease_holder)
         except Held as other:
             raise LogError(
                 f"the goal is being driven by {other.holder}; watch it with `lore goal show {goal}`"
@@ -427,20 +439,20 @@ async def _acquire_lease(hold: LeaseHolder, goal: str) -> AsyncIterator[Lease]:
         yield lease
 
 
-async def _raise_when_lost(hold: LeaseHolder) -> None:
-    """Raise, once the goal may be driven by another."""
-    await hold.lost.wait()
-    raise hold.make_loss_error()
+async def _raise_when_lost(lease_holder: LeaseHolder) -> None:
+    """Raise once the lease is lost, as another driver may run the goal then."""
+    await lease_holder.lost.wait()
+    raise lease_holder.make_loss_error()
 
 
 def _idle_timeout(plan: Plan) -> float:
-    """While a person is asked, the agent is silent, and does not hang."""
-    asks = plan.permissions.ask and plan.harness in ASKING_HARNESSES
-    return max(plan.idle_timeout, plan.permissions.patience + 60) if asks else plan.idle_timeout
+    """The agent is silent while a person is being asked, so allow for that time."""
+    can_ask = plan.permissions.ask and plan.harness in ASKING_HARNESSES
+    return max(plan.idle_timeout, plan.permissions.patience + 60) if can_ask else plan.idle_timeout
 
 
 def _turn_digest(tree: str, verdict: Verdict | None, words: str) -> str:
-    """What tells one turn from the next: numbers and spaces in words do not."""
+    """Equal for two turns without visible progress: same files, same failures, same words apart from digits and spaces."""
     failing = [] if verdict is None else [(each.criterion_index, each.message) for each in verdict.failures]
-    said = "".join(character for character in words.casefold() if character.isalpha())
-    return sha256(msgspec.json.encode((tree, failing, said))).hexdigest()[:16]
+    letters = "".join(character for character in words.casefold() if character.isalpha())
+    return sha256(msgspec.json.encode((tree, failing, letters))).hexdigest()[:16]

@@ -1,4 +1,8 @@
-"""What the driver tells the log: each of its events, made from plain values."""
+"""Builds every event that the driver writes, from plain values.
+
+One `GoalEvents` per goal, owned by its journal; `driver.py`, `turn.py`, `turn_result.py` and `between_turns.py` call
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,13 @@ MAX_WORDS_CHARS = 16_000
 
 
 class GoalEvents:
-    """Makes the events of one goal."""
+    """Builds the events of one goal."""
 
     def __init__(self, goal: str, *, agent: str, scopes: dict[str, Any], now: clock.Clock, new_id: Callable[[], str]) -> None:
         self.goal, self.agent, self.scopes, self._now, self._new_id = goal, agent, scopes, now, new_id
 
     def make_event(self, kind: str, data: Any, *, text: str | None = None, cause: str | None = None, actor: str = ACTOR) -> Event:
-        """An event of this goal; `data` is a dictionary or a struct."""
+        """An event of this goal. `data` is a dictionary or a struct."""
         return Event(
             id=self._new_id(),
             at=self._now(),
@@ -45,23 +49,23 @@ class GoalEvents:
         )
 
     def assign_to_goal(self, event: Event) -> Event:
-        """An event that the agent's program tells of, on this goal."""
+        """An event reported by the agent's program, with the goal, agent, id and time filled in."""
         known = {"agent": self.agent, **self.scopes}
         fields = {name: value for name, value in known.items() if getattr(event, name) is None}
         return msgspec.structs.replace(event, goal=self.goal, at=event.at or self._now(), id=event.id or self._new_id(), **fields)
 
-    # --- begin and end
+    # --- start and end of a goal
 
     def goal_started(self, goal: types.Goal) -> Event:
-        """A goal is taken up."""
+        """The goal was started."""
         return self.make_event("driver.goal_started", {"goal": goal}, text=first_paragraph(goal.description))
 
     def lease_taken(self, holder: str, epoch: int) -> Event:
-        """Somebody drives it from now on."""
+        """A driver acquired the goal's lease."""
         return self.make_event("work.lease_taken", {"lease": f"goal:{self.goal}", "epoch": epoch}, text=holder)
 
     def goal_finished(self, goal: GoalState, outcome: types.AttemptOutcome, words: str | None) -> list[Event]:
-        """The end, and why."""
+        """The goal ended, preceded by an event with the reason if a person or a bigger budget is needed."""
         now = self._now()
         reason = outcome_reason(outcome)
         events = []
@@ -71,7 +75,7 @@ class GoalEvents:
             case types.BudgetSpent():
                 data = {"goal_id": self.goal, "axis": outcome.axis, "usage": goal_usage(goal, now)}
                 events.append(self.make_event("driver.budget_exhausted", data, text=f"the budget of {reason} is spent"))
-        ended = types.GoalOutcome(
+        result = types.GoalOutcome(
             goal_id=self.goal,
             outcome=outcome,
             total_turns=goal.spent.turns,
@@ -82,32 +86,32 @@ class GoalEvents:
         )
         cost = {f"{EXTRA_PREFIX}usd": round(goal.spent.usd, 6)} if goal.spent.usd else {}
         text = events[0].text if events else reason or words
-        return [*events, self.make_event("driver.goal_completed", {"outcome": ended} | cost, text=text)]
+        return [*events, self.make_event("driver.goal_completed", {"outcome": result} | cost, text=text)]
 
     # --- a turn
 
     def workspace_checkpointed(self, turn: int, sha: str, workspace: str, *, verifiers: str | None = None) -> Event:
-        """The workspace was saved; before the first turn, what the criteria are checked with, too."""
+        """The workspace was saved. Before the first turn, also the digest of the protected files (`verifiers`)."""
         digest = {} if verifiers is None else {"verifiers": verifiers}
         return self.make_event("goal.checkpointed", {"turn": turn, "sha": sha, "workspace": workspace} | digest)
 
     def attempt_started(self, goal: GoalState, turn: int) -> Event:
-        """A turn begins."""
+        """A turn started."""
         return self.make_event("driver.attempt_started", {"goal_id": self.goal, "turn_index": turn, "usage": goal_usage(goal, self._now())})
 
     def session_bound(self, session: str, *, harness: str, model: str | None, workspace: str) -> Event:
-        """The session in which it works."""
-        told = {"session": session, "harness": harness, "model": model, "workspace": workspace}
-        return self.make_event("goal.session_bound", {name: value for name, value in told.items() if value is not None})
+        """The session in which the agent works."""
+        data = {"session": session, "harness": harness, "model": model, "workspace": workspace}
+        return self.make_event("goal.session_bound", {name: value for name, value in data.items() if value is not None})
 
     def process_started(self, process: Process, mark: str) -> Event:
-        """A process that may have to be ended by somebody else."""
+        """A process was started; another driver kills it if this one crashes."""
         data = {"command": process.command, "pid": process.pid, "group": process.group, "born": process.born, "call_id": mark}
         return self.make_event("process.started", data, cause=mark)
 
     def attempt_ended(self, turn: int, ended: Ended, *, complaint: str | None, until: datetime | None, seconds: float, cause: str) -> Event:
-        """The agent's part is over."""
-        told = {
+        """The agent ended its turn, or was stopped; the criteria are not checked yet."""
+        optional = {
             "complaint": complaint,
             "error": truncate_text(ended.error[:MAX_WORDS_CHARS]) or None,
             "words": truncate_text(ended.words[:MAX_WORDS_CHARS]) or None,
@@ -117,11 +121,11 @@ class GoalEvents:
             "until": None if until is None else format_timestamp(until),
         }
         data: dict[str, Any] = {"turn": turn, "how": ended.how, "tokens": ended.tokens, "seconds": round(seconds, 3)}
-        data |= {name: value for name, value in told.items() if value is not None}
+        data |= {name: value for name, value in optional.items() if value is not None}
         return self.make_event("goal.attempt_ended", data, text=ended.error or None, cause=cause)
 
     def acceptance_checked(self, verdict: types.Verdict, *, cause: str | None) -> Event:
-        """What checking the criteria came to."""
+        """The criteria were checked."""
         first = verdict.failures[0].message if verdict.failures else "called off"
         text = "all criteria are met" if verdict.met else f"{len(verdict.failures)} not met: {first}"
         return self.make_event("driver.acceptance", {"goal_id": self.goal, "verdict": verdict}, text=text, cause=cause)
@@ -138,10 +142,10 @@ class GoalEvents:
         extras: dict[str, Any] | None = None,
         cause: str | None = None,
     ) -> Event:
-        """What the turn came to."""
-        ours = {"counts": None if counts else False, "complaint": complaint, **(extras or {})}
-        told = {
-            name if "." in name else f"{EXTRA_PREFIX}{name}": value for name, value in ours.items() if value is not None and value != ""
+        """The turn's result, after the check."""
+        fields = {"counts": None if counts else False, "complaint": complaint, **(extras or {})}
+        extras_by_key = {
+            name if "." in name else f"{EXTRA_PREFIX}{name}": value for name, value in fields.items() if value is not None and value != ""
         }
         usage = goal_usage(goal, self._now())
         result = types.AttemptResult(
@@ -151,35 +155,35 @@ class GoalEvents:
             usage_after=msgspec.structs.replace(usage, turns=usage.turns + counts),
             acceptance=verdict,
             final_text=words or None,
-            harness_extras=told,
+            harness_extras=extras_by_key,
         )
         return self.make_event("driver.attempt_completed", {"result": result}, text=words or outcome_reason(outcome), cause=cause)
 
     def progress_made(self, goal: GoalState, words: str, *, turn: int) -> Event:
-        """How far it has come."""
+        """Progress report, written every `progress_every` turns."""
         usage = goal_usage(goal, self._now())
         data = {"goal_id": self.goal, "turn_index": turn, "usage": msgspec.structs.replace(usage, turns=turn), "last_text": words or None}
         return self.make_event("driver.progress", data, text=words)
 
     def replay_decided(self, goal: GoalState, decision: types.Replay, message: str) -> Event:
-        """How to go on after something went wrong."""
+        """How the goal continues after a failed turn."""
         data = {"goal_id": self.goal, "turn_index": goal.turn, "decision": decision, "error_message": message}
         return self.make_event("driver.replay_decision", data, text=message)
 
     def wait_started(self, why: str, *, until: datetime | None, turn: int, attempt: int | None = None) -> Event:
-        """It has to wait."""
-        told = {"why": why, "until": None if until is None else format_timestamp(until), "turn": turn, "attempt": attempt}
-        return self.make_event("goal.waiting", {name: value for name, value in told.items() if value is not None}, text=why)
+        """The goal waits until a time, or for a control request."""
+        data = {"why": why, "until": None if until is None else format_timestamp(until), "turn": turn, "attempt": attempt}
+        return self.make_event("goal.waiting", {name: value for name, value in data.items() if value is not None}, text=why)
 
-    def spent_by_child(self, above: Sequence[str], *, turns: int, tokens: int, usd: float) -> list[Event]:
-        """What goals above have to count, too."""
+    def spent_by_child(self, parents: Sequence[str], *, turns: int, tokens: int, usd: float) -> list[Event]:
+        """Usage that counts against the budgets of `parents`, too: one event for each."""
         data = {"below": self.goal, "turns": turns, "tokens": tokens, "usd": usd}
-        return [msgspec.structs.replace(self.make_event("goal.spent", dict(data)), goal=each) for each in above]
+        return [msgspec.structs.replace(self.make_event("goal.spent", dict(data)), goal=parent) for parent in parents]
 
     # --- context and memory
 
     def compact_requested(self, goal: GoalState, trigger: types.CompactTrigger, *, age_minutes: int, window: int) -> Event:
-        """The context is to be made smaller."""
+        """The agent's context is to be compacted."""
         before = goal.context or 0
         focus = f"go on with: {' '.join(goal.description.split())[:140]}"
         data = {
@@ -194,29 +198,29 @@ class GoalEvents:
         return self.make_event("driver.compact_requested", data, text=focus)
 
     def compact_completed(self, goal: GoalState, *, after: int, stored: bool) -> list[Event]:
-        """The summary has come, or has not."""
+        """The compaction ended; `stored`: with a summary."""
         data = {"goal_id": self.goal, "turn_index": goal.turn, "after_tokens": after}
         before = {"before_tokens": goal.compacting.before}
         events = [self.make_event("driver.compact_completed", data)]
         return [*events, self.make_event("driver.compact_summary_stored", data | before)] if stored else events
 
     def memories_extracted(self, turn: int, *, saved: int, duration_ms: int) -> Event:
-        """What was worth keeping was written down."""
+        """Memories were extracted and saved."""
         data = {"goal_id": self.goal, "turn_index": turn, "memories_saved": saved, "duration_ms": duration_ms}
         return self.make_event("driver.extract_memories_completed", data)
 
     def extraction_skipped(self, reason: types.SkipReason, *, failed: bool = False, why: str | None = None) -> Event:
-        """Nothing was written down; `failed`: though it was tried."""
+        """No memories were saved; `failed`: the attempt failed."""
         data: dict[str, Any] = {"goal_id": self.goal, "reason": reason}
         return self.make_event("driver.extract_memories_skipped", data | ({f"{EXTRA_PREFIX}failed": True} if failed else {}), text=why)
 
     def dream_ended(self, outcome: types.DreamOutcome, *, why: str = "") -> Event:
-        """Memories were put in order, or it was seen why not."""
+        """Memories were consolidated, or the reason why not."""
         return self.make_event("driver.auto_dream_outcome", {"goal_id": self.goal, "outcome_kind": outcome}, text=why)
 
 
 def outcome_reason(outcome: types.AttemptOutcome) -> str:
-    """Why it ended so, in a line."""
+    """The reason of an outcome in one line, or an empty string."""
     match outcome:
         case types.Escalate() | types.Continue() | types.Sleep():
             return outcome.reason
@@ -230,11 +234,11 @@ def outcome_reason(outcome: types.AttemptOutcome) -> str:
 
 
 def format_elapsed(goal: GoalState, now: datetime) -> str:
-    """The time since the goal began, as the nexo format writes it."""
+    """Time since the goal started, in the nexo format."""
     seconds = 0.0 if goal.at is None else max(0.0, (now - goal.at).total_seconds())
     return durations.format_duration(int(seconds * 1000) * 1_000_000)
 
 
-def format_timestamp(moment: datetime) -> str:
+def format_timestamp(time: datetime) -> str:
     """A time as RFC 3339 in UTC."""
-    return moment.isoformat().replace("+00:00", "Z")
+    return time.isoformat().replace("+00:00", "Z")

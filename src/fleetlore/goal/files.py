@@ -1,4 +1,7 @@
-"""Goals as people write them: TOML and YAML."""
+"""Reads goal files (TOML or YAML). `load_goal` returns a goal, or raises with every problem in the file.
+
+Used by `lore goal run` and by worker templates.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,17 @@ from fleetlore.events.names import is_name
 from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.gate import rules
-from fleetlore.models import open as minds
+from fleetlore.models import open as models
 from fleetlore.redact import Redactor
 
-# --- What a goal's file says, TOML or YAML, and everything that is wrong with it: each complaint with its place and what to write instead.
+# --- Parsing
 
 MAX_GOAL_BYTES = 128 * 1024
-"""A goal goes into the log as one event, which holds 256 KiB."""
+"""A goal is stored as one event, which holds at most 256 KiB."""
 
 
 class GoalDocument(ParsedYaml):
-    """A file, read. TOML tells no lines, so that its places are told by their paths alone."""
+    """A parsed goal file, with the errors found in it. The TOML parser gives no line numbers, so TOML errors name only the key."""
 
     def __init__(self, source: str, text: str, *, is_toml: bool) -> None:
         self._is_toml = is_toml
@@ -52,14 +55,14 @@ class GoalDocument(ParsedYaml):
             raise InvalidGoal(error.problems) from error
 
     def locate_error(self, path: KeyPath, problem: str) -> str:
-        """A problem with its place."""
+        """The problem, prefixed with where it is."""
         return f"{self.source}: {problem}" if self._is_toml else super().locate_error(path, problem)
 
     def raise_if_invalid(self) -> None:
-        """`InvalidGoal` with everything that was found so far."""
+        """Raise `InvalidGoal` with all errors found so far, if there are any."""
         if self.errors:
-            more = len(self.errors) - MAX_ERRORS
-            raise InvalidGoal([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
+            remaining = len(self.errors) - MAX_ERRORS
+            raise InvalidGoal([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {remaining} more"] if remaining > 0 else ())])
 
     def _parse_text(self, text: str) -> Any:
         if len(text.encode(errors="replace")) > MAX_GOAL_BYTES:
@@ -72,7 +75,7 @@ class GoalDocument(ParsedYaml):
             raise InvalidGoal([f"{self.source}: not TOML: {error}"]) from error
 
 
-# --- The rules of a goal's file that no type can say: what fits together, what can be done, and that no secret is in it.
+# --- Validation beyond types: consistency, feasibility, and no secrets
 
 MAX_DESCRIPTION_BYTES = 16 * 1024
 MAX_CRITERIA = 100
@@ -80,147 +83,151 @@ _NEVER_MET = "would never be met, or always; write a pattern for what stands in 
 
 
 def check_goal(
-    sheet: GoalDocument, head: Mapping[str, Any], plan: Mapping[str, Any], acceptance: Sequence[types.Criterion], *, needs: Sequence[str]
+    document: GoalDocument,
+    header: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    acceptance: Sequence[types.Criterion],
+    *,
+    missing: Sequence[str],
 ) -> None:
-    """Complain about all that does not fit together."""
-    _check_description(sheet, head, needs)
-    _check_harness_options(sheet, plan)
-    _check_models(sheet, plan, acceptance)
-    _check_names(sheet, plan)
-    _check_tool_rules(sheet, plan)
+    """Add an error for everything that is inconsistent or cannot work."""
+    _check_description(document, header, missing)
+    _check_harness_options(document, plan)
+    _check_models(document, plan, acceptance)
+    _check_names(document, plan)
+    _check_tool_rules(document, plan)
     for index, pattern in enumerate(plan.get("protect", ())):
-        _check_path_inside(sheet, ("protect", index), pattern)
+        _check_path_inside(document, ("protect", index), pattern)
     if len(acceptance) > MAX_CRITERIA:
-        sheet.add_error(
+        document.add_error(
             ("acceptance",), f"{len(acceptance)} criteria; at most {MAX_CRITERIA} are taken: let one command check several things"
         )
 
 
-def _check_description(sheet: GoalDocument, head: Mapping[str, Any], needs: Sequence[str]) -> None:
-    description = head.get("description")
-    if "description" in needs:
-        sheet.add_error((), 'description is missing: say what is to be reached, as in description = "Make the tests pass"')
+def _check_description(document: GoalDocument, header: Mapping[str, Any], missing: Sequence[str]) -> None:
+    description = header.get("description")
+    if "description" in missing:
+        document.add_error((), 'description is missing: say what is to be reached, as in description = "Make the tests pass"')
     elif description is not None and not description.strip():
-        sheet.add_error(("description",), "is empty; say what is to be reached")
+        document.add_error(("description",), "is empty; say what is to be reached")
     elif description is not None and len(description.encode()) > MAX_DESCRIPTION_BYTES:
-        sheet.add_error(
+        document.add_error(
             ("description",), f"is over {MAX_DESCRIPTION_BYTES // 1024} KiB; let it name a file in the workspace that tells the rest"
         )
 
 
-def _check_harness_options(sheet: GoalDocument, plan: Mapping[str, Any]) -> None:
-    """Whether there is somebody to do the work."""
+def _check_harness_options(document: GoalDocument, plan: Mapping[str, Any]) -> None:
     harness, command, mind = plan.get("harness"), plan.get("command"), plan.get("mind")
     if harness is not None:
-        _check_harness(sheet, harness)
+        _check_harness(document, harness)
     if harness == "command" and not command:
-        sheet.add_error(("command",), "is missing: which program takes the turns? Write it as a list, as in ['my-agent', '--quiet']")
+        document.add_error(("command",), "is missing: which program takes the turns? Write it as a list, as in ['my-agent', '--quiet']")
     if harness == "mind" and not mind:
-        sheet.add_error(("mind",), "is missing: who takes the turns? Write an address, as in mind = 'openai:gpt-5-mini'")
+        document.add_error(("mind",), "is missing: who takes the turns? Write an address, as in mind = 'openai:gpt-5-mini'")
     if harness == "mind" and command:
-        sheet.add_error(("command",), "is for programs, and the harness is a mind; leave one of them out")
+        document.add_error(("command",), "is for programs, and the harness is a mind; leave one of them out")
     if command is not None and (not command or not command[0].strip()):
-        sheet.add_error(("command",), "names no program")
+        document.add_error(("command",), "names no program")
 
 
-def _check_harness(sheet: GoalDocument, name: str) -> None:
+def _check_harness(document: GoalDocument, name: str) -> None:
     try:
         if name not in harnesses.BUILTIN_HARNESSES and harnesses.HARNESSES.find_by_name(name) is None:
-            sheet.add_error(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
+            document.add_error(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
     except BrokenExtension as error:
-        sheet.add_error(("harness",), str(error))
+        document.add_error(("harness",), str(error))
 
 
-def _check_models(sheet: GoalDocument, plan: Mapping[str, Any], acceptance: Sequence[types.Criterion]) -> None:
+def _check_models(document: GoalDocument, plan: Mapping[str, Any], acceptance: Sequence[types.Criterion]) -> None:
     memory = plan.get("memory")
     addresses: dict[KeyPath, str | None] = {("mind",): plan.get("mind"), ("judge",): plan.get("judge")}
     addresses[("memory", "mind")] = None if memory is None else memory.mind
     for path, address in addresses.items():
         if address is not None:
-            _check_model_address(sheet, path, address)
+            _check_model_address(document, path, address)
     if any(isinstance(each, types.LlmJudge) for each in acceptance) and not (plan.get("judge") or plan.get("mind")):
-        sheet.add_error(
+        document.add_error(
             ("judge",), "is missing: a criterion is to be judged by a model; write its address, as in judge = 'openai:gpt-5-mini'"
         )
     if memory is not None and memory.enabled and not (memory.mind or plan.get("mind")):
-        sheet.add_error(("memory", "mind"), "is missing: who says what is worth keeping? Write an address, or enabled = false")
+        document.add_error(("memory", "mind"), "is missing: who says what is worth keeping? Write an address, or enabled = false")
 
 
-def _check_model_address(sheet: GoalDocument, path: KeyPath, address: str) -> None:
+def _check_model_address(document: GoalDocument, path: KeyPath, address: str) -> None:
     try:
-        minds.parse_address(address)
+        models.parse_address(address)
     except Invalid as error:
-        sheet.add_error(path, str(error))
+        document.add_error(path, str(error))
 
 
-def _check_names(sheet: GoalDocument, plan: Mapping[str, Any]) -> None:
+def _check_names(document: GoalDocument, plan: Mapping[str, Any]) -> None:
     for name in ("agent", "task", "mission"):
         value = plan.get(name)
         if value is not None and not is_name(value):
-            sheet.add_error((name,), "1 to 200 bytes without control characters are needed")
+            document.add_error((name,), "1 to 200 bytes without control characters are needed")
     parent = plan.get("parent")
     if parent is not None and find_uuid(parent) is None:
-        sheet.add_error(("parent",), "is no UUID; write the whole id of the goal above, as `lore goal list --json` shows it")
+        document.add_error(("parent",), "is no UUID; write the whole id of the goal above, as `lore goal list --json` shows it")
 
 
-def _check_tool_rules(sheet: GoalDocument, plan: Mapping[str, Any]) -> None:
+def _check_tool_rules(document: GoalDocument, plan: Mapping[str, Any]) -> None:
     permissions = plan.get("permissions")
     for name in ("allow", "deny") if permissions is not None else ():
         for index, pattern in enumerate(getattr(permissions, name)):
             try:
                 rules.parse_rule(pattern)
             except Invalid as error:
-                sheet.add_error(("permissions", name, index), str(error))
+                document.add_error(("permissions", name, index), str(error))
 
 
-def check_criterion(sheet: GoalDocument, path: KeyPath, told: Mapping[str, Any]) -> None:
-    """Complain about a criterion that could not be checked."""
+def check_criterion(document: GoalDocument, path: KeyPath, fields: Mapping[str, Any]) -> None:
+    """Add an error if the criterion could not be checked."""
     for name in ("regex", "stdout_must_match"):
-        if name in told:
-            _check_pattern(sheet, (*path, name), told[name])
-    if "path" in told:
-        _check_path_inside(sheet, (*path, "path"), told["path"])
+        if name in fields:
+            _check_pattern(document, (*path, name), fields[name])
+    if "path" in fields:
+        _check_path_inside(document, (*path, "path"), fields["path"])
     for name in ("command", "criterion_text", "name"):
-        if name in told and not str(told[name]).strip():
-            sheet.add_error((*path, name), "is empty")
-    if "name" in told:
-        _check_verifier(sheet, path, told["name"], told.get("args"))
+        if name in fields and not str(fields[name]).strip():
+            document.add_error((*path, name), "is empty")
+    if "name" in fields:
+        _check_verifier(document, path, fields["name"], fields.get("args"))
 
 
-def _check_verifier(sheet: GoalDocument, path: KeyPath, name: str, args: Any) -> None:
+def _check_verifier(document: GoalDocument, path: KeyPath, name: str, args: Any) -> None:
     if name.strip() and name not in verifiers.BUILTIN_VERIFIERS and name not in verifiers.known_verifiers():
-        sheet.add_error((*path, "name"), invalid_choice_message(name, verifiers.known_verifiers()))
+        document.add_error((*path, "name"), invalid_choice_message(name, verifiers.known_verifiers()))
     if name == "no_paths_touched":
         try:
             verifiers.parse_prefixes(args)
         except Invalid as error:
-            sheet.add_error((*path, "args"), str(error))
+            document.add_error((*path, "args"), str(error))
 
 
-def _check_pattern(sheet: GoalDocument, path: KeyPath, pattern: str) -> None:
+def _check_pattern(document: GoalDocument, path: KeyPath, pattern: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        sheet.add_error(path, f"is no regular expression: {error}")
+        document.add_error(path, f"is no regular expression: {error}")
         return
     if not pattern:
-        sheet.add_error(path, _NEVER_MET)
+        document.add_error(path, _NEVER_MET)
 
 
-def _check_path_inside(sheet: GoalDocument, path: KeyPath, place: str) -> None:
-    parts = place.replace("\\", "/").split("/")
-    if not place.strip() or place.startswith(("/", "~")) or ".." in parts:
-        sheet.add_error(path, f"{place!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
+def _check_path_inside(document: GoalDocument, path: KeyPath, written: str) -> None:
+    parts = written.replace("\\", "/").split("/")
+    if not written.strip() or written.startswith(("/", "~")) or ".." in parts:
+        document.add_error(path, f"{written!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
 
 
 # --- secrets
 
 
-def check_secrets(sheet: GoalDocument, redactor: Redactor) -> None:
-    """Refuse what a log would not keep: a goal that is taken up again would lack it."""
-    cleaned, found = redactor.redact_value(sheet.root)
-    for path in _changed_paths(sheet.root, cleaned) if found else ():
-        sheet.add_error(
+def check_secrets(document: GoalDocument, redactor: Redactor) -> None:
+    """Add an error for each value that looks like a secret: the log would redact it, so a resumed goal would lack it."""
+    cleaned, found = redactor.redact_value(document.root)
+    for path in _changed_paths(document.root, cleaned) if found else ():
+        document.add_error(
             path, "holds what looks like a secret, and a goal is kept in the log; put it into the environment, and name the variable"
         )
 
@@ -236,7 +243,7 @@ def _changed_paths(before: Any, after: Any, path: KeyPath = ()) -> Iterator[KeyP
         yield path
 
 
-# --- Goals as people write them, in TOML or YAML: from a file to a goal that can be pursued, or to every reason why it cannot.
+# --- Conversion to a goal
 
 SUFFIXES = (".toml", ".yaml", ".yml")
 MAX_AGENT_NAME_CHARS = 60
@@ -246,7 +253,7 @@ _CountOrNone = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """`[budget]`: how much a goal may use. For errors and overflows in a row nought means no limit."""
+    """`[budget]`: how much a goal may use. For errors and overflows in a row, 0 means no limit."""
 
     max_turns: _Count = 40
     max_wall_time: Seconds = 4 * 3600.0
@@ -258,7 +265,7 @@ class Budget(Struct, frozen=True, kw_only=True):
 
 
 class GoalHeader(Struct, frozen=True, kw_only=True):
-    """What stands at the top of the file beside the plan."""
+    """The top-level keys of the file that are not part of the plan."""
 
     description: str
     workspace: str | None = None
@@ -270,7 +277,7 @@ _TABLES: dict[str, tuple[type[Struct], tuple[str, ...]]] = {
     "compaction": (Compaction, ()),
     "memory": (Memory, ("dream_timeout",)),
 }
-"""Tables of the plan → their shape, and which of their fields may be written like `20m`."""
+"""Tables of the plan: their struct, and which of their fields may be durations like `20m`."""
 _DURATION_FIELDS = ("turn_timeout", "idle_timeout")
 _CRITERION_TYPES: dict[str, type[Struct]] = {
     "shell_command": types.ShellCommand,
@@ -285,7 +292,7 @@ _KIND_BY_KEY = {
     "criterion_text": "llm_judge",
     "name": "custom",
 }
-"""A key that tells the kind of a criterion which does not."""
+"""Keys from which the kind of a criterion is inferred if it has no `kind`."""
 
 _NOT_IN_PLAN = (*_TABLES, "max_usd")
 TOP_LEVEL_KEYS = (
@@ -295,16 +302,16 @@ TOP_LEVEL_KEYS = (
     "acceptance",
     *_TABLES,
 )
-"""Every key that may stand at the top."""
+"""All keys that are valid at the top level."""
 
 
 def _new_id() -> str:
-    """By chance, so that the beginnings of two ids differ, too: branches and people go by them."""
+    """A random UUID, not one that starts with the time: branches and people use the first characters of the id."""
     return str(uuid4())
 
 
 def load_goal(path: str, *, redactor: Redactor | None = None, new_id: Callable[[], str] = _new_id) -> types.Goal:
-    """The goal that a file tells; `InvalidGoal` names all that is wrong with it."""
+    """Read a goal from a file. Raises `InvalidGoal` with all problems."""
     if not path.endswith(SUFFIXES):
         raise Invalid(f"{path}: a goal is written in a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     with open(path, "rb") as file:
@@ -326,62 +333,68 @@ def parse_goal(
     redactor: Redactor | None = None,
     new_id: Callable[[], str] = _new_id,
     given: Mapping[str, Any] | None = None,
-    apart: Collection[str] = (),
+    ignored: Collection[str] = (),
 ) -> types.Goal:
-    """The goal that a text tells. Its `source` says which format it has; the workspace is found from `folder` on.
+    """Read a goal from text. The suffix of `source` decides the format; `workspace` is relative to `folder`.
 
-    `given` is said besides, and wins; keys that are `apart` mean something to whoever reads the text, and nothing here.
+    `given` adds keys, and overrides those of the text. Keys in `ignored` are for the caller and are skipped here.
     """
-    sheet = GoalDocument(source, text, is_toml=source.endswith(".toml"))
-    if not isinstance(sheet.root, dict):
-        sheet.add_error((), 'a goal is a table; begin with description = "…", or description: … in YAML')
-    sheet.raise_if_invalid()
-    sheet.root = {key: value for key, value in sheet.root.items() if key not in apart} | dict(given or {})
-    check_secrets(sheet, redactor or Redactor())
-    for key in sheet.root:
+    document = GoalDocument(source, text, is_toml=source.endswith(".toml"))
+    if not isinstance(document.root, dict):
+        document.add_error((), 'a goal is a table; begin with description = "…", or description: … in YAML')
+    document.raise_if_invalid()
+    document.root = {key: value for key, value in document.root.items() if key not in ignored} | dict(given or {})
+    check_secrets(document, redactor or Redactor())
+    for key in document.root:
         if key not in TOP_LEVEL_KEYS:
-            sheet.add_error((key,), _explain_unknown_key(key))
-    head, budget, plan = _convert_header(sheet), _convert_table(sheet, "budget", Budget, ("max_wall_time",)), _convert_plan(sheet, name)
-    acceptance = _convert_acceptance(sheet)
-    check_goal(sheet, head, plan, acceptance, needs=missing_fields(GoalHeader, sheet.root))
-    workspace = _resolve_workspace(sheet, head.get("workspace"), folder)
-    sheet.raise_if_invalid()
-    whole = Budget(**budget)
+            document.add_error((key,), _explain_unknown_key(key))
+    header, budget, plan = (
+        _convert_header(document),
+        _convert_table(document, "budget", Budget, ("max_wall_time",)),
+        _convert_plan(document, name),
+    )
+    acceptance = _convert_acceptance(document)
+    check_goal(document, header, plan, acceptance, missing=missing_fields(GoalHeader, document.root))
+    workspace = _resolve_workspace(document, header.get("workspace"), folder)
+    document.raise_if_invalid()
+    full_budget = Budget(**budget)
     return types.Goal(
-        id=str(head.get("id") or new_id()).lower(),
-        description=head["description"].strip(),
+        id=str(header.get("id") or new_id()).lower(),
+        description=header["description"].strip(),
         acceptance=acceptance,
-        budget=_budget_guards(whole),
+        budget=_budget_guards(full_budget),
         workspace=workspace,
-        metadata={KEY: msgspec.to_builtins(Plan(**plan, max_usd=whole.max_usd))},
+        metadata={KEY: msgspec.to_builtins(Plan(**plan, max_usd=full_budget.max_usd))},
     )
 
 
 def _explain_unknown_key(key: str) -> str:
-    """A key that is not known at the top, or that belongs into one of the tables."""
-    places: dict[str, type[Struct]] = {"budget": Budget, **{name: shape for name, (shape, _) in _TABLES.items()}}
-    for name, shape in places.items():
+    """The message for a key that is unknown, or that belongs into one of the tables."""
+    tables: dict[str, type[Struct]] = {"budget": Budget, **{name: shape for name, (shape, _) in _TABLES.items()}}
+    for name, shape in tables.items():
         if key in shape.__struct_fields__:
             return f"belongs into a table: write it under [{name}]"
     return unknown_key_message(key, TOP_LEVEL_KEYS)
 
 
-def _convert_header(sheet: GoalDocument) -> dict[str, Any]:
-    return convert_fields(sheet, (), {name: sheet.root[name] for name in GoalHeader.__struct_fields__ if name in sheet.root}, GoalHeader)
+def _convert_header(document: GoalDocument) -> dict[str, Any]:
+    return convert_fields(
+        document, (), {name: document.root[name] for name in GoalHeader.__struct_fields__ if name in document.root}, GoalHeader
+    )
 
 
-def _convert_table(sheet: GoalDocument, name: str, shape: type[Struct], spans: tuple[str, ...] = ()) -> dict[str, Any]:
-    return convert_fields(sheet, (name,), sheet.root[name], shape, spans=spans) if name in sheet.root else {}
+def _convert_table(document: GoalDocument, name: str, shape: type[Struct], spans: tuple[str, ...] = ()) -> dict[str, Any]:
+    return convert_fields(document, (name,), document.root[name], shape, spans=spans) if name in document.root else {}
 
 
-def _convert_plan(sheet: GoalDocument, name: str) -> dict[str, Any]:
-    given = {key: value for key, value in sheet.root.items() if key in Plan.__struct_fields__ and key not in _NOT_IN_PLAN}
+def _convert_plan(document: GoalDocument, name: str) -> dict[str, Any]:
+    given = {key: value for key, value in document.root.items() if key in Plan.__struct_fields__ and key not in _NOT_IN_PLAN}
     if isinstance(given.get("command"), str):
-        given["command"] = _split_command(sheet, given["command"])
-    plan = convert_fields(sheet, (), given, Plan, spans=_DURATION_FIELDS)
+        given["command"] = _split_command(document, given["command"])
+    plan = convert_fields(document, (), given, Plan, spans=_DURATION_FIELDS)
     for table, (shape, spans) in _TABLES.items():
-        if table in sheet.root:
-            plan[table] = shape(**_convert_table(sheet, table, shape, spans))
+        if table in document.root:
+            plan[table] = shape(**_convert_table(document, table, shape, spans))
     if "harness" not in given:
         plan["harness"] = "mind" if plan.get("mind") else "claude-code"
     if "agent" not in given:
@@ -389,56 +402,56 @@ def _convert_plan(sheet: GoalDocument, name: str) -> dict[str, Any]:
     return plan
 
 
-def _split_command(sheet: GoalDocument, command: str) -> list[str]:
+def _split_command(document: GoalDocument, command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        sheet.add_error(("command",), f"cannot be cut into words ({error}); write a list, as in ['agent', '--fast']")
+        document.add_error(("command",), f"cannot be cut into words ({error}); write a list, as in ['agent', '--fast']")
         return []
 
 
 def slugify_name(name: str) -> str:
-    """A readable name for an agent, from that of a file: `Fix The Tests` → `fix-the-tests`."""
+    """A readable agent name from a file name: `Fix The Tests` → `fix-the-tests`."""
     return "-".join(re.findall(r"[^\W_]+", name.lower()))[:MAX_AGENT_NAME_CHARS].strip("-") or "agent"
 
 
-def _convert_acceptance(sheet: GoalDocument) -> tuple[types.Criterion, ...]:
-    told = sheet.root.get("acceptance", [])
-    if not isinstance(told, list):
-        sheet.add_error(("acceptance",), "a list is needed: write [[acceptance]] before each criterion (in YAML, a dash)")
+def _convert_acceptance(document: GoalDocument) -> tuple[types.Criterion, ...]:
+    written = document.root.get("acceptance", [])
+    if not isinstance(written, list):
+        document.add_error(("acceptance",), "a list is needed: write [[acceptance]] before each criterion (in YAML, a dash)")
         return ()
-    found = (_convert_criterion(sheet, ("acceptance", index), each) for index, each in enumerate(told))
-    return tuple(criterion for criterion in found if criterion is not None)
+    converted = (_convert_criterion(document, ("acceptance", index), each) for index, each in enumerate(written))
+    return tuple(criterion for criterion in converted if criterion is not None)
 
 
-def _convert_criterion(sheet: GoalDocument, path: KeyPath, told: Any) -> types.Criterion | None:
-    if not isinstance(told, dict):
-        sheet.add_error(path, 'a table is needed, as in [[acceptance]] with command = "make test"')
+def _convert_criterion(document: GoalDocument, path: KeyPath, written: Any) -> types.Criterion | None:
+    if not isinstance(written, dict):
+        document.add_error(path, 'a table is needed, as in [[acceptance]] with command = "make test"')
         return None
-    kind = told.get("kind") or next((kind for key, kind in _KIND_BY_KEY.items() if key in told), None)
+    kind = written.get("kind") or next((kind for key, kind in _KIND_BY_KEY.items() if key in written), None)
     shape = _CRITERION_TYPES.get(kind) if isinstance(kind, str) else None
     if shape is None:
-        said = (
+        problem = (
             invalid_choice_message(str(kind), tuple(_CRITERION_TYPES))
             if kind
             else "says not what is checked; give a command, or a path and a regex"
         )
-        sheet.add_error((*path, "kind") if kind else path, said)
+        document.add_error((*path, "kind") if kind else path, problem)
         return None
     given: dict[str, Any] = {"args": {}} if kind == "custom" else {}
-    given |= {key: value for key, value in told.items() if key != "kind"}
-    before = len(sheet.errors)
-    fitting = convert_fields(sheet, path, given, shape)
+    given |= {key: value for key, value in written.items() if key != "kind"}
+    errors_before = len(document.errors)
+    fields = convert_fields(document, path, given, shape)
     for name in missing_fields(shape, given):
-        sheet.add_error(path, f"{name} is missing; a criterion of kind {kind} needs it")
-    check_criterion(sheet, path, fitting)
-    return shape(**fitting) if len(sheet.errors) == before else None  # type: ignore[return-value]  # one of the four
+        document.add_error(path, f"{name} is missing; a criterion of kind {kind} needs it")
+    check_criterion(document, path, fields)
+    return shape(**fields) if len(document.errors) == errors_before else None  # type: ignore[return-value]  # one of the four
 
 
-def _resolve_workspace(sheet: GoalDocument, told: str | None, folder: str) -> str:
-    path = os.path.normpath(os.path.join(folder, os.path.expanduser(told or "")))
+def _resolve_workspace(document: GoalDocument, written: str | None, folder: str) -> str:
+    path = os.path.normpath(os.path.join(folder, os.path.expanduser(written or "")))
     if not os.path.isdir(path):
-        sheet.add_error(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")
+        document.add_error(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")
     return path
 
 
@@ -451,6 +464,3 @@ def _budget_guards(budget: Budget) -> types.BudgetGuards:
         max_consecutive_errors=budget.max_consecutive_errors,
         max_consecutive_413=budget.max_consecutive_413,
     )
-
-
-# ---

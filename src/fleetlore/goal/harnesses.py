@@ -1,7 +1,8 @@
-"""Harnesses by name: ours, and those of installed packages, under the entry point `fleetlore.harnesses`.
+"""Finds harnesses by name: the built-in ones, and those that installed packages add under `fleetlore.harnesses`.
 
-A package offers something that is called with the goal's plan and the environment, and gives a `minds.harness.Harness`: a class of two
-arguments is one. The file of a goal names it, `harness = "echo"`. It is held to the seam's law: whatever it raises is a turn that failed.
+A package registers a callable that takes the goal's plan and the environment and returns a `programs.harness.Harness`;
+a class with two constructor arguments is enough. A goal names it with `harness = "echo"`. Whatever such a harness
+raises becomes a failed turn.
 """
 
 from __future__ import annotations
@@ -19,47 +20,47 @@ BUILTIN_HARNESSES = ("claude-code", "codex", "command", "mind")
 HarnessFactory: TypeAlias = Callable[[Plan, Mapping[str, str]], Harness]
 
 
-def _require_factory(name: str, thing: Any) -> HarnessFactory:
-    if not callable(thing):
-        raise TypeError(f"something to call with a plan and an environment is needed, not {type(thing).__name__}")
-    hire: HarnessFactory = thing
-    return hire
+def _require_factory(name: str, candidate: Any) -> HarnessFactory:
+    if not callable(candidate):
+        raise TypeError(f"something to call with a plan and an environment is needed, not {type(candidate).__name__}")
+    factory: HarnessFactory = candidate
+    return factory
 
 
-HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, ours=BUILTIN_HARNESSES)
+HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, builtin_names=BUILTIN_HARNESSES)
 
 
 def known_harnesses() -> tuple[str, ...]:
-    """Every harness that a goal can name."""
+    """The names of all harnesses that a goal can use."""
     return (*BUILTIN_HARNESSES, *HARNESSES.list_names())
 
 
 def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
-    """The harness of an installed package; `Invalid` where there is none of that name."""
-    found = HARNESSES.find_by_name(plan.harness)
-    if found is None:
+    """Create the harness of an installed package. Raises `Invalid` if none has that name or it cannot be created."""
+    factory = HARNESSES.find_by_name(plan.harness)
+    if factory is None:
         raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
     try:
-        return GuardedHarness(plan.harness, found(plan, environ))
+        return GuardedHarness(plan.harness, factory(plan, environ))
     except Exception as error:
         raise Invalid(f"the harness {plan.harness!r} cannot be used: {_describe_error(error)}") from error
 
 
 class GuardedHarness:
-    """A harness that never raises."""
+    """Wraps another package's harness: an exception or a wrong return value becomes a failed turn."""
 
     def __init__(self, name: str, harness: Harness) -> None:
         self.name, self.has_sessions, self._harness = name, bool(harness.has_sessions), harness
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """The turn, whatever becomes of it."""
+        """Run the turn and always return an `Ended`."""
         try:
-            ended = await self._harness.take_turn(order, watch)
-        except Exception as error:  # noqa: BLE001  # others' code: the driver goes on by what it says
+            result = await self._harness.take_turn(order, watch)
+        except Exception as error:  # noqa: BLE001  # third-party code may raise anything
             return Ended(how="failed", error=_describe_error(error))
-        return ended if isinstance(ended, Ended) else Ended(how="no_result", error=f"it answered {type(ended).__name__}, and no Ended")
+        return result if isinstance(result, Ended) else Ended(how="no_result", error=f"it answered {type(result).__name__}, and no Ended")
 
 
 def _describe_error(error: Exception) -> str:
-    told: str = Redactor().redact_value(f"{type(error).__name__}: {error}"[:1000])[0]
-    return told
+    message: str = Redactor().redact_value(f"{type(error).__name__}: {error}"[:1000])[0]
+    return message

@@ -1,4 +1,8 @@
-"""One goal on the log: read in order, written in order, signed where the log is sealed."""
+"""The journal of one goal: reads its events in order, appends new ones, and signs them if the log is sealed.
+
+The driver reads state and writes events only through this. Appends are conditional on the head of the goal, so a driver
+that lost its lease cannot write.
+"""
 
 from __future__ import annotations
 
@@ -25,57 +29,57 @@ from fleetlore.process.shield import run_uncancelled
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 
-# --- Events that are stored together or not at all, once, however often that is tried.
+# --- Atomic, idempotent append
 
 EventsOrFactory: TypeAlias = Sequence[Event] | Callable[[], Sequence[Event]]
-"""Events, or what makes them."""
+"""Events, or a function that makes them when they are stored."""
 
 
 class ConditionalAppend:
-    """Events that belong together, made when they are stored."""
+    """A batch of events that is stored as a whole and at most once, however often the append is retried."""
 
-    def __init__(self, events: EventsOrFactory, unless: Callable[[], bool]) -> None:
-        self._events, self.should_skip = events, unless
+    def __init__(self, events: EventsOrFactory, should_skip: Callable[[], bool]) -> None:
+        self._events, self.should_skip = events, should_skip
         self._signed_events: Sequence[Event] | None = None
         self.is_stored = False
 
     def sign_events(self, sign: Callable[[Event], Event]) -> list[Event]:
-        """As they are stored; the same each time that it is tried, so that they are stored once."""
+        """The signed events; the same ones on every retry."""
         if self._signed_events is None:
             self._signed_events = [sign(event) for event in (self._events() if callable(self._events) else self._events)]
         return list(self._signed_events)
 
     def is_on_log(self, seen: Set[str]) -> bool:
-        """Whether they are on the log, though nobody was told so."""
+        """Whether an earlier attempt stored the events although it failed (`seen`: ids read from the log)."""
         return bool(self._signed_events) and all(event.id in seen for event in self._signed_events or ())
 
     def reset_events(self, seen: Set[str]) -> None:
-        """Others wrote meanwhile: have them made by what is known now."""
+        """Other events were stored first: call the factory again with the new state."""
         if callable(self._events) and not self.is_on_log(seen):
             self._signed_events = None
 
 
-# ---
+# --- Journal
 
 EventWatcher = Callable[[Event], Awaitable[None]]
-"""Told every event of the goal, once it is stored, in the order of the log. An error of the watcher stops the driver."""
+"""Called with every event of the goal once it is stored, in log order. Its errors stop the driver."""
 
 MAX_PARENTS = 16
 MAX_BATCH_EVENTS = 200
 MAX_QUEUED_WITH_BATCH = 50
-"""So many that wait may go with others in one write."""
-AGAIN_SECONDS = 0.5
+"""At most this many queued events are stored in the same write as a batch."""
+RETRY_SECONDS = 0.5
 MAX_SEEN_IDS = 100_000
 RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
-"""What may pass: waited out for as long as nobody else can drive the goal."""
+"""Temporary errors: retried as long as the lease is certain."""
 
 
 async def ignore_event(event: Event) -> None:
-    """Watches nothing."""
+    """An `EventWatcher` that does nothing."""
 
 
 class GoalJournal:
-    """What the log says of a goal and of those above it, and what is still to be written."""
+    """State of a goal and of its parents as read from the log, and the events that wait to be written."""
 
     def __init__(
         self,
@@ -95,42 +99,42 @@ class GoalJournal:
         self._seen_ids, self._seen_order = set[str](), deque[str]()
         self._queued, self._unwatched, self._is_notifying = list[Event](), deque[Event](), False
         self._has_unread_writes = False
-        """Whether something was written since the log was read."""
+        """Whether something was written since the log was last read."""
         self._head: Position | None = None
-        """Of the goal, as far as it was read or written here."""
+        """The newest position of the goal that was read or written here."""
         self._read_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
         self.event_factory = GoalEvents(goal, agent="", scopes={}, now=now, new_id=new_id)
         self.listeners: list[Callable[[Event], None]] = []
-        """Told every event of the goal that is obeyed, at once; before `watch` is."""
+        """Called with every trusted event of the goal as soon as it is applied, before `watch`."""
         self.lease_holder: LeaseHolder | None = None
-        """The right to write, once there is one to be lost."""
+        """The goal's lease, once it is acquired."""
         self.should_retry = False
-        """Whether troubles of the log are waited out."""
+        """Whether temporary errors of the log are retried."""
         self.control_count = 0
-        """How often somebody steered."""
+        """Number of control requests read so far."""
 
     @property
     def scope(self) -> str:
-        """The goal's."""
+        """The goal's scope in the log."""
         return f"goal:{self.state.id}"
 
     @property
     def is_sealed(self) -> bool:
-        """Whether only what is signed is believed."""
+        """Whether only signed events are trusted."""
         return bool(self._keys)
 
     def is_trusted(self, event: Event) -> bool:
-        """Whether a fact of the goal is believed."""
+        """Whether an event of the goal is signed, where the log is sealed."""
         return is_trusted_event(event, self._keys.get(self.state.id))
 
     def current_time(self) -> datetime:
-        """Now, never before what the log says: clocks are set back."""
+        """The current time, but never before the newest event: the clock may have been set back."""
         return max(self.now(), self.state.seen_at or self.now())
 
     # --- reading
 
     async def read_new_events(self) -> None:
-        """Take in what is new, of the goals above, too."""
+        """Read and apply new events of the goal and its parents."""
         await run_uncancelled(self._read_under_lock())
         await self._notify_watcher()
 
@@ -139,11 +143,14 @@ class GoalJournal:
             self._apply_events(await asyncio.to_thread(self._read_goals))
 
     async def poll_log(self) -> None:
-        """Take in what others have told, if they have; cheap where they have not. Whoever writes just now takes it in, too."""
+        """Read new events if there are any; cheap if not.
+
+        Does nothing while another read or write is running, which reads them anyway.
+        """
         if self._write_lock.locked() or self._read_lock.locked():
             return
-        newest = await asyncio.to_thread(lambda: [self.log.head(f"goal:{goal.id}") for goal in (self.state, *self.parents)])
-        if newest != [goal.position for goal in (self.state, *self.parents)]:
+        heads = await asyncio.to_thread(lambda: [self.log.head(f"goal:{goal.id}") for goal in (self.state, *self.parents)])
+        if heads != [goal.position for goal in (self.state, *self.parents)]:
             await self.read_new_events()
 
     def _read_goals(self) -> list[list[Event]]:
@@ -152,18 +159,18 @@ class GoalJournal:
     def _read_goal(self, goal: GoalState) -> list[Event]:
         return list(self.log.read(f"goal:{goal.id}", after=goal.position))
 
-    def _apply_events(self, read: Sequence[Sequence[Event]]) -> None:
+    def _apply_events(self, events_by_goal: Sequence[Sequence[Event]]) -> None:
         self._has_unread_writes = False
-        self._unwatched.extend([event for event in read[0] if self._apply_event(self.state, event)])
+        self._unwatched.extend([event for event in events_by_goal[0] if self._apply_event(self.state, event)])
         self._head = self.state.position
         if self.state.plan is not None and not self.event_factory.agent:
             self.set_plan(self.state.plan)
-        for above, events in zip(self.parents, read[1:], strict=True):
+        for parent, events in zip(self.parents, events_by_goal[1:], strict=True):
             for event in events:
-                self._apply_event(above, event)
+                self._apply_event(parent, event)
 
     async def _notify_watcher(self) -> None:
-        """Each event once, in the order of the log, whoever read it."""
+        """Pass each event on once and in log order, also when several tasks have read events."""
         if self._is_notifying:
             return
         self._is_notifying = True
@@ -174,18 +181,18 @@ class GoalJournal:
             self._is_notifying = False
 
     def _apply_event(self, goal: GoalState, event: Event) -> bool:
-        """A fact counts once, though it may be stored again where ids are not known for ever."""
-        is_believed = is_trusted_event(event, self._keys.get(goal.id))
-        is_obeyed = is_believed and self._add_seen_id(event.id or "")
-        if is_obeyed:
+        """Apply an event once, even if it is stored twice: some logs forget old ids."""
+        is_trusted = is_trusted_event(event, self._keys.get(goal.id))
+        is_new = is_trusted and self._add_seen_id(event.id or "")
+        if is_new:
             goals.apply_to_goal(goal, event)
             self.control_count += goal is self.state and event.kind == "control.requested"
             for listener in self.listeners if goal is self.state else ():
                 listener(event)
-        elif not is_believed and event.kind == "control.requested":
+        elif not is_trusted and event.kind == "control.requested":
             goal.unsigned += 1
         goal.position = event.position
-        return is_obeyed
+        return is_new
 
     def _add_seen_id(self, id: str) -> bool:
         if id in self._seen_ids:
@@ -197,34 +204,35 @@ class GoalJournal:
         return True
 
     def set_plan(self, plan: Plan) -> None:
-        """Say who works on the goal, and what else its events belong to."""
+        """Set the agent and the scopes that go with every event of the goal."""
         scopes = {"task": plan.task, "mission": plan.mission}
         self.event_factory.agent = plan.agent
         self.event_factory.scopes = {name: value for name, value in scopes.items() if value is not None}
 
     async def load_parents(self) -> None:
-        """Learn of the goals that this one is part of."""
-        known, parent = {self.state.id}, None if self.parents else self.state.parent
-        while parent is not None and parent not in known and len(self.parents) < MAX_PARENTS:
-            above = GoalState(id=parent)
+        """Read the goals that this one is part of. Raises `Invalid` if one is not in the log."""
+        known_ids, parent_id = {self.state.id}, None if self.parents else self.state.parent
+        while parent_id is not None and parent_id not in known_ids and len(self.parents) < MAX_PARENTS:
+            parent = GoalState(id=parent_id)
             if self._operator_key is not None:
-                self._keys[parent] = self._operator_key.goal_key(parent)
-            for event in await asyncio.to_thread(self._read_goal, above):
-                self._apply_event(above, event)
-            if above.goal is None:
-                raise Invalid(f"the goal above, {parent}, is not on this log; begin that one first, or leave `parent` out")
-            self.parents.append(above)
-            known.add(parent)
-            parent = above.parent
-        self._operator_key = None  # the keys of these goals are enough
+                self._keys[parent_id] = self._operator_key.goal_key(parent_id)
+            for event in await asyncio.to_thread(self._read_goal, parent):
+                self._apply_event(parent, event)
+            if parent.goal is None:
+                raise Invalid(f"the goal above, {parent_id}, is not on this log; begin that one first, or leave `parent` out")
+            self.parents.append(parent)
+            known_ids.add(parent_id)
+            parent_id = parent.parent
+        self._operator_key = None  # only the keys of these goals are needed from here on
 
     # --- writing
 
     async def append(self, events: EventsOrFactory, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        """Store what waits and these, durably, and take them in; answers whether they were stored: not if `unless` says so by then.
+        """Store these events durably and apply them. Returns whether they were stored.
 
-        What waits goes with them in one write where it may; these are never parted. `events` may be what makes them, by work that blocks:
-        it is called in the thread that stores, and the goal's state stays as it is meanwhile. Cancelled, it ends first.
+        They are not if `unless` returns true by then. Queued events go first, in the same write if they are few; the
+        given events are always stored together. `events` may be a factory that blocks: it runs in the storing thread,
+        and the goal's state does not change meanwhile. On cancellation, the append finishes first.
         """
         batch = ConditionalAppend(events, unless)
         await self._run_with_retry(lambda: self._append_batch(batch))
@@ -232,18 +240,18 @@ class GoalJournal:
         return batch.is_stored
 
     async def flush(self) -> None:
-        """Store what waits."""
+        """Store queued events."""
         await self._run_with_retry(self._flush_under_lock)
 
-    async def _run_with_retry(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do it; a trouble that may pass is no reason to give up, as long as the goal is held for certain."""
+    async def _run_with_retry(self, make_attempt: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Retry temporary errors as long as the lease is certain."""
         while True:
             try:
-                return await run_uncancelled(work())
+                return await run_uncancelled(make_attempt())
             except RETRYABLE_ERRORS:
                 if not self.should_retry or self.lease_holder is None or self.lease_holder.lost.is_set():
                     raise
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _append_batch(self, batch: ConditionalAppend) -> None:
         async with self._write_lock, self._read_lock:
@@ -251,51 +259,51 @@ class GoalJournal:
                 await self._store_queued()
             if self._has_unread_writes:
                 self._apply_events(await asyncio.to_thread(self._read_goals))
-            await self._ensure_lease()  # what was read may say that the goal is another's
+            await self._ensure_lease()  # the events just read may show that another driver took the lease
             await self._store_batch(batch)
 
     async def _store_batch(self, batch: ConditionalAppend) -> None:
         while not (batch.is_on_log(self._seen_ids) or batch.should_skip()):
-            waiting = list(self._queued)
+            queued = list(self._queued)
             try:
-                stored, read = await asyncio.to_thread(self._store_and_read, waiting, batch)
+                stored, events_by_goal = await asyncio.to_thread(self._store_and_read, queued, batch)
             except Conflict as error:
                 await self._resolve_conflict(error)
                 batch.reset_events(self._seen_ids)
             except Invalid:
-                if not waiting:
+                if not queued:
                     raise
                 await self._store_queued()
                 self._apply_events(await asyncio.to_thread(self._read_goals))
                 await self._ensure_lease()
             else:
-                self._apply_events(read)
-                del self._queued[: len(waiting)]
+                self._apply_events(events_by_goal)
+                del self._queued[: len(queued)]
                 self.forwarder.enqueue_events(stored)
                 batch.is_stored = True
                 return
         batch.is_stored = batch.is_on_log(self._seen_ids)
 
-    def _store_and_read(self, waiting: Sequence[Event], batch: ConditionalAppend) -> tuple[list[Event], list[list[Event]]]:
-        """All in one thread: each change of threads costs as much as the reading does."""
-        stored = [*map(self._sign_event, waiting), *batch.sign_events(self._sign_event)]
+    def _store_and_read(self, queued: Sequence[Event], batch: ConditionalAppend) -> tuple[list[Event], list[list[Event]]]:
+        """Store and read in one thread: switching threads costs as much as the read."""
+        stored = [*map(self._sign_event, queued), *batch.sign_events(self._sign_event)]
         self._append_expecting_head(stored)
         return stored, self._read_goals()
 
     def _append_expecting_head(self, events: Sequence[Event]) -> None:
-        """Behind all that is known, so that one who drives the goal no more, and does not know it yet, writes nothing."""
+        """Append only if the head is what we know, so that a driver that lost its lease writes nothing."""
         self._head = max([self._head or "", *self.log.append(events, expect=Expect(self.scope, self._head))])
 
     async def _resolve_conflict(self, error: Conflict) -> None:
-        """Somebody else wrote: take that in, which may be that the goal is theirs now."""
+        """Read what somebody else wrote; it may show that another driver took the lease."""
         before = self.state.position
         self._apply_events(await asyncio.to_thread(self._read_goals))
         if self.state.position == before:
-            self._head = error.actual  # the newest may have been erased
+            self._head = error.actual  # the newest event may have been erased
         await self._ensure_lease()
 
     def enqueue_events(self, events: Sequence[Event]) -> int:
-        """Have events stored in their order, with the next that are; answers how many wait."""
+        """Queue events to be stored, in order, with the next write. Returns the number of queued events."""
         self._queued += events
         return len(self._queued)
 
@@ -304,29 +312,29 @@ class GoalJournal:
             await self._store_queued()
 
     async def _store_queued(self) -> None:
-        together = MAX_BATCH_EVENTS
+        batch_size = MAX_BATCH_EVENTS
         while self._queued:
-            part = self._queued[:together]
+            batch = self._queued[:batch_size]
             await self._ensure_lease()
             try:
-                stored = await asyncio.to_thread(self._store_events, part)
+                stored = await asyncio.to_thread(self._store_events, batch)
             except Conflict as error:
                 await self._resolve_conflict(error)
                 continue
             except TooLarge:
-                if len(part) == 1:
+                if len(batch) == 1:
                     raise
-                together = len(part) // 2
+                batch_size = len(batch) // 2
                 continue
             self._has_unread_writes = True
-            del self._queued[: len(part)]
+            del self._queued[: len(batch)]
             self.forwarder.enqueue_events(stored)
 
     def _store_events(self, events: Sequence[Event]) -> list[Event]:
         try:
             stored = list(map(self._sign_event, events))
             self._append_expecting_head(stored)
-        except Invalid:  # what an agent tells may be anything, and stands in nobody's way
+        except Invalid:  # an agent may send anything; replace only what the log rejects
             stored = [self._sign_event(self._replace_if_rejected(event)) for event in events]
             self._append_expecting_head(stored)
         return stored

@@ -1,7 +1,8 @@
-"""A mind with hands takes the turn, in this process: it is asked, uses a tool, is told what came of it, and asked again until it is done.
+"""A harness that runs a model with tools in this process: ask, run the chosen tool, ask again until it is done.
 
-It answers with one JSON object: `{"say": …}` and either `"tool"` with `"args"`, or `"done": true`, or `"sleep": {"seconds": …, "why": …}`.
-Every question and every use of a tool is told before it is made and after it; the one that would pass what may be spent is not made.
+The model answers with one JSON object: `{"say": …}` and either `"tool"` with `"args"`, or `"done": true`, or `"sleep":
+{"seconds": …, "why": …}`. Every model call and tool call is recorded before and after it is made. A call that would
+exceed the budget is not made.
 """
 
 from __future__ import annotations
@@ -34,45 +35,47 @@ from fleetlore.process.identity import Process
 from fleetlore.programs.harness import Ended, Heard, Order, RemainingBudget, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
-# --- Calls of models and tools as events: what is told before, and what after. Pure.
+# --- Events for model calls and tool calls
 
 _TOOL_ALIASES = {"list": "ls", "search": "grep"}
-"""Tools that others call otherwise."""
+"""Our tool names → the names under which the classifier knows them."""
 
 
 class ModelCall(Struct, frozen=True, kw_only=True):
-    """One question to a model; its id is that of the event that tells of it."""
+    """One request to a model. Its id is that of its `model.called` event."""
 
     id: str
     mind: str
     turn: int
     purpose: str
 
-    def called_event(self, ask: ModelRequest) -> Event:
-        """Before it is asked."""
-        whole = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
-        sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole)}
-        return self._event("model.called", self.id, None, sizes | {"prompt_sha256": sha256(whole.encode(errors="replace")).hexdigest()})
+    def called_event(self, request: ModelRequest) -> Event:
+        """Recorded before the request."""
+        text = f"{request.system}\n\n{request.prompt}" if request.system else request.prompt
+        sizes = {"prompt_tokens": estimate_tokens(text), "prompt_chars": len(text)}
+        return self._event("model.called", self.id, None, sizes | {"prompt_sha256": sha256(text.encode(errors="replace")).hexdigest()})
 
     def replied_event(self, reply: ModelReply, id: str) -> Event:
-        """What it took; not what was said."""
+        """Usage and cost of the reply, without its text."""
         return self._event("model.replied", id, self.id, usage.reply_event_data(reply))
 
     def failed_events(self, error: BaseException, new_id: Callable[[], str]) -> list[Event]:
-        """What did not come; and what it took all the same, where something did."""
-        paid = [self.replied_event(error.reply, new_id())] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
-        told = {"error": str(error) if isinstance(error, MindError) else "cancelled", **usage.failure_event_data(error)}
-        return [*paid, self._event("model.failed", new_id(), paid[0].id if paid else self.id, told)]
+        """The failure, preceded by the usage of a reply that was paid for but could not be used."""
+        replied_events = (
+            [self.replied_event(error.reply, new_id())] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
+        )
+        data = {"error": str(error) if isinstance(error, MindError) else "cancelled", **usage.failure_event_data(error)}
+        return [*replied_events, self._event("model.failed", new_id(), replied_events[0].id if replied_events else self.id, data)]
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any]) -> Event:
         provider, _, model = self.mind.partition(":")
         shared = {"provider": provider, "model": model or self.mind, "purpose": self.purpose, "call_id": self.id, "turn": self.turn}
-        told = {name: value for name, value in data.items() if value is not None}
-        return Event(id=id, kind=kind, cause=cause, data=shared | told)
+        given = {name: value for name, value in data.items() if value is not None}
+        return Event(id=id, kind=kind, cause=cause, data=shared | given)
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """One use of a tool; its id is that of the event that tells of it."""
+    """One tool call. Its id is that of its `tool.called` event."""
 
     id: str
     tool: str
@@ -81,32 +84,35 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     cwd: str
 
     def called_event(self, cause: str | None) -> Event:
-        """Before it is used."""
+        """Recorded before the call."""
         return self._event("tool.called", self.id, cause, {"cwd": self.cwd, "deed": self._classify_action(None)})
 
     def denied_event(self, id: str, reason: str) -> Event:
-        """It is not used."""
+        """The call was not allowed."""
         return self._event("tool.denied", id, self.id, {"reason": reason, "by": "permission", "deed": self._classify_action(None)})
 
-    def result_event(self, told: ToolResult, milliseconds: float, id: str) -> Event:
-        """What came of it."""
-        deed = classify_tool_call(_TOOL_ALIASES.get(self.tool, self.tool), dict(self.input), told.text, failed=told.failed)
-        said: dict[str, Any] = {"output": told.text, "exit_code": told.exit_code, "duration_ms": round(milliseconds)}
-        if told.failed:
-            said |= {"error": told.text, "output": None} if told.exit_code is None else {"error": f"exit code {told.exit_code}"}
-        paths = {} if told.failed else {"paths": list(told.paths) or None}
+    def result_event(self, result: ToolResult, milliseconds: float, id: str) -> Event:
+        """The tool's result, or its error."""
+        action = classify_tool_call(_TOOL_ALIASES.get(self.tool, self.tool), dict(self.input), result.text, failed=result.failed)
+        data: dict[str, Any] = {"output": result.text, "exit_code": result.exit_code, "duration_ms": round(milliseconds)}
+        if result.failed:
+            data |= {"error": result.text, "output": None} if result.exit_code is None else {"error": f"exit code {result.exit_code}"}
+        paths = {} if result.failed else {"paths": list(result.paths) or None}
         return self._event(
-            "tool.failed" if told.failed else "tool.returned", id, self.id, said | paths | {"deed": deed.name, "subject": deed.subject}
+            "tool.failed" if result.failed else "tool.returned",
+            id,
+            self.id,
+            data | paths | {"deed": action.name, "subject": action.subject},
         )
 
     def cancelled_event(self, id: str) -> Event:
-        """It was cancelled; what it did until then is not known."""
+        """The call was cancelled; it may have had effects."""
         return self._event("tool.failed", id, self.id, {"error": "cancelled", "interrupted": True, "deed": self._classify_action(None)})
 
-    def effect_event(self, told: ToolResult, id: str) -> Event:
-        """What it changed outside the log."""
-        result = None if told.exit_code is None else {"exit_code": told.exit_code}
-        return self._event("goal.tool_effect", id, self.id, {"paths": list(told.paths) or None, "result": result}, with_input=False)
+    def effect_event(self, result: ToolResult, id: str) -> Event:
+        """What the call changed outside the log."""
+        data = None if result.exit_code is None else {"exit_code": result.exit_code}
+        return self._event("goal.tool_effect", id, self.id, {"paths": list(result.paths) or None, "result": data}, with_input=False)
 
     def _classify_action(self, output: str | None) -> str | None:
         return classify_tool_call(_TOOL_ALIASES.get(self.tool, self.tool), dict(self.input), output).name
@@ -120,29 +126,29 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         return Event(id=id, kind=kind, cause=cause, data=shared | {name: value for name, value in data.items() if value is not None})
 
 
-# --- What was said in a session, kept in a file so that a restart takes it up; the oldest is left out where it grows too long.
+# --- Transcript: the session, kept in a file so that a restart can resume it
 
 EntryRole: TypeAlias = Literal["task", "you", "tool", "note"]
 
 _SESSION_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 _MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
-"""A file that is larger is none of ours."""
+"""A larger file was not written by us."""
 _SHRINK_RATIO = 0.75
-"""What is too long is shortened to so much of its room, so that it is not too long again at once."""
+"""A transcript that is too long is cut to this share of its limit, so that it is not too long again at once."""
 
 
 class SessionLost(HarnessError):
-    """There is no such session any more, or it cannot be read."""
+    """The session's file is missing or cannot be read."""
 
 
 class TranscriptEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing said."""
+    """One entry of a session."""
 
     who: EntryRole
     text: str
     turn: int = 0
     about: str = ""
-    """For `tool`: which. For `you`: the tool that is asked for."""
+    """For `tool`: the tool's name. For `you`: the tool that the model asks for."""
 
 
 class _TranscriptHeader(Struct, frozen=True, kw_only=True):
@@ -151,17 +157,17 @@ class _TranscriptHeader(Struct, frozen=True, kw_only=True):
 
 
 class ModelTranscript:
-    """One session. Blocking, and quick."""
+    """One session. Methods block, but are quick."""
 
     def __init__(self, path: Path, session: str, entries: Sequence[TranscriptEntry] = (), left_out: int = 0) -> None:
         self._path, self._session = path, session
         self.entries, self.left_out = list(entries), left_out
         self.mark = sha256(session.encode()).hexdigest()[:8]
-        """Stands before each entry. Nobody who writes files for an agent to read knows it."""
+        """Prefix of each entry. Whoever writes the files that the agent reads does not know it, so they cannot fake an entry."""
 
     @classmethod
     def create(cls, folder: Path, session: str) -> ModelTranscript:
-        """A new one; what was there by that name is gone."""
+        """Start a session; replaces an older one with that id."""
         transcript = cls(_transcript_path(folder, session), session)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         transcript._write_all()
@@ -169,47 +175,47 @@ class ModelTranscript:
 
     @classmethod
     def load(cls, folder: Path, session: str) -> ModelTranscript:
-        """One that was begun before; `SessionLost` if it is not there."""
+        """Resume a session. Raises `SessionLost` if it is missing or unreadable."""
         path = _transcript_path(folder, session)
         try:
             if path.stat().st_size > _MAX_TRANSCRIPT_BYTES:
                 raise SessionLost(f"No transcript found for session {session}: its file is too large")
-            whole, _, torn = path.read_bytes().rpartition(b"\n")
-            head, *lines = whole.split(b"\n")
+            complete, _, partial_line = path.read_bytes().rpartition(b"\n")
+            head, *lines = complete.split(b"\n")
             left_out = msgspec.json.decode(head, type=_TranscriptHeader).left_out
             entries = [msgspec.json.decode(line, type=TranscriptEntry) for line in lines]
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SessionLost(f"No transcript found for session {session}: {error}") from error
         transcript = cls(path, session, entries, left_out)
-        if torn:
+        if partial_line:
             transcript._write_all()
         return transcript
 
     def add(self, entry: TranscriptEntry) -> None:
-        """Kept in memory as it is, on the disk without secrets."""
+        """Append an entry; the file gets it with secrets redacted."""
         self.entries.append(entry)
         with open(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW), "ab") as file:
             file.write(_encode_entry(entry))
 
-    def truncate_to(self, room: int) -> None:
-        """No more than so many tokens: what was said first stays, and what was said last; between them the oldest goes."""
+    def truncate_to(self, max_tokens: int) -> None:
+        """Shorten to `max_tokens`: keep the first and the last entries, drop the oldest between them."""
         sizes = [estimate_tokens(self._render_entry(entry)) + 1 for entry in self.entries]
         size = sum(sizes)
-        if size <= room:
+        if size <= max_tokens:
             return
-        going = 0
-        while going < len(sizes) - 2 and size > room * _SHRINK_RATIO:
-            going += 1
-            size -= sizes[going]
-        del self.entries[1 : 1 + going]
-        self.left_out += going
-        if size > room:
-            each = max(64, int(room * _SHRINK_RATIO * 4) // len(self.entries))
-            self.entries = [replace(entry, text=truncate_middle(entry.text, each)) for entry in self.entries]
+        dropped = 0
+        while dropped < len(sizes) - 2 and size > max_tokens * _SHRINK_RATIO:
+            dropped += 1
+            size -= sizes[dropped]
+        del self.entries[1 : 1 + dropped]
+        self.left_out += dropped
+        if size > max_tokens:
+            max_chars = max(64, int(max_tokens * _SHRINK_RATIO * 4) // len(self.entries))
+            self.entries = [replace(entry, text=truncate_middle(entry.text, max_chars)) for entry in self.entries]
         self._write_all()
 
     def render_prompt(self) -> str:
-        """All of it, for a prompt; it ends where an answer is wanted."""
+        """The whole transcript as a prompt, ending where the answer belongs."""
         parts = [self._render_entry(entry) for entry in self.entries]
         if self.left_out:
             parts.insert(1, f"[[{self.mark} note]]\n{self.left_out} earlier entries are left out here.")
@@ -217,21 +223,21 @@ class ModelTranscript:
 
     def _render_entry(self, entry: TranscriptEntry) -> str:
         head = {"task": f"task, turn {entry.turn}", "tool": f"what {entry.about} told"}.get(entry.who, entry.who)
-        # Nothing that was read can look like the beginning of another entry.
+        # The content must not look like the start of another entry.
         return f"[[{self.mark} {head}]]\n{entry.text.replace(f'[[{self.mark}', f'[ [{self.mark}')}"
 
     def _write_all(self) -> None:
-        draft = self._path.with_suffix(".new")
+        temporary = self._path.with_suffix(".new")
         content = (
             msgspec.json.encode(_TranscriptHeader(session=self._session, left_out=self.left_out))
             + b"\n"
             + b"".join(map(_encode_entry, self.entries))
         )
         with suppress(FileNotFoundError):
-            draft.unlink()
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            temporary.unlink()
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(content)
-        os.replace(draft, self._path)
+        os.replace(temporary, self._path)
 
 
 def _transcript_path(folder: Path, session: str) -> Path:
@@ -241,17 +247,17 @@ def _transcript_path(folder: Path, session: str) -> Path:
 
 
 def _encode_entry(entry: TranscriptEntry) -> bytes:
-    readable = entry.text.encode("utf-8", "replace").decode()
-    return msgspec.json.encode(replace(entry, text=Redactor().redact_value(readable)[0])) + b"\n"
+    text = entry.text.encode("utf-8", "replace").decode()
+    return msgspec.json.encode(replace(entry, text=Redactor().redact_value(text)[0])) + b"\n"
 
 
-# ---
+# --- Harness
 
 PermitTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Choice]]
-"""Asked before a tool is used, with its name and its arguments."""
+"""Called before each tool call with the tool's name and arguments."""
 
 EstimateCost: TypeAlias = Callable[[int, int], float | None]
-"""Dollars for so many tokens in and out; `None` where nobody knows."""
+"""US dollars for a number of input and output tokens; `None` if unknown."""
 
 MAX_WORDS_CHARS = 16_384
 _MAX_SLEEP_SECONDS = 7 * 86_400.0
@@ -293,32 +299,32 @@ You worked on a task in a folder; what was said and found so far stands behind l
 the last task asks for them. You use no tool now, and nothing is to be done.
 """
 MIN_ANSWER_TOKENS = 512
-"""Tokens: where less is left for an answer, nothing is asked."""
+"""If less is left for an answer, no request is made."""
 _CORRECTION = "Your answer could not be used: {reason}. Answer with one JSON object as you were told."
 _NO_ACTION_REASON = "it neither uses a tool nor says that you are done"
 _LOST_RESULT = "The work was broken off here: what came of this is not known. See how things stand before you go on."
 
 
 async def allow_all(tool: str, input: Mapping[str, Any]) -> Choice:
-    """Everything is allowed."""
+    """Permit every tool call."""
     return Allow()
 
 
 class ModelHarness:
-    """Drives a mind. Its sessions lie as files in a folder, and are taken up by whoever has that."""
+    """Runs turns with a model. Sessions are files in `folder`, so another process can resume them."""
 
     has_sessions = True
 
     def __init__(
         self,
-        mind: Model,
+        model: Model,
         *,
         folder: str | Path,
         name: str = "mind",
         permit: PermitTool = allow_all,
         window: int = 200_000,
         max_tokens: int = 8192,
-        most_steps: int = 100,
+        max_steps: int = 100,
         environ: Mapping[str, str] = os.environ,
         keep: Sequence[str] = (),
         add_price: Callable[[ModelReply], ModelReply] = lambda reply: reply,
@@ -329,13 +335,13 @@ class ModelHarness:
         """`window`: the model's context size in tokens. `keep`: extra environment variables for its shell.
         `add_price`, `estimate_cost`: dollars from the price table, after and before a request.
         """
-        self.name, self.model, self.permit, self.environ, self.grace = name, mind, permit, environ, grace
-        self.window, self.max_tokens, self.max_steps, self.keep = window, max_tokens, most_steps, keep
+        self.name, self.model, self.permit, self.environ, self.grace = name, model, permit, environ, grace
+        self.window, self.max_tokens, self.max_steps, self.keep = window, max_tokens, max_steps, keep
         self.add_price, self.estimate_cost, self.new_id = add_price, estimate_cost, new_id
         self._folder = Path(folder)
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """One turn: as many questions as it takes, within what may be spent."""
+        """Run one turn: as many model calls as it takes, within the budget."""
         try:
             transcript = self._open_transcript(order)
         except SessionLost as error:
@@ -343,15 +349,15 @@ class ModelHarness:
         except OSError as error:
             return Ended(how="failed", error=f"the session cannot be kept in {self._folder}: {error.strerror}", session=order.session)
         turn = _ModelTurn(self, order, watch, transcript)
-        bound = order.timeout if order.rest.seconds is None else min(order.timeout, max(0.0, order.rest.seconds))
+        timeout = order.timeout if order.rest.seconds is None else min(order.timeout, max(0.0, order.rest.seconds))
         try:
-            async with asyncio.timeout(bound):
-                return await turn.run_turn(until=asyncio.get_running_loop().time() + bound)
+            async with asyncio.timeout(timeout):
+                return await turn.run_turn(until=asyncio.get_running_loop().time() + timeout)
         except TimeoutError:
-            why = f"the turn lasted longer than {bound:g} s"
-            if bound >= order.timeout:
-                return turn.build_result("timed_out", error=why)
-            return turn.build_result("over_budget", error=why, axis="wall_time")
+            error_text = f"the turn lasted longer than {timeout:g} s"
+            if timeout >= order.timeout:
+                return turn.build_result("timed_out", error=error_text)
+            return turn.build_result("over_budget", error=error_text, axis="wall_time")
 
     def _open_transcript(self, order: Order) -> ModelTranscript:
         if order.session is None:
@@ -360,7 +366,7 @@ class ModelHarness:
 
 
 class _StopTurn(Exception):
-    """The turn is to end here."""
+    """Ends the turn."""
 
     def __init__(
         self, how: TurnOutcome, error: str = "", status: int | None = None, sleep_ms: int | None = None, axis: BudgetAxis | None = None
@@ -370,7 +376,7 @@ class _StopTurn(Exception):
 
 
 class _ModelTurn:
-    """One turn while it lasts."""
+    """A running turn."""
 
     def __init__(self, harness: ModelHarness, order: Order, watch: Watch, transcript: ModelTranscript) -> None:
         self._harness, self._order, self._watch, self._transcript = harness, order, watch, transcript
@@ -380,8 +386,8 @@ class _ModelTurn:
         self._cancelled_as: TurnOutcome | None = None
         self._deadline = 0.0
         self._last_reply_id: str | None = None
-        listed = "\n".join(f"- {tool.name} {json.dumps(tool.schema['properties'])}: {tool.purpose}" for tool in TOOLS.values())
-        self._system = _SYSTEM.format(tools=listed, mark=transcript.mark)
+        tool_list = "\n".join(f"- {tool.name} {json.dumps(tool.schema['properties'])}: {tool.purpose}" for tool in TOOLS.values())
+        self._system = _SYSTEM.format(tools=tool_list, mark=transcript.mark)
         self._tool_runner = WorkspaceToolRunner(order.workspace, self._create_programs())
 
     def _create_programs(self) -> ToolPrograms:
@@ -397,7 +403,6 @@ class _ModelTurn:
         )
 
     async def run_turn(self, *, until: float) -> Ended:
-        """To its end."""
         self._deadline = until
         try:
             self._add_task()
@@ -415,7 +420,7 @@ class _ModelTurn:
     def build_result(
         self, how: TurnOutcome, *, error: str = "", status: int | None = None, sleep_ms: int | None = None, axis: BudgetAxis | None = None
     ) -> Ended:
-        """The turn as it is by now; `axis` is the budget that it ended by."""
+        """The result as of now. `axis` is the budget that ended the turn."""
         return Ended(
             how=how,
             words=truncate_middle(self._words, MAX_WORDS_CHARS // 4),
@@ -460,7 +465,7 @@ class _ModelTurn:
         raise _StopTurn("failed", f"Reached maximum number of turns ({self._harness.max_steps})")
 
     async def _follow_answer(self, answer: Mapping[str, Any], *, is_last_chance: bool) -> Ended | None:
-        """What an answer wants; `None` if the turn goes on."""
+        """Do what an answer asks for. Returns `None` if the turn goes on."""
         tool, sleep = answer.get("tool"), answer.get("sleep")
         self._words = answer["say"]
         self._add_entry(
@@ -478,12 +483,12 @@ class _ModelTurn:
         return None
 
     async def _ask_model(self, *, schema: JsonSchema | None, purpose: str) -> ModelReply:
-        """The mind's answer; `MindNonsense` if it cannot be used, and the turn's end if there is none."""
-        ask = self._build_ask(schema)
+        """The model's reply. Raises `MindNonsense` if it cannot be used, `_StopTurn` if there is none."""
+        request = self._build_request(schema)
         call = ModelCall(id=self._harness.new_id(), mind=self._harness.model.name, turn=self._order.turn, purpose=purpose)
-        await self._report_progress(Heard(events=[call.called_event(ask)]))
+        await self._report_progress(Heard(events=[call.called_event(request)]))
         try:
-            reply = self._count_reply(await self._harness.model.reply(ask))
+            reply = self._count_reply(await self._harness.model.reply(request))
         except MindError as error:
             if isinstance(error.reply, ModelReply):
                 error.reply = self._count_reply(error.reply)
@@ -498,39 +503,41 @@ class _ModelTurn:
         await self._report_progress(self._make_progress([call.replied_event(reply, self._last_reply_id)]))
         return reply
 
-    def _build_ask(self, schema: JsonSchema | None) -> ModelRequest:
-        """The next question; the turn ends if it would pass what may be spent."""
-        harness, rest = self._harness, self._order.rest
-        aside = harness.max_tokens + estimate_tokens(self._system) + harness.window // 20
-        self._transcript.truncate_to(max(_MIN_TRANSCRIPT_TOKENS, harness.window - aside))
+    def _build_request(self, schema: JsonSchema | None) -> ModelRequest:
+        """The next request. Raises `_StopTurn` if it would exceed the budget."""
+        harness, budget = self._harness, self._order.rest
+        reserved = harness.max_tokens + estimate_tokens(self._system) + harness.window // 20
+        self._transcript.truncate_to(max(_MIN_TRANSCRIPT_TOKENS, harness.window - reserved))
         prompt = self._transcript.render_prompt()
         expected = estimate_tokens(self._system + prompt)
-        most = min(harness.max_tokens, self._max_answer_by_tokens(rest, expected), self._max_answer_by_usd(rest, expected))
+        max_tokens = min(harness.max_tokens, self._max_answer_by_tokens(budget, expected), self._max_answer_by_usd(budget, expected))
         seconds = max(1.0, min(self._order.idle, self._deadline - asyncio.get_running_loop().time()))
-        return ModelRequest(prompt=prompt, system=self._system, schema=schema, max_tokens=most, timeout=seconds, role=self._order.agent)
+        return ModelRequest(
+            prompt=prompt, system=self._system, schema=schema, max_tokens=max_tokens, timeout=seconds, role=self._order.agent
+        )
 
-    def _max_answer_by_tokens(self, rest: RemainingBudget, expected: int) -> int:
-        """How long the answer may be by the tokens that are left."""
-        if rest.tokens is None:
+    def _max_answer_by_tokens(self, budget: RemainingBudget, expected: int) -> int:
+        """How long the answer may be, by the remaining tokens."""
+        if budget.tokens is None:
             return self._harness.max_tokens
-        room = rest.tokens - self._tokens - expected
+        room = budget.tokens - self._tokens - expected
         if room < self._min_answer_tokens:
-            more = f"the next question takes about {expected:,} tokens, and {rest.tokens - self._tokens:,} are left"
-            raise _StopTurn("over_budget", more, axis="tokens")
+            error_text = f"the next question takes about {expected:,} tokens, and {budget.tokens - self._tokens:,} are left"
+            raise _StopTurn("over_budget", error_text, axis="tokens")
         return room
 
-    def _max_answer_by_usd(self, rest: RemainingBudget, expected: int) -> int:
-        """The same by the dollars that are left."""
+    def _max_answer_by_usd(self, budget: RemainingBudget, expected: int) -> int:
+        """How long the answer may be, by the remaining dollars."""
         harness = self._harness
-        dearest = harness.estimate_cost(expected, harness.max_tokens)
-        if rest.usd is None or dearest is None:
+        max_cost = harness.estimate_cost(expected, harness.max_tokens)
+        if budget.usd is None or max_cost is None:
             return harness.max_tokens
-        left, asking = rest.usd - (self._usd or 0.0), harness.estimate_cost(expected, 0) or 0.0
-        answering = (dearest - asking) / harness.max_tokens
-        most = harness.max_tokens if left >= dearest else int((left - asking) / answering) if answering > 0 else 0
-        if most < self._min_answer_tokens:
-            raise _StopTurn("over_budget", f"the next question may cost ${dearest:.4f}, and ${max(0.0, left):.4f} is left", axis="usd")
-        return most
+        left, input_cost = budget.usd - (self._usd or 0.0), harness.estimate_cost(expected, 0) or 0.0
+        cost_per_token = (max_cost - input_cost) / harness.max_tokens
+        max_tokens = harness.max_tokens if left >= max_cost else int((left - input_cost) / cost_per_token) if cost_per_token > 0 else 0
+        if max_tokens < self._min_answer_tokens:
+            raise _StopTurn("over_budget", f"the next question may cost ${max_cost:.4f}, and ${max(0.0, left):.4f} is left", axis="usd")
+        return max_tokens
 
     @property
     def _min_answer_tokens(self) -> int:
@@ -549,42 +556,42 @@ class _ModelTurn:
         new_id = self._harness.new_id
         call = ToolCall(id=new_id(), tool=tool, input=args, turn=self._order.turn, cwd=self._order.workspace)
         await self._report_progress(Heard(events=[call.called_event(self._last_reply_id)]))
-        if wrong := find_call_error(tool, args):
-            told = ToolResult(text=wrong, failed=True)
-            await self._report_progress(Heard(events=[call.result_event(told, 0.0, new_id())]))
+        if error := find_call_error(tool, args):
+            result = ToolResult(text=error, failed=True)
+            await self._report_progress(Heard(events=[call.result_event(result, 0.0, new_id())]))
         elif reason := await self._find_denial_reason(tool, args):
             self._denials += 1
-            told = ToolResult(text=f"You may not do that: {reason}", failed=True)
+            result = ToolResult(text=f"You may not do that: {reason}", failed=True)
             await self._report_progress(Heard(events=[call.denied_event(new_id(), reason)]))
         else:
-            told = await self._run_tool(call)
-        self._add_entry("tool", told.text, about=tool)
+            result = await self._run_tool(call)
+        self._add_entry("tool", result.text, about=tool)
 
     async def _find_denial_reason(self, tool: str, args: Mapping[str, Any]) -> str | None:
-        """Why the tool may not be used. Who cannot answer has not allowed it."""
+        """Why the tool call is not allowed, or `None`. An error while asking counts as a denial."""
         try:
             choice = await self._harness.permit(tool, args)
-        except Exception as error:  # noqa: BLE001 - whatever it was, nobody allowed it
+        except Exception as error:  # noqa: BLE001 - any error means that it was not allowed
             return f"nobody could be asked ({type(error).__name__})"
         return choice.message if isinstance(choice, Deny) else None
 
     async def _run_tool(self, call: ToolCall) -> ToolResult:
-        clock_of = asyncio.get_running_loop().time
-        start = clock_of()
+        loop_time = asyncio.get_running_loop().time
+        start = loop_time()
         try:
-            told = await self._tool_runner.call_tool(call.tool, call.input)
+            result = await self._tool_runner.call_tool(call.tool, call.input)
         except NotStarted as error:
-            told = ToolResult(text=str(error), failed=True)
+            result = ToolResult(text=str(error), failed=True)
         except asyncio.CancelledError:
             await self._watch(Heard(events=[call.cancelled_event(self._harness.new_id())]))
             raise
-        events = [call.result_event(told, (clock_of() - start) * 1000, self._harness.new_id())]
-        if told.paths or told.exit_code is not None or (call.tool == "shell" and told.failed):
-            events.append(call.effect_event(told, self._harness.new_id()))
+        events = [call.result_event(result, (loop_time() - start) * 1000, self._harness.new_id())]
+        if result.paths or result.exit_code is not None or (call.tool == "shell" and result.failed):
+            events.append(call.effect_event(result, self._harness.new_id()))
         await self._report_progress(Heard(events=events))
         if self._cancelled_as:
             raise _StopTurn(self._cancelled_as)
-        return told
+        return result
 
     async def _on_start(self, process: Process) -> bool:
         self._cancelled_as = await self._watch(Heard(process=process))
@@ -595,9 +602,9 @@ class _ModelTurn:
             events=events, session=self._session, model=self._model, tokens=self._tokens, usd=self._usd, context=self._context or None
         )
 
-    async def _report_progress(self, heard: Heard) -> None:
-        if how := await self._watch(heard):
-            raise _StopTurn(how)
+    async def _report_progress(self, progress: Heard) -> None:
+        if outcome := await self._watch(progress):
+            raise _StopTurn(outcome)
 
     def _add_entry(self, who: Any, text: str, *, about: str = "") -> None:
         self._transcript.add(TranscriptEntry(who=who, text=text, turn=self._order.turn, about=about))

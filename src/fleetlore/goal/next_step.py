@@ -1,4 +1,7 @@
-"""What comes next for a goal: from what the log says of it to one step. No I/O, no clock: a table that can be tested."""
+"""Decides the next step of a goal from its state in the log. Pure: no I/O and no clock, so it is tested as a table.
+
+Called by `driver.py` in a loop; each step is run there.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,22 @@ from fleetlore.events.driver_types import (
 from fleetlore.events.goal_plan import Compaction, Plan
 from fleetlore.views.goal_state import GoalState, exhausted_budget
 
-# --- When to stop trying what fails again and again, and when to try it once more; pure.
+# --- Circuit breaker for compaction and memory extraction
 
 
-def is_breaker_open(*, failures: int, most: int, turn: int, opened: int | None, rest: int) -> bool:
-    """Whether it is not to be tried at this turn.
+def is_breaker_open(*, failures: int, max_failures: int, turn: int, opened_turn: int | None, cooldown_turns: int) -> bool:
+    """Whether to skip the attempt at this turn.
 
-    It opens after `most` failures in a row. `opened` is the turn of the newest of them: after `rest` turns more, one try is let
-    through; should that fail too, its turn is the newest, and the rest begins again. `None`: it opens now.
+    The breaker opens after `max_failures` failures in a row. `opened_turn` is the turn of the newest failure (`None`:
+    it opens now). After `cooldown_turns` more turns one attempt is let through; if it fails as well, the cooldown
+    starts again.
     """
-    if failures < most:
+    if failures < max_failures:
         return False
-    return opened is None or turn - opened < max(1, rest)
+    return opened_turn is None or turn - opened_turn < max(1, cooldown_turns)
 
 
-# --- Whether an agent's context is to be made smaller before its next turn; pure.
+# --- Compaction: whether to shorten the agent's context before its next turn
 
 _MINUTE = timedelta(minutes=1)
 
@@ -50,37 +54,42 @@ def find_compact_trigger(
     failures: int = 0,
     breaker_opened_turn: int | None = None,
 ) -> CompactTrigger | None:
-    """What calls for it, or `None`.
+    """Why the context should be compacted now, or `None`.
 
-    `context` is what the context holds now, not what all turns used together. `session_since` is when it was begun or last made smaller.
-    `failures` are those in a row, and `breaker_opened_turn` the turn of the newest.
+    `context` is the size of the context in tokens, not the sum over all turns. `session_since` is when the session
+    started or was last compacted. `failures` counts failures in a row, and `breaker_opened_turn` is the turn of the
+    newest.
     """
-    if plan.context_window == 0 or _is_too_soon(plan, turn, last_compacted_turn):
+    if plan.context_window == 0:
         return None
-    if is_breaker_open(failures=failures, most=plan.max_failures, turn=turn, opened=breaker_opened_turn, rest=plan.min_turns_between):
+    if last_compacted_turn is not None and turn - last_compacted_turn < plan.min_turns_between:
+        return None
+    if is_breaker_open(
+        failures=failures,
+        max_failures=plan.max_failures,
+        turn=turn,
+        opened_turn=breaker_opened_turn,
+        cooldown_turns=plan.min_turns_between,
+    ):
         return None
     return _find_pressure_trigger(plan, context) or _find_age_trigger(plan, now - session_since)
 
 
 def age_minutes(session_since: datetime, now: datetime) -> int:
-    """How old a context is, in whole minutes; nought where the clock was set back."""
+    """Age of a session in whole minutes; 0 if the clock was set back."""
     return max(0, (now - session_since) // _MINUTE)
 
 
 def context_pressure(plan: Compaction, context: int | None) -> float:
-    """How full the window is, from nought on; nought where nobody knows."""
+    """Share of the context window in use (1.0 is full); 0 if unknown."""
     return context / plan.context_window if context is not None and plan.context_window else 0.0
 
 
-def _is_too_soon(plan: Compaction, turn: int, last: int | None) -> bool:
-    return last is not None and turn - last < plan.min_turns_between
-
-
 def _find_pressure_trigger(plan: Compaction, context: int | None) -> TokenPressure | None:
-    full = context_pressure(plan, context)
-    if context is None or full < plan.at:
+    pressure = context_pressure(plan, context)
+    if context is None or pressure < plan.at:
         return None
-    return TokenPressure(pct=full, tokens_used=context, context_window=plan.context_window)
+    return TokenPressure(pct=pressure, tokens_used=context, context_window=plan.context_window)
 
 
 def _find_age_trigger(plan: Compaction, age: timedelta) -> Age | None:
@@ -90,10 +99,10 @@ def _find_age_trigger(plan: Compaction, age: timedelta) -> Age | None:
     return Age(age_minutes=minutes, max_age_minutes=plan.max_age_minutes)
 
 
-# ---
+# --- Steps
 
-MOST_CRASHES = 10
-"""After so many crashes in a row the goal is not continued by itself, and a person is needed. `lore goal resume` starts the count again."""
+MAX_CRASHES = 10
+"""After this many crashes in a row the goal stops until a person runs `lore goal resume`, which resets the count."""
 
 
 class GoalOver(NamedTuple):
@@ -101,35 +110,35 @@ class GoalOver(NamedTuple):
 
 
 class TurnInterrupted(NamedTuple):
-    """A turn was begun, and nobody runs it any more: what it left is ended, and it is told as cut short."""
+    """A turn was started, but its driver is gone: kill its processes and record it as interrupted."""
 
 
 class SettleTurn(NamedTuple):
-    """The agent's part of a turn is over: check the criteria, or see what went wrong."""
+    """The agent has ended its turn: check the criteria, or classify the failure."""
 
 
 class ExtractMemories(NamedTuple):
-    """See whether the turn holds something worth keeping."""
+    """Extract memories from the last turn, if it is due."""
 
 
 class RunDream(NamedTuple):
-    """Put memories in order, if that is due."""
+    """Consolidate memories, if it is due."""
 
 
 class RequestCompaction(NamedTuple):
-    """Have the agent's context made smaller."""
+    """Ask the agent for a summary, to continue in a new session."""
 
     trigger: CompactTrigger
 
 
 class RunTurn(NamedTuple):
-    """Have the agent take a turn."""
+    """Run a turn of the agent."""
 
     turn: int
 
 
 class WaitUntil(NamedTuple):
-    """Do nothing until a moment, or until somebody steers; `None`: only the latter."""
+    """Wait until a time, or until a control request arrives; `None`: only the latter."""
 
     until: datetime | None
     why: str
@@ -146,14 +155,14 @@ GoalStep: TypeAlias = (
 )
 
 
-def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> GoalStep:
-    """The step that a goal needs now. `above` are the goals that it is part of: what they may spend bounds it, too."""
+def next_step(goal: GoalState, now: datetime, *, parents: Sequence[GoalState] = ()) -> GoalStep:
+    """The next step of a goal. The budgets of `parents`, the goals that it is part of, limit it, too."""
     plan = goal.plan
     if goal.outcome is not None or plan is None:
         return GoalOver()
     if goal.attempt is not None:
         return TurnInterrupted() if goal.attempt.ending is None else SettleTurn()
-    end = _find_outcome(goal, plan, now, above)
+    end = _find_outcome(goal, plan, now, parents)
     if end is not None and _should_end_at_once(end):
         return FinishGoal(end)
     if _should_extract_memories(goal, plan):
@@ -171,11 +180,11 @@ def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()
 
 
 def next_turn_number(goal: GoalState) -> int:
-    """The number of the next turn: one that did not count is taken again."""
+    """The number of the next turn. A turn that did not count is repeated under the same number."""
     return goal.spent.turns - goal.below.turns + 1
 
 
-def _find_outcome(goal: GoalState, plan: Plan, now: datetime, above: Sequence[GoalState]) -> AttemptOutcome | None:
+def _find_outcome(goal: GoalState, plan: Plan, now: datetime, parents: Sequence[GoalState]) -> AttemptOutcome | None:
     if goal.settled == "done":
         return Done()
     if goal.cancel is not None:
@@ -186,40 +195,40 @@ def _find_outcome(goal: GoalState, plan: Plan, now: datetime, above: Sequence[Go
         return BudgetSpent(axis=axis)
     if goal.is_paused:
         return None
-    if (axis := find_exhausted_axis(goal, now, above=above)) is not None:
+    if (axis := find_exhausted_axis(goal, now, parents=parents)) is not None:
         return BudgetSpent(axis=axis)
     if 0 < plan.stuck_after < goal.same:
         return Escalate(reason=f"stuck: workspace, criteria and words have not changed over {plan.stuck_after} turns")
-    if goal.crashes >= MOST_CRASHES:
+    if goal.crashes >= MAX_CRASHES:
         return escalate_crashes(goal)
     return None
 
 
 def crashes_in_check(goal: GoalState) -> bool:
-    """Whether checking the open turn ended the driver, too, after it had already crashed as often as it may."""
-    return goal.cancel is None and goal.crashes > MOST_CRASHES
+    """Whether checking the open turn crashed the driver again, after `MAX_CRASHES` crashes."""
+    return goal.cancel is None and goal.crashes > MAX_CRASHES
 
 
 def escalate_crashes(goal: GoalState) -> Escalate:
-    """The outcome of a goal whose driver crashes again and again."""
+    """The outcome of a goal whose driver keeps crashing."""
     return Escalate(
         reason=f"the driver crashed {goal.crashes} times in a row during turn {goal.turn}; check whether the agent or a criterion"
         " uses up the machine's memory, then run `lore goal resume` to try again"
     )
 
 
-def find_exhausted_axis(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> BudgetAxis | None:
-    """The budget that is used up, the goal's own or that of one above it."""
-    return next((axis for each in (goal, *above) if (axis := exhausted_budget(each, now))), None)
+def find_exhausted_axis(goal: GoalState, now: datetime, *, parents: Sequence[GoalState] = ()) -> BudgetAxis | None:
+    """The budget that is spent, of the goal or of one of its parents, or `None`."""
+    return next((axis for each in (goal, *parents) if (axis := exhausted_budget(each, now))), None)
 
 
 def parse_budget_axis(name: str) -> BudgetAxis | None:
-    """The budget of that name."""
+    """The budget with that name, or `None`."""
     return next((axis for axis in get_args(BudgetAxis) if axis == name), None)
 
 
 def _should_end_at_once(end: AttemptOutcome) -> bool:
-    """Whether nothing may be spent on memories any more, or somebody waits for the end."""
+    """A cancelled goal ends without delay, and a spent budget leaves nothing for memories."""
     return isinstance(end, Cancelled) or (isinstance(end, BudgetSpent) and end.axis in ("tokens", "usd", "wall_time"))
 
 
@@ -246,6 +255,6 @@ def _find_trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger 
     )
 
 
-def backoff_delay(waits: int, *, first: float, longest: float) -> timedelta:
-    """How long to wait before the next try, longer each time."""
-    return timedelta(seconds=min(longest, first * 2.0 ** min(max(0, waits), 60)))
+def backoff_delay(attempts: int, *, first_seconds: float, max_seconds: float) -> timedelta:
+    """Exponential backoff: how long to wait before the next attempt."""
+    return timedelta(seconds=min(max_seconds, first_seconds * 2.0 ** min(max(0, attempts), 60)))

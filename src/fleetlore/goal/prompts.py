@@ -1,4 +1,7 @@
-"""What the agent is told at each turn: the goal once, then what failed, what people say, where things stand. Others' words are fenced."""
+"""Builds the prompt of a goal's turn: the goal for a fresh session, then failed checks and messages from people.
+
+Text from other sources (evidence, messages, names) is sanitised or quoted, see `fleetlore.prompts.text_safety`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ MAX_EVIDENCE_CHARS = 4_096
 MAX_MESSAGE_CHARS = 4_000
 MAX_LINE_CHARS = 600
 MAX_CRITERIA_BYTES = 60_000
-"""Bytes of them all."""
+"""Limit for all criteria together."""
 MAX_RECENT_TURNS = 8
 HIGH_PRIORITY, LOW_PRIORITY = 20, 10
-"""What is left out last, and before that."""
+"""When a prompt is too long, low priority is left out first."""
 
 ENDING_INSTRUCTIONS = (
     "Work in this folder until every criterion holds; check them yourself before you stop. You are done when you stop: then they are "
@@ -35,11 +38,11 @@ SUMMARY_INSTRUCTIONS = (
 
 
 def build_goal_prompt(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, memory: str, diff: str = "") -> BuiltPrompt:
-    """The prompt of a turn. `is_fresh`: whether the agent remembers nothing of the turns before."""
+    """The prompt of one turn. `is_fresh`: the session is new, so the agent remembers nothing of earlier turns."""
     turn = PromptTurn(
         agent=goal.agent,
         role="driver",
-        persona=_render_persona(goal),
+        persona=f"You are {text_safety.sanitize_name(goal.agent)}, and pursue one goal to its end, turn after turn.",
         number=attempt.turn,
         memory_text=memory or None,
         goal=goal.description,
@@ -51,27 +54,23 @@ def build_goal_prompt(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, 
 
 
 def _work_blocks(goal: GoalState, attempt: OpenAttempt, *, is_fresh: bool, memory: str, diff: str) -> list[PromptBlock]:
-    told: list[PromptBlock] = [
+    feedback: list[PromptBlock] = [
         lambda _: _interruption_part(goal),
         lambda _: _failures_part(goal),
         lambda _: _messages_part(attempt),
     ]
     if not is_fresh:
-        return [*told, lambda _: _continue_part(goal)]
-    known: list[PromptBlock] = [blocks.memory_block] if memory else []
+        return [*feedback, lambda _: _continue_part(goal)]
+    memory_blocks: list[PromptBlock] = [blocks.memory_block] if memory else []
     return [
         blocks.identity_block,
         lambda _: _goal_part(goal),
         lambda _: _criteria_part(goal.goal),
-        *known,
+        *memory_blocks,
         lambda _: _history_part(goal, diff),
-        *told,
+        *feedback,
         lambda _: PromptPart(name="ending", heading="How this ends", body=ENDING_INSTRUCTIONS, priority=NEVER_DROPPED),
     ]
-
-
-def _render_persona(goal: GoalState) -> str:
-    return f"You are {text_safety.sanitize_name(goal.agent)}, and pursue one goal to its end, turn after turn."
 
 
 def _goal_part(goal: GoalState) -> PromptPart:
@@ -81,13 +80,15 @@ def _goal_part(goal: GoalState) -> PromptPart:
 def _criteria_part(goal: Goal | None) -> PromptPart | None:
     criteria = goal.acceptance if goal else ()
     lines = _numbered_lines(criteria, MAX_LINE_CHARS)
-    if sum(len(line.encode()) for line in lines) > MAX_CRITERIA_BYTES:  # they are never left out, so they have to fit
+    if sum(len(line.encode()) for line in lines) > MAX_CRITERIA_BYTES:  # criteria are never left out, so they must fit
         lines = _numbered_lines(criteria, MAX_CRITERIA_BYTES // 4 // len(lines))
     return PromptPart(name="criteria", heading="When it is reached", body="\n".join(lines), priority=NEVER_DROPPED) if lines else None
 
 
-def _numbered_lines(criteria: Sequence[Criterion], longest: int) -> list[str]:
-    return [f"{number}. {text_safety.sanitize_line(_describe_criterion(each), longest)}" for number, each in enumerate(criteria, 1)]
+def _numbered_lines(criteria: Sequence[Criterion], max_chars: int) -> list[str]:
+    return [
+        f"{number}. {text_safety.sanitize_line(_describe_criterion(criterion), max_chars)}" for number, criterion in enumerate(criteria, 1)
+    ]
 
 
 def _describe_criterion(criterion: Criterion) -> str:
@@ -104,10 +105,10 @@ def _describe_criterion(criterion: Criterion) -> str:
 
 
 def _history_part(goal: GoalState, diff: str) -> PromptPart | None:
-    """For an agent that begins anew in the midst of the work."""
+    """Summary of earlier turns, for an agent that starts a new session in the middle of a goal."""
     turns = [turn for turn in goal.turns if turn.words][-MAX_RECENT_TURNS:]
-    told = [f"turn {turn.number}, {turn.outcome.replace('_', ' ')}: {turn.words}" for turn in turns if not goal.summary]
-    text = "\n".join(filter(None, (goal.summary, *(text_safety.sanitize_line(line, MAX_LINE_CHARS) for line in told), diff)))
+    lines = [f"turn {turn.number}, {turn.outcome.replace('_', ' ')}: {turn.words}" for turn in turns if not goal.summary]
+    text = "\n".join(filter(None, (goal.summary, *(text_safety.sanitize_line(line, MAX_LINE_CHARS) for line in lines), diff)))
     if not text:
         return None
     return PromptPart(name="so_far", heading="What was done so far", body=text_safety.quote_record(text, 16_000), priority=LOW_PRIORITY)
@@ -146,15 +147,17 @@ def _failures_part(goal: GoalState) -> PromptPart | None:
 def _messages_part(attempt: OpenAttempt) -> PromptPart | None:
     if not attempt.messages:
         return None
-    body = "\n".join(
-        f"- {text_safety.sanitize_name(each.by)}: {text_safety.sanitize_text(text_safety.truncate_text(each.text, MAX_MESSAGE_CHARS))}"
-        for each in attempt.messages
+    lines = []
+    for message in attempt.messages:
+        text = text_safety.sanitize_text(text_safety.truncate_text(message.text, MAX_MESSAGE_CHARS))
+        lines.append(f"- {text_safety.sanitize_name(message.by)}: {text}")
+    return PromptPart(
+        name="messages",
+        heading="A person says",
+        body="\n".join(lines),
+        events=tuple(each.id for each in attempt.messages),
+        priority=HIGH_PRIORITY,
     )
-    return PromptPart(name="messages", heading="A person says", body=body, events=_message_ids(attempt), priority=HIGH_PRIORITY)
-
-
-def _message_ids(attempt: OpenAttempt) -> tuple[str, ...]:
-    return tuple(message.id for message in attempt.messages)
 
 
 def _continue_part(goal: GoalState) -> PromptPart:

@@ -1,4 +1,7 @@
-"""A mind whose questions and answers are facts of a goal: they are on its log, and count against its budgets."""
+"""A model whose calls are recorded in the goal's log and count against its budget.
+
+The driver uses it for judges and memory; the agent's own model calls are recorded by `model_harness.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +13,35 @@ from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_toke
 
 
 class RecordedModel:
-    """Another mind, told of."""
+    """Wraps a model, and records every call in the goal's journal."""
 
-    def __init__(self, book: GoalJournal, mind: Model, *, purpose: str) -> None:
-        self._journal, self._model, self._purpose = book, mind, purpose
+    def __init__(self, journal: GoalJournal, model: Model, *, purpose: str) -> None:
+        self._journal, self._model, self._purpose = journal, model, purpose
 
     @property
     def name(self) -> str:
-        """The other's."""
+        """Name of the wrapped model."""
         return self._model.name
 
-    async def reply(self, ask: ModelRequest) -> ModelReply:
-        """The other's answer; `MindRefused` if the question would pass what the goal, or one above it, may spend."""
-        teller = self._journal.event_factory
-        if axis := self._find_exceeded_axis(ask):
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Ask the wrapped model. Raises `MindRefused` if the call would exceed the budget of the goal or of a parent goal."""
+        event_factory = self._journal.event_factory
+        if axis := self._find_exceeded_axis(request):
             raise MindRefused(f"the goal's budget of {axis} is spent, so nothing was asked; `lore goal raise` gives it more")
         return await ask_and_record(
             self._journal,
             self._model,
-            ask,
-            agent=teller.agent,
-            scopes={"goal": teller.goal, **teller.scopes},
+            request,
+            agent=event_factory.agent,
+            scopes={"goal": event_factory.goal, **event_factory.scopes},
             purpose=self._purpose,
             new_id=self._journal.new_id,
         )
 
-    def _find_exceeded_axis(self, ask: ModelRequest) -> str | None:
-        book = self._journal
-        attempt = book.state.attempt
+    def _find_exceeded_axis(self, request: ModelRequest) -> str | None:
+        journal = self._journal
+        attempt = journal.state.attempt
         tokens, usd = (0, 0.0) if attempt is None else (attempt.tokens, attempt.usd)
-        expected = estimate_tokens(f"{ask.system or ''}{ask.prompt}")
-        axis = find_exceeded_axis([book.state, *book.parents], tokens + expected, usd, book.current_time())
+        expected = estimate_tokens(f"{request.system or ''}{request.prompt}")
+        axis = find_exceeded_axis([journal.state, *journal.parents], tokens + expected, usd, journal.current_time())
         return axis if axis in ("tokens", "usd") else None

@@ -1,4 +1,8 @@
-"""Who and what a goal needs to be pursued: an agent, a place to work in, those who check, and what is remembered."""
+"""What one goal needs while it runs: harness, workspace, acceptance checker, models, memory and prices.
+
+`setup.py` opens these resources, `driver.py` uses them. The protocols name only what the driver calls, so that tests
+can pass stubs.
+"""
 
 from __future__ import annotations
 
@@ -20,55 +24,55 @@ MAX_MEMORY_CHARS = 6_000
 
 
 class SavedCheckpoint(Protocol):
-    """A checkpoint."""
+    """A saved state of the workspace."""
 
     @property
     def sha(self) -> str:
-        """Its name."""
+        """The commit that holds it."""
 
 
 class DiffSummary(Protocol):
-    """What is different."""
+    """The changes since a checkpoint."""
 
     @property
     def stat(self) -> str:
-        """In short."""
+        """Changed files and line counts, like `git diff --stat`."""
 
 
 class TurnWorkspace(Protocol):
-    """Where the agent works. Its verbs block."""
+    """The folder in which the agent works. All methods block."""
 
     @property
     def path(self) -> str:
         """The folder."""
 
     def checkpoint(self, turn: int) -> SavedCheckpoint:
-        """Keep everything as it is."""
+        """Save the current state of all files."""
 
     def roll_back(self, sha: str) -> None:
-        """Have everything as it was."""
+        """Restore all files from a checkpoint."""
 
     def tree(self) -> str:
-        """A digest of everything."""
+        """A digest of all files; it changes when any of them does."""
 
     def diff(self, sha: str) -> DiffSummary:
-        """What changed since a checkpoint."""
+        """The changes since a checkpoint."""
 
 
 class AcceptanceResult(Protocol):
-    """What a check came to."""
+    """The result of checking a goal's criteria."""
 
     @property
     def verdict(self) -> Verdict:
-        """As the log tells it."""
+        """The verdict as the log stores it."""
 
     @property
     def put_back(self) -> Sequence[str]:
-        """Protected files that had been changed."""
+        """Protected files that the agent had changed and that were restored before the check."""
 
 
 class CriteriaChecker(Protocol):
-    """Those who check a goal's criteria, out of the agent's reach."""
+    """Checks a goal's criteria, using files that the agent cannot change."""
 
     @property
     def start(self) -> str:
@@ -76,15 +80,15 @@ class CriteriaChecker(Protocol):
 
     @property
     def digest(self) -> str:
-        """Of what the criteria are checked with."""
+        """Digest of the protected files that the criteria are checked with."""
 
-    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> AcceptanceResult:
-        """Every criterion, each with its evidence."""
+    async def check(self, goal: Goal, workspace: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> AcceptanceResult:
+        """Check every criterion and collect its evidence. `words` is the agent's last message."""
 
 
 @dataclass(kw_only=True)
 class GoalResources:
-    """One goal's."""
+    """What the driver of one goal works with."""
 
     harness: Harness
     workspace: TurnWorkspace
@@ -93,28 +97,30 @@ class GoalResources:
     judge: Model | None = None
     memory: MemoryFolder | None = None
     thinker: Model | None = None
-    """Who says what is worth keeping."""
+    """The model that extracts and consolidates memories."""
     prices: Prices = field(default_factory=Prices)
 
     def reply_cost(self, replied: Event) -> float:
-        """What a `model.replied` cost in US dollars: as it says, else by the table; nought where neither is known."""
+        """Cost of a `model.replied` event in US dollars: as reported, else from the price table, else 0."""
         data = replied.data
-        if isinstance(said := data.get("usd"), int | float):
-            return max(0.0, float(said))
+        if isinstance(reported := data.get("usd"), int | float):
+            return max(0.0, float(reported))
         at, model = replied.at, data.get("model")
         price = self.prices.find_price(model, at.date().isoformat()) if isinstance(model, str) and at is not None else None
         counts = (data.get(name) for name in ("input", "output", "cache_read", "cache_write", "cache_write_1h"))
-        return 0.0 if price is None else price.compute_cost(TokenCounts(*(each if isinstance(each, int) else 0 for each in counts))) / PICO
+        return (
+            0.0 if price is None else price.compute_cost(TokenCounts(*(count if isinstance(count, int) else 0 for count in counts))) / PICO
+        )
 
     @property
     def can_choose_session(self) -> bool:
-        """Whether a session's id is ours to choose."""
+        """Whether we choose the id of a new session. Codex chooses its own."""
         return self.harness.has_sessions and self.harness.name != "codex"
 
     def render_memory(self, about: str) -> str:
-        """What the agent remembers of other goals, nearest to this one first. Blocks."""
+        """Memories from other goals as text, the most relevant to `about` first. Blocks."""
         return "" if self.memory is None else self.memory.render_plain(MAX_MEMORY_CHARS, about=about)
 
     def diff_since_start(self, goal: GoalState) -> str:
-        """What changed in the workspace since the goal began. Blocks."""
+        """Summary of all changes in the workspace since the goal started. Blocks."""
         return self.workspace.diff(goal.first_checkpoint).stat if goal.first_checkpoint else ""

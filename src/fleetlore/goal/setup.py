@@ -1,4 +1,7 @@
-"""From a goal's plan to its crew: the agent's program or mind, its workspace, those who check, and its memory."""
+"""Opens the resources that a goal's plan asks for: harness or model, workspace, acceptance checker and memory.
+
+Called by the CLI and the worker before they start a `Driver`.
+"""
 
 from __future__ import annotations
 
@@ -35,47 +38,49 @@ async def open_resources(
     prices: Prices | None = None,
     expect: str | None = None,
 ) -> AsyncIterator[GoalResources]:
-    """All that the goal needs; what is missing or wrong is said before anything is begun. `home` is where goals keep what is theirs.
+    """Open everything that the goal needs, and close it on exit.
 
-    `expect` is what the log of a goal that is taken up again says of the files that check it: `GoalState.verifiers`.
+    Raises `Invalid` if something is missing or wrong, before any work starts. `home` is the folder for workspaces and
+    memories of goals. `expect` is the digest of the protected files that the log of a resumed goal recorded
+    (`GoalState.verifiers`).
     """
-    plan, table = plan_of(goal), prices or Prices()
-    doorkeeper = InProcessGate(deciders)
+    plan, price_table = plan_of(goal), prices or Prices()
+    gate = InProcessGate(deciders)
     async with AsyncExitStack() as stack:
-        minds = _ModelPool(stack, environ)
-        own = await minds.open(plan.mind) if plan.mind else None
-        judge = await minds.open(plan.judge) if plan.judge else own
-        thinker = await minds.open(plan.memory.mind) if plan.memory and plan.memory.mind else own
-        _require_models(goal, plan, judge=judge, thinker=thinker, own=own)
+        pool = _ModelPool(stack, environ)
+        agent_model = await pool.open(plan.mind) if plan.mind else None
+        judge = await pool.open(plan.judge) if plan.judge else agent_model
+        thinker = await pool.open(plan.memory.mind) if plan.memory and plan.memory.mind else agent_model
+        _require_models(goal, plan, judge=judge, thinker=thinker, agent_model=agent_model)
         workspace = await asyncio.to_thread(open_workspace, goal.id, plan, goal.workspace or "", home)
         stack.callback(workspace.close)
         yield GoalResources(
-            harness=_create_harness(plan, own, workspace, doorkeeper, environ, table),
+            harness=_create_harness(plan, agent_model, workspace, gate, environ, price_table),
             workspace=workspace,
             verifiers=await asyncio.to_thread(AcceptanceChecker.capture, goal, plan, workspace, expect=expect),
-            tool_gate=doorkeeper,
+            tool_gate=gate,
             judge=judge,
             memory=None if plan.memory is None else memory_folder_of(plan.memory, plan.agent, home),
             thinker=thinker,
-            prices=table,
+            prices=price_table,
         )
 
 
 class _ModelPool:
-    """Opens each address once."""
+    """Opens each model address once."""
 
     def __init__(self, stack: AsyncExitStack, environ: Mapping[str, str]) -> None:
         self._stack, self._environ, self._models = stack, environ, dict[str, Model]()
 
     async def open(self, address: str) -> Model:
         if address not in self._models:
-            mind = await asyncio.to_thread(open_model, address, environ=self._environ)  # its library may take seconds to load
-            self._models[address] = await self._stack.enter_async_context(mind)
+            model = await asyncio.to_thread(open_model, address, environ=self._environ)  # importing its library may take seconds
+            self._models[address] = await self._stack.enter_async_context(model)
         return self._models[address]
 
 
-def _require_models(goal: Goal, plan: Plan, *, judge: Model | None, thinker: Model | None, own: Model | None) -> None:
-    if plan.harness == "mind" and own is None:
+def _require_models(goal: Goal, plan: Plan, *, judge: Model | None, thinker: Model | None, agent_model: Model | None) -> None:
+    if plan.harness == "mind" and agent_model is None:
         raise Invalid('harness "mind" needs a `mind`, such as mind = "anthropic:claude-sonnet-5"')
     if judge is None and any(isinstance(each, LlmJudge) for each in goal.acceptance):
         raise Invalid('a criterion is judged by a model; say which with `judge`, such as judge = "openai:gpt-5-mini"')
@@ -86,7 +91,7 @@ def _require_models(goal: Goal, plan: Plan, *, judge: Model | None, thinker: Mod
 
 
 def _create_harness(
-    plan: Plan, mind: Model | None, workspace: Workspace, doorkeeper: InProcessGate, environ: Mapping[str, str], prices: Prices
+    plan: Plan, model: Model | None, workspace: Workspace, gate: InProcessGate, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
     match plan.harness:
         case "claude-code":
@@ -103,29 +108,29 @@ def _create_harness(
 
             return CommandHarness(plan.command, environ=environ, keep=(*KEPT_VARIABLES, *plan.variables))
         case "mind":
-            assert mind is not None
-            return _create_model_harness(plan, mind, workspace, doorkeeper, environ, prices)
+            assert model is not None
+            return _create_model_harness(plan, model, workspace, gate, environ, prices)
     return harnesses.create_harness(plan, environ)
 
 
 def _create_model_harness(
-    plan: Plan, mind: Model, workspace: Workspace, doorkeeper: InProcessGate, environ: Mapping[str, str], prices: Prices
+    plan: Plan, model: Model, workspace: Workspace, gate: InProcessGate, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
     from fleetlore.goal.model_harness import ModelHarness
 
-    model = plan.model or mind.name.partition(":")[2]
+    model_name = plan.model or model.name.partition(":")[2]
 
     def cost(input: int, output: int) -> float | None:
-        price = prices.find_price(model, clock.now().date().isoformat())
+        price = prices.find_price(model_name, clock.now().date().isoformat())
         return None if price is None else price.compute_cost(TokenCounts(input, output, 0, 0)) / PICO
 
     def with_price(reply: ModelReply) -> ModelReply:
         return price_reply(reply, prices)
 
     return ModelHarness(
-        mind,
+        model,
         folder=os.path.join(workspace.folder, "sessions"),
-        permit=doorkeeper.permit,
+        permit=gate.permit,
         window=plan.compaction.context_window or 200_000,
         environ=environ,
         keep=plan.variables,

@@ -1,4 +1,4 @@
-"""Where else a driver's events go, once they are on its own log."""
+"""Forwards a driver's events to other places after they are stored in its own log."""
 
 from __future__ import annotations
 
@@ -11,63 +11,66 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 
 MAX_QUEUED_EVENTS = 1000
-PATIENCE = 5.0
-"""Seconds that the end of a goal waits for sinks."""
+CLOSE_TIMEOUT_SECONDS = 5.0
+"""How long the end of a goal waits for slow sinks."""
 
 
 class DriverEventSink(Protocol):
-    """Takes the sixteen `driver.*` events, in order, after they were stored. What it raises is told, and stops nothing."""
+    """Receives the sixteen kinds of `driver.*` events, in order, after they are stored.
+
+    Its errors are reported and stop nothing.
+    """
 
     async def publish(self, event: Event) -> None:
-        """Hand one event on."""
+        """Forward one event."""
 
 
 class NullSink:
-    """Hands nothing on."""
+    """Drops all events."""
 
     async def publish(self, event: Event) -> None:
         """Do nothing."""
 
 
 class LogSink:
-    """Hands events on to another log; on `nats://` they are published on the subjects of the nexo dialect."""
+    """Copies events to another log; a `nats://` log publishes them on the subjects of the nexo dialect."""
 
     def __init__(self, log: BlockingRecorder) -> None:
         self._log = log
 
     async def publish(self, event: Event) -> None:
-        """Store it there, under the same id: once, however often it is handed on."""
+        """Store the event under the same id, so that repeating it stores it once."""
         await asyncio.to_thread(self._log.append, [event])
 
 
 class SinkForwarder:
-    """Hands events on to sinks, beside whatever else goes on: one that is slow, or fails, holds up neither the goal nor the others."""
+    """Forwards events to each sink in a background task, so that a slow or failing sink delays neither the goal nor the others."""
 
     def __init__(self, sinks: Sequence[DriverEventSink]) -> None:
         self._queues = [_SinkQueue(sink) for sink in sinks]
 
     @property
     def last_failure(self) -> str | None:
-        """Why a sink did not take what it was handed, the last time that it did not."""
-        return next((way.last_failure for way in self._queues if way.last_failure is not None), None)
+        """Why a sink last failed, or `None`."""
+        return next((queue.last_failure for queue in self._queues if queue.last_failure is not None), None)
 
     def enqueue_events(self, events: Sequence[Event]) -> None:
-        """Have the driver's events among these handed on."""
-        for way in self._queues:
-            way.enqueue_events([event for event in events if event.kind.startswith("driver.")])
+        """Queue the `driver.*` events among these."""
+        for queue in self._queues:
+            queue.enqueue_events([event for event in events if event.kind.startswith("driver.")])
 
     async def close(self) -> None:
-        """Wait until all was handed on, but not for ever."""
-        out = [way.task for way in self._queues if way.task is not None]
-        if out:
-            _, late = await asyncio.wait(out, timeout=PATIENCE)
+        """Wait until the queues are empty, at most `CLOSE_TIMEOUT_SECONDS`."""
+        running = [queue.task for queue in self._queues if queue.task is not None]
+        if running:
+            _, late = await asyncio.wait(running, timeout=CLOSE_TIMEOUT_SECONDS)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
 
 class _SinkQueue:
-    """To one sink."""
+    """The queue of one sink."""
 
     def __init__(self, sink: DriverEventSink) -> None:
         self._sink, self._queued = sink, deque[Event]()
@@ -86,5 +89,5 @@ class _SinkQueue:
         while self._queued:
             try:
                 await self._sink.publish(self._queued.popleft())
-            except Exception as error:  # noqa: BLE001 - a sink may be anybody's, and stops nothing
+            except Exception as error:  # noqa: BLE001 - a sink may be third-party code
                 self.last_failure = str(error) or type(error).__name__

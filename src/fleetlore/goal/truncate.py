@@ -1,4 +1,4 @@
-"""What is told is made to fit the log: a fact of the driver always does, and what an agent tells stands in nobody's way."""
+"""Makes events fit the log: replaces unencodable text, truncates long text, and substitutes events that the log rejects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 
 MAX_VERDICT_BYTES = 64 * 1024
-"""Bytes of JSON; a turn's end tells it twice, and an event holds 256 KiB."""
+"""Size as JSON. A turn's end stores the verdict twice, and an event holds at most 256 KiB."""
 MAX_TEXT_BYTES = 32 * 1024
 SAMPLE = 2048
 
 
 def replace_unencodable(value: Any) -> Any:
-    """The same as it can be written: bytes that are no text, as in names of files, become question marks."""
+    """The same value with lone surrogates (as from undecodable file names) replaced by question marks."""
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -37,34 +37,34 @@ def _replace_in_value(value: Any) -> Any:
     return value
 
 
-def truncate_text(text: str, most: int = MAX_TEXT_BYTES) -> str:
-    """Its beginning, as much as takes so many bytes as JSON, where a control character takes six."""
-    text = text[:most].encode("utf-8", "replace").decode()
-    while (size := len(msgspec.json.encode(text))) > most:
-        text = text[: max(1, len(text) * most // size - 1)] if len(text) > 1 else ""
+def truncate_text(text: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """The beginning of the text that takes at most `max_bytes` as JSON, where a control character takes six bytes."""
+    text = text[:max_bytes].encode("utf-8", "replace").decode()
+    while (size := len(msgspec.json.encode(text))) > max_bytes:
+        text = text[: max(1, len(text) * max_bytes // size - 1)] if len(text) > 1 else ""
     return text
 
 
-def truncate_verdict(verdict: Verdict, most: int = MAX_VERDICT_BYTES) -> Verdict:
-    """A verdict with as much of its evidence as there is room for, the same for each criterion."""
-    share = most // max(1, len(verdict.failures))
-    failures = tuple(_truncate_failure(each, share) for each in verdict.failures)
+def truncate_verdict(verdict: Verdict, max_bytes: int = MAX_VERDICT_BYTES) -> Verdict:
+    """Shorten the failures of a verdict so that all fit, each with the same share of `max_bytes`."""
+    bytes_per_failure = max_bytes // max(1, len(verdict.failures))
+    failures = tuple(_truncate_failure(each, bytes_per_failure) for each in verdict.failures)
     return verdict if failures == verdict.failures else replace(verdict, failures=failures)
 
 
-def _truncate_failure(failure: Failure, share: int) -> Failure:
-    label, message = truncate_text(failure.criterion_label, max(8, share // 4)), truncate_text(failure.message, max(8, share // 4))
-    seen = None if failure.evidence is None else _truncate_start(failure.evidence, share // 2)
-    return replace(failure, criterion_label=label, message=message, evidence=seen)
+def _truncate_failure(failure: Failure, max_bytes: int) -> Failure:
+    label, message = truncate_text(failure.criterion_label, max(8, max_bytes // 4)), truncate_text(failure.message, max(8, max_bytes // 4))
+    evidence = None if failure.evidence is None else _truncate_start(failure.evidence, max_bytes // 2)
+    return replace(failure, criterion_label=label, message=message, evidence=evidence)
 
 
-def _truncate_start(text: str, most: int) -> str:
-    """The end tells more than the beginning, of what a program printed."""
-    return truncate_text(text[-most:][::-1], most)[::-1]
+def _truncate_start(text: str, max_bytes: int) -> str:
+    """Keep the end: in a program's output it says more than the beginning."""
+    return truncate_text(text[-max_bytes:][::-1], max_bytes)[::-1]
 
 
 def make_rejected_event(event: Event, reason: str) -> Event:
-    """What is told in place of an event that the log does not take."""
+    """The `log.rejected` event that is stored in place of an event that the log does not accept."""
     sample = repr(event.data)[:SAMPLE]
     return Event(
         id=derive_id("log.rejected", f"{event.id}".encode()),

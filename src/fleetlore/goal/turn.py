@@ -1,4 +1,7 @@
-"""One turn of an agent: what it may spend, what it does as it does it, and the ways in which it is stopped."""
+"""Runs one turn of an agent: records its progress, enforces the budget, and cancels it on request.
+
+The driver creates one `TurnRunner` per turn.
+"""
 
 from __future__ import annotations
 
@@ -21,139 +24,143 @@ from fleetlore.views.goal_state import GoalState, GoalUsage, elapsed_seconds, un
 FLUSH_SECONDS = 0.25
 MAX_QUEUED_EVENTS = 100
 SIDE_EFFECT_KINDS = frozenset(("model.called", "tool.called", "goal.tool_effect"))
-"""What is stored before an agent within this process goes on."""
+"""Events that are stored before an agent in this process continues."""
 LOG_CHECK_SECONDS = 1.0
 RESERVED_PREFIXES = ("driver.", "control.", "goal.", "work.", "log.")
-"""What only the driver and people say; of an agent's own words nothing of it is taken, but the effect of a tool."""
+"""Kinds that only the driver and people may write. From an agent they are dropped, except for `goal.tool_effect`."""
 
 
 class TurnRunner:
-    """Runs one turn, and can be called off."""
+    """Runs one turn, which can be cancelled."""
 
-    def __init__(self, book: GoalJournal, crew: GoalResources, order: Order, *, session: str | None) -> None:
-        """`session` is the one that the log knows of."""
-        self._journal, self._resources, self._harness, self._order, self._session = book, crew, crew.harness, order, session
+    def __init__(self, journal: GoalJournal, resources: GoalResources, order: Order, *, session: str | None) -> None:
+        """`session` is the session id that the log already knows."""
+        self._journal, self._resources, self._harness, self._order, self._session = journal, resources, resources.harness, order, session
         self._usd = 0.0
         self._reported_tokens, self._reported_usd, self._reported_at = 0, 0.0, 0.0
         self._task: asyncio.Task[Ended] | None = None
         self._cancelled_as: TurnOutcome | None = None
         self._progress = Heard()
         self._log_checked_at = asyncio.get_running_loop().time()
-        self._is_in_process = crew.harness.name == "mind"
+        self._is_in_process = resources.harness.name == "mind"
 
     async def run(self) -> Ended:
-        """To its end. Cancelled, it ends the agent first."""
-        if self._journal.state.cancel is not None:  # somebody was quicker
+        """Run the turn to its end. On cancellation, the agent is stopped first."""
+        if self._journal.state.cancel is not None:  # cancelled before it started
             return self.partial_result()
         self._task = asyncio.create_task(self._harness.take_turn(self._order, self._on_progress))
-        flushing = asyncio.create_task(self._flush_periodically())
+        flush_task = asyncio.create_task(self._flush_periodically())
         try:
-            # Cancelled, it ends, however it does that; cancelled again, it hurries.
+            # The first cancellation lets the harness end the agent in its own way; a second one hurries it.
             await wait_uncancelled(self._task, self._task.cancel)
         finally:
-            flushing.cancel()
+            flush_task.cancel()
         if self._task.cancelled() and self._cancelled_as is not None:
             return self.partial_result(self._cancelled_as)
-        ended = self._task.result()
-        return ended if ended.usd is not None else replace(ended, usd=self._progress.usd)
+        result = self._task.result()
+        return result if result.usd is not None else replace(result, usd=self._progress.usd)
 
     @property
     def progress(self) -> Heard:
-        """What came of it so far."""
+        """Session, words and usage so far."""
         return self._progress
 
     def cancel_turn(self, how: TurnOutcome) -> None:
-        """End it."""
+        """Stop the agent; the turn then ends with this outcome."""
         if self._task is not None and not self._task.done() and self._cancelled_as is None:
             self._cancelled_as = how
             self._task.cancel()
 
     def partial_result(self, how: TurnOutcome = "stopped") -> Ended:
-        """How far it came, where it was called off."""
-        heard = self._progress
+        """The result of a turn that was stopped before its end."""
+        progress = self._progress
         return Ended(
             how=how,
-            words=heard.words or "",
-            session=heard.session,
-            tokens=heard.tokens,
-            usd=heard.usd,
-            context=heard.context,
-            model=heard.model,
+            words=progress.words or "",
+            session=progress.session,
+            tokens=progress.tokens,
+            usd=progress.usd,
+            context=progress.context,
+            model=progress.model,
         )
 
-    # --- what comes
+    # --- progress
 
-    async def _on_progress(self, heard: Heard) -> TurnOutcome | None:
-        book = self._journal
-        events = [book.event_factory.assign_to_goal(event) for event in heard.events if _is_agent_event(event)]
+    async def _on_progress(self, progress: Heard) -> TurnOutcome | None:
+        journal = self._journal
+        events = [journal.event_factory.assign_to_goal(event) for event in progress.events if _is_agent_event(event)]
         self._usd += sum(self._resources.reply_cost(event) for event in events if event.kind == "model.replied")
-        self._update_progress(heard)
-        waiting = book.enqueue_events([*self._session_and_process_events(heard), *events, *self._report_to_parents()])
-        is_due = heard.process is not None or waiting >= MAX_QUEUED_EVENTS
-        if is_due or (self._is_in_process and any(event.kind in SIDE_EFFECT_KINDS for event in heard.events)):
-            await book.flush()
+        self._update_progress(progress)
+        queued_count = journal.enqueue_events([*self._session_and_process_events(progress), *events, *self._report_to_parents()])
+        is_due = progress.process is not None or queued_count >= MAX_QUEUED_EVENTS
+        if is_due or (self._is_in_process and any(event.kind in SIDE_EFFECT_KINDS for event in progress.events)):
+            await journal.flush()
         return self._cancelled_as or await self._check_budget()
 
-    def _update_progress(self, heard: Heard) -> None:
-        """Figures only grow; what is not told again still holds."""
-        last = self._progress
+    def _update_progress(self, progress: Heard) -> None:
+        """Numbers only grow, and fields that an update leaves out keep their value."""
+        previous = self._progress
         self._progress = Heard(
-            session=heard.session or last.session,
-            model=heard.model or last.model,
-            tokens=max(heard.tokens, last.tokens),
-            usd=max(heard.usd or 0.0, last.usd or 0.0, self._usd) or None,
-            context=last.context if heard.context is None else heard.context,
-            words=heard.words or last.words,
+            session=progress.session or previous.session,
+            model=progress.model or previous.model,
+            tokens=max(progress.tokens, previous.tokens),
+            usd=max(progress.usd or 0.0, previous.usd or 0.0, self._usd) or None,
+            context=previous.context if progress.context is None else progress.context,
+            words=progress.words or previous.words,
         )
 
-    def _session_and_process_events(self, heard: Heard) -> Sequence[Event]:
-        teller, order = self._journal.event_factory, self._order
+    def _session_and_process_events(self, progress: Heard) -> Sequence[Event]:
+        factory, order = self._journal.event_factory, self._order
         events = []
-        if heard.session is not None and heard.session != self._session:
+        if progress.session is not None and progress.session != self._session:
             events.append(
-                teller.session_bound(heard.session, harness=self._harness.name, model=self._progress.model, workspace=order.workspace)
+                factory.session_bound(progress.session, harness=self._harness.name, model=self._progress.model, workspace=order.workspace)
             )
-            self._session = heard.session
-        if heard.process is not None:
-            events.append(teller.process_started(heard.process, order.mark))
+            self._session = progress.session
+        if progress.process is not None:
+            events.append(factory.process_started(progress.process, order.mark))
         return events
 
     def _report_to_parents(self) -> list[Event]:
-        """Neighbours that share a budget are told of it while the turn lasts."""
-        book, heard, now = self._journal, self._progress, asyncio.get_running_loop().time()
-        tokens, usd = heard.tokens - self._reported_tokens, (heard.usd or 0.0) - self._reported_usd
+        """Report usage during the turn, so that sibling goals with a shared budget see it."""
+        journal, progress, now = self._journal, self._progress, asyncio.get_running_loop().time()
+        tokens, usd = progress.tokens - self._reported_tokens, (progress.usd or 0.0) - self._reported_usd
         is_due = self._is_in_process or now - self._reported_at >= LOG_CHECK_SECONDS
-        if not book.parents or not is_due or (tokens <= 0 and usd <= 0):
+        if not journal.parents or not is_due or (tokens <= 0 and usd <= 0):
             return []
-        self._reported_tokens, self._reported_usd, self._reported_at = heard.tokens, heard.usd or 0.0, now
-        whom = [book.state.id, *(goal.id for goal in book.parents)]
-        return book.event_factory.spent_by_child(whom, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
+        self._reported_tokens, self._reported_usd, self._reported_at = progress.tokens, progress.usd or 0.0, now
+        goal_ids = [journal.state.id, *(goal.id for goal in journal.parents)]
+        return journal.event_factory.spent_by_child(goal_ids, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
 
     async def _check_budget(self) -> TurnOutcome | None:
-        """Whether a budget is used up by now, the goal's own or that of one above it. Before it ends by that, the log is read once more:
-        somebody may have raised it, just as somebody may steer, or a neighbour spend what both share.
+        """Whether the turn must stop because a budget of the goal or of a parent is spent.
+
+        The log is read before stopping, and at least every `LOG_CHECK_SECONDS`: a person may have raised the budget or
+        cancelled the goal, or a sibling may have spent from a shared one.
         """
         now = asyncio.get_running_loop().time()
-        stop = self.find_stop_reason()
-        if stop is None and now - self._log_checked_at < LOG_CHECK_SECONDS:
+        reason = self.find_stop_reason()
+        if reason is None and now - self._log_checked_at < LOG_CHECK_SECONDS:
             return None
         self._log_checked_at = now
-        with suppress(LogError):  # whoever writes next is told
+        with suppress(LogError):  # the next write reports it
             await self._journal.read_new_events()
         return self.find_stop_reason()
 
     def find_stop_reason(self) -> TurnOutcome | None:
-        """Whether the turn is to end, by what the log says."""
-        book = self._journal
-        if book.state.cancel is not None:
+        """The outcome with which the turn must stop now by what was read from the log, or `None`."""
+        journal = self._journal
+        if journal.state.cancel is not None:
             return "stopped"
-        moment = book.current_time()
-        return "over_budget" if find_exceeded_axis([book.state, *book.parents], self._progress.tokens, self._progress.usd, moment) else None
+        now = journal.current_time()
+        return (
+            "over_budget" if find_exceeded_axis([journal.state, *journal.parents], self._progress.tokens, self._progress.usd, now) else None
+        )
 
     async def _flush_periodically(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            with suppress(LogError):  # the same
+            with suppress(LogError):  # the next write reports it
                 await self._journal.flush()
 
 
@@ -162,7 +169,7 @@ def _is_agent_event(event: Event) -> bool:
 
 
 def find_exceeded_axis(goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime) -> BudgetAxis | None:
-    """The budget that is used up by so much in the open turn, in one goal or those above it."""
+    """The budget that is exceeded by `tokens` and `usd` of the open turn. `goals` is a goal followed by its parents."""
     for goal, used in zip(goals, _spent_with_turn(goals, tokens, usd or 0.0), strict=True):
         if used.tokens >= goal.limits.tokens:
             return "tokens"
@@ -176,19 +183,19 @@ def find_exceeded_axis(goals: Sequence[GoalState], tokens: int, usd: float | Non
 
 
 def _spent_with_turn(goals: Sequence[GoalState], tokens: int, usd: float) -> list[GoalUsage]:
-    """What a goal and those above it have used, with so much in its open turn."""
-    own, *above = goals
-    more = unreported_usage(own, tokens=tokens, usd=usd)
-    first = GoalUsage(tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
-    return [first, *(GoalUsage(tokens=used_tokens(goal) + more.tokens, usd=used_usd(goal) + more.usd) for goal in above)]
+    """Usage of a goal and its parents, including the open turn."""
+    own, *parents = goals
+    unreported = unreported_usage(own, tokens=tokens, usd=usd)
+    own_usage = GoalUsage(tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
+    return [own_usage, *(GoalUsage(tokens=used_tokens(goal) + unreported.tokens, usd=used_usd(goal) + unreported.usd) for goal in parents)]
 
 
 def remaining_budget(goals: Sequence[GoalState], now: datetime) -> RemainingBudget:
-    """What a turn may spend, by a goal and those above it."""
-    used = list(zip(goals, _spent_with_turn(goals, 0, 0.0), strict=True))
-    usd = [goal.limits.usd - each.usd for goal, each in used if goal.limits.usd is not None]
+    """What a turn may still spend. `goals` is a goal followed by its parents."""
+    usage_by_goal = list(zip(goals, _spent_with_turn(goals, 0, 0.0), strict=True))
+    usd = [goal.limits.usd - usage.usd for goal, usage in usage_by_goal if goal.limits.usd is not None]
     return RemainingBudget(
-        tokens=max(0, min(goal.limits.tokens - each.tokens for goal, each in used)),
+        tokens=max(0, min(goal.limits.tokens - usage.tokens for goal, usage in usage_by_goal)),
         usd=max(0.0, min(usd)) if usd else None,
         seconds=max(1.0, min(goal.limits.seconds - elapsed_seconds(goal, now) for goal in goals)),
     )

@@ -1,1 +1,1 @@
-"""How one agent thinks: nodes, wired by a graph, and the session of whoever talks to it."""
+"""Chat agents as graphs: nodes connected by edges, and the sessions of users who talk to them."""

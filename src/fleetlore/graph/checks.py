@@ -1,4 +1,4 @@
-"""What is wrong with a graph, all of it at once, each with what to do about it."""
+"""Validates a graph and resolves its names. Reports all problems at once, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleetlore.graph.registry import Registry
 
 
 class InvalidGraph(Invalid):
-    """A graph that cannot be run; `problems` are all that were found."""
+    """A graph that cannot run; `problems` has everything that was found."""
 
     def __init__(self, name: str, problems: list[str]) -> None:
         self.problems = tuple(problems)
@@ -23,7 +23,7 @@ class InvalidGraph(Invalid):
 
 
 class ResolvedGraph(NamedTuple):
-    """What a graph's names stand for."""
+    """The implementations and conditions that a graph's names refer to."""
 
     nodes: dict[str, type[Node]]
     conditions: dict[str, Test]
@@ -34,22 +34,22 @@ class ResolvedGraph(NamedTuple):
 
 
 def check_graph(graph: Graph, registry: Registry) -> ResolvedGraph:
-    """What its names stand for; `InvalidGraph` says everything that is wrong with it."""
-    found = {name: kind for name in graph.nodes.values() if (kind := registry.find_node(name)) is not None}
-    tests, problems = _resolve_conditions(graph, found, registry)
+    """Resolve the names of a graph; raises `InvalidGraph` with everything that is wrong."""
+    implementations = {name: implementation for name in graph.nodes.values() if (implementation := registry.find_node(name)) is not None}
+    tests, problems = _resolve_conditions(graph, implementations, registry)
     problems = [
-        *_check_roles(graph, found, registry),
+        *_check_roles(graph, implementations, registry),
         *problems,
         *(problem for edge in graph.edges for problem in _check_edge(graph, edge, tests)),
         *_check_paths(graph),
-        *_check_options(graph, found),
+        *_check_options(graph, implementations),
     ]
     if problems:
         raise InvalidGraph(graph.source or graph.name, problems)
-    return ResolvedGraph(found, tests)
+    return ResolvedGraph(implementations, tests)
 
 
-def _check_roles(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
+def _check_roles(graph: Graph, implementations: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
     if not is_name(graph.agent):
         yield "agent: a name is needed, of 1 to 200 bytes without control characters"
     for role in REQUIRED_ROLES:
@@ -58,76 +58,77 @@ def _check_roles(graph: Graph, found: dict[str, type[Node]], registry: Registry)
     for role, name in graph.nodes.items():
         if role == USER:
             yield f"no node may be called {USER}: edges from there carry what the user said"
-        if name not in found:
+        if name not in implementations:
             known = ", ".join(registry.list_nodes())
             yield f"{role}: no implementation is called {name!r}; known are {known}; others register with @node(…)"
-        elif missing := [need for need in found[name].needs if need not in graph.nodes]:
+        elif missing := [needed for needed in implementations[name].needs if needed not in graph.nodes]:
             yield f"{role}: {name} needs the role {missing[0]}, which the graph does not have; add it to [nodes]"
 
 
-def _resolve_conditions(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> tuple[dict[str, Test], list[str]]:
-    """Every condition that an edge names, or that the graph describes; and what is wrong with those."""
-    tests: dict[str, Test] = {name: test for kind in found.values() for name, test in kind.conditions.items()}
+def _resolve_conditions(graph: Graph, implementations: dict[str, type[Node]], registry: Registry) -> tuple[dict[str, Test], list[str]]:
+    """Every condition that an edge names or the graph defines, and the problems found."""
+    tests: dict[str, Test] = {name: test for implementation in implementations.values() for name, test in implementation.conditions.items()}
     problems: list[str] = []
     for name in dict.fromkeys(name for edge in graph.edges for name in (*edge.when, *edge.unless)):
         if name not in graph.conditions and (test := registry.find_condition(name)) is not None:
             tests[name] = test
-    for name, said in graph.conditions.items():
+    for name, definition in graph.conditions.items():
         try:
-            tests[name] = parse_condition(said, graph.words)
+            tests[name] = parse_condition(definition, graph.words)
         except InvalidCondition as error:
             problems.append(f"condition {name}: {error}")
-            tests[name] = lambda made, turn: False
+            tests[name] = lambda output, turn: False
     return tests, problems
 
 
 def _check_edge(graph: Graph, edge: Edge, tests: dict[str, Test]) -> Iterator[str]:
-    where = f"the edge {edge.source} → {edge.target}"
+    label = f"the edge {edge.source} → {edge.target}"
     if edge.target not in graph.nodes:
-        yield f"{where} leads to nowhere: there is no node {edge.target}; known are {', '.join(graph.nodes)}"
+        yield f"{label} leads to nowhere: there is no node {edge.target}; known are {', '.join(graph.nodes)}"
     if edge.source not in graph.nodes and edge.source != USER:
-        yield f"{where} comes from nowhere: there is no node {edge.source}; known are {USER}, {', '.join(graph.nodes)}"
+        yield f"{label} comes from nowhere: there is no node {edge.source}; known are {USER}, {', '.join(graph.nodes)}"
     if edge.source == USER and edge.type != "data":
-        yield f"{where}: only data comes from the {USER}, no {edge.type}"
+        yield f"{label}: only data comes from the {USER}, no {edge.type}"
     if edge.type != "data" and (edge.when or edge.unless or edge.after):
-        yield f"{where}: conditions and `after` belong to data edges; a {edge.type} edge always holds"
+        yield f"{label}: conditions and `after` belong to data edges; a {edge.type} edge always holds"
     for name in (*edge.when, *edge.unless):
         if name not in tests:
-            yield f"{where}: no condition is called {name!r}; known are {', '.join(sorted(tests)) or 'none'}; write one under [conditions]"
+            yield f"{label}: no condition is called {name!r}; known are {', '.join(sorted(tests)) or 'none'}; write one under [conditions]"
 
 
 def _check_paths(graph: Graph) -> Iterator[str]:
-    """Circles, roles that cannot be reached, and names that would hide each other."""
+    """Cycles, unreachable roles and duplicate edges."""
     for after in (False, True):
         edges = [edge for edge in graph.edges if edge.type == "data" and edge.after == after]
-        if (circle := find_cycle(edges)) is not None:
-            yield f"data goes in a circle: {' → '.join(circle)}; take an edge away, or mark one `after`, or make it a context or state edge"
+        if (cycle := find_cycle(edges)) is not None:
+            yield f"data goes in a circle: {' → '.join(cycle)}; take an edge away, or mark one `after`, or make it a context or state edge"
         elif not after:
             yield from _check_reachability(edges)
-    seen: set[tuple[str, str, str, str]] = set()
+    seen_keys: set[tuple[str, str, str, str]] = set()
     for edge in graph.edges:
         key = (edge.source, edge.target, edge.type, edge.carries)
-        if key in seen:
+        if key in seen_keys:
             yield f"the {edge.type} edge {edge.source} → {edge.target} that carries {edge.carries} is there twice; take one away"
-        seen.add(key)
+        seen_keys.add(key)
 
 
 def _check_reachability(edges: list[Edge]) -> Iterator[str]:
     reached, targets = {USER}, {edge.target for edge in edges}
-    while more := {edge.target for edge in edges if edge.source in reached} - reached:
-        reached |= more
+    while newly_reached := {edge.target for edge in edges if edge.source in reached} - reached:
+        reached |= newly_reached
     for role in dict.fromkeys(edge.source for edge in edges if edge.source not in reached):
-        why = "nothing that runs leads to it" if role in targets else "no data edge leads to it"
-        yield f"{role} leads on, but never runs: {why}; add one that comes from the {USER} or from a node that runs"
+        reason = "nothing that runs leads to it" if role in targets else "no data edge leads to it"
+        yield f"{role} leads on, but never runs: {reason}; add one that comes from the {USER} or from a node that runs"
 
 
-def _check_options(graph: Graph, found: dict[str, type[Node]]) -> Iterator[str]:
+def _check_options(graph: Graph, implementations: dict[str, type[Node]]) -> Iterator[str]:
     for table, names in (("options", graph.options), ("minds", graph.minds)):
         for role in names:
             if role not in graph.nodes:
                 yield f"{table}.{role}: there is no such node; known are {', '.join(graph.nodes)}"
-    for role, told in graph.options.items():
-        kind = found.get(graph.nodes.get(role, ""))
-        for key in told:
-            if kind is not None and key not in kind.options:
-                yield f"options.{role}.{key}: {graph.nodes[role]} has no such option; known are {', '.join(kind.options) or 'none'}"
+    for role, options in graph.options.items():
+        implementation = implementations.get(graph.nodes.get(role, ""))
+        for key in options:
+            if implementation is not None and key not in implementation.options:
+                known = ", ".join(implementation.options) or "none"
+                yield f"options.{role}.{key}: {graph.nodes[role]} has no such option; known are {known}"

@@ -1,14 +1,14 @@
-"""When an edge is followed: conditions as data, read once, and functions registered under a name.
+"""Conditions of edges: written as data in the graph and parsed once, or functions registered under a name.
 
     [conditions.reflex]                 every key must hold
-    intent = "social"                   a field of what the edge's source made, or of the `analysis` in it
-    complexity = ["trivial", "simple"]  one of several
+    intent = "social"                   a field of the source's output, or of the `analysis` in it
+    complexity = ["trivial", "simple"]  one of several values
 
     [conditions.plan]
     any = [{ complexity = "complex" }, { intent = "request", words = "data", longer = 8 }]
 
-`words` names a list of the graph's, one of whose words the user has said; `longer`: the user said more words than that;
-`came` is `text` or `action`; `not` and `any` take conditions, `any` a list of them.
+`words` names a word list of the graph and holds if the user said one of its words. `longer` holds if the user said more words
+than that. `came` is `text` or `action`. `not` takes a condition, `any` a list of conditions.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fleetlore.graph.turn import GraphTurn
 from fleetlore.graph.word_match import WordList, split_words
 
 Test: TypeAlias = Callable[[Any, GraphTurn], bool]
-"""Whether it holds, of what the source made, in this turn."""
+"""Whether the condition holds, given the source's output and the turn."""
 
 
 class InvalidCondition(Exception):
-    """A condition that says nothing sensible; the message says what is wrong."""
+    """A condition that cannot be parsed; the message says why."""
 
 
-def parse_condition(said: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> Test:
-    """The test that some data describes; `BadCondition` where it does not."""
-    if not isinstance(said, Mapping) or not said:
+def parse_condition(definition: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> Test:
+    """The test that the data describes; raises `InvalidCondition`."""
+    if not isinstance(definition, Mapping) or not definition:
         raise InvalidCondition('it must hold at least one key, as in { intent = "social" }')
-    tests = [_parse_key(key, value, words) for key, value in said.items()]
+    tests = [_parse_key(key, value, words) for key, value in definition.items()]
     if len(tests) == 1:
         return tests[0]
-    return lambda made, turn: all(test(made, turn) for test in tests)
+    return lambda output, turn: all(test(output, turn) for test in tests)
 
 
 def _parse_key(key: str, value: Any, words: Mapping[str, Sequence[str]]) -> Test:
@@ -43,7 +43,7 @@ def _parse_key(key: str, value: Any, words: Mapping[str, Sequence[str]]) -> Test
             return _parse_any(value, words)
         case "not":
             test = parse_condition(value, words)
-            return lambda made, turn: not test(made, turn)
+            return lambda output, turn: not test(output, turn)
         case "words":
             return _parse_words(value, words)
         case "longer":
@@ -58,36 +58,36 @@ def _parse_any(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise InvalidCondition("`any` takes a list of conditions")
     tests = [parse_condition(each, words) for each in value]
-    return lambda made, turn: any(test(made, turn) for test in tests)
+    return lambda output, turn: any(test(output, turn) for test in tests)
 
 
 def _parse_words(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, str) or value not in words:
         raise InvalidCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
-    found_in = WordList(words[value]).is_found_in
-    return lambda made, turn: found_in(turn.text)
+    is_found_in = WordList(words[value]).is_found_in
+    return lambda output, turn: is_found_in(turn.text)
 
 
 def _parse_longer(value: Any) -> Test:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidCondition("`longer` takes a number of words")
-    return lambda made, turn: len(split_words(turn.text)) > value
+    return lambda output, turn: len(split_words(turn.text)) > value
 
 
 def _parse_came(value: Any) -> Test:
     if value not in ("text", "action"):
         raise InvalidCondition("`came` is either text or action")
-    return lambda made, turn: (turn.action is not None) == (value == "action")
+    return lambda output, turn: (turn.action is not None) == (value == "action")
 
 
 def _parse_field(key: str, value: Any) -> Test:
-    wanted = value if isinstance(value, list | tuple) else [value]
-    return lambda made, turn: any(type(has := read_field(made, key)) is type(each) and has == each for each in wanted)
+    accepted = value if isinstance(value, list | tuple) else [value]
+    return lambda output, turn: any(type(actual := read_field(output, key)) is type(each) and actual == each for each in accepted)
 
 
-def read_field(made: Any, key: str) -> Any:
-    """A field of what a node made, or of the analysis in it; `None` where there is none of that name."""
-    for holder in (made, getattr(made, "analysis", None)):
+def read_field(output: Any, key: str) -> Any:
+    """A field of a node's output, or of the analysis in it; `None` if there is none."""
+    for holder in (output, getattr(output, "analysis", None)):
         if isinstance(holder, Mapping) and key in holder:
             return holder[key]
         if holder is not None and hasattr(holder, key):

@@ -1,4 +1,4 @@
-"""Controls as models and graphs describe them, made harmless: known types, short texts, so many and no more."""
+"""Validates the controls that models and browsers describe: known types, short texts, limited numbers."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ MAX_TEXT_LENGTH = 200
 MAX_CELL_LENGTH = 500
 MAX_REPORTED_CONTROLS = 500
 MAX_CONTROLS_BYTES = 160 * 1024
-"""Of all controls together: they are one event's."""
+"""All controls together: they are stored in one event."""
 
 
 class InvalidControl(Exception):
-    """What was described is no control; the message tells the model what to write instead."""
+    """Not a valid control; the message tells the model what to write instead."""
 
 
-def parse_buttons(said: Any) -> tuple[UiControl, ...]:
-    """Buttons; `BadControl` says what is wrong with one."""
-    return tuple(parse_button(each) for each in _parse_list(said, "actions", MAX_BUTTONS))
+def parse_buttons(value: Any) -> tuple[UiControl, ...]:
+    """The buttons; raises `InvalidControl`."""
+    return tuple(parse_button(each) for each in _parse_list(value, "actions", MAX_BUTTONS))
 
 
-def parse_button(said: Any) -> UiControl:
-    """A button, bound to a variable where its payload says how."""
-    if not isinstance(said, Mapping) or not clean_text(said.get("label")) or not clean_text(said.get("action")):
+def parse_button(value: Any) -> UiControl:
+    """A button, bound to a variable if its payload says so; raises `InvalidControl`."""
+    if not isinstance(value, Mapping) or not clean_text(value.get("label")) or not clean_text(value.get("action")):
         raise InvalidControl("each action needs a label and an action, both text")
-    made: UiControl = {"type": "button", "label": clean_text(said["label"]), "action": clean_text(said["action"])}
-    payload = said.get("payload")
+    button: UiControl = {"type": "button", "label": clean_text(value["label"]), "action": clean_text(value["action"])}
+    payload = value.get("payload")
     if payload is not None:
-        made["payload"] = _parse_payload(payload)
-    return made
+        button["payload"] = _parse_payload(payload)
+    return button
 
 
 def _parse_payload(payload: Any) -> Any:
@@ -52,35 +52,35 @@ def _parse_payload(payload: Any) -> Any:
     return payload
 
 
-def parse_display(said: Any) -> tuple[UiControl, ...]:
-    """Labels and tables."""
-    return tuple(_parse_display_item(each) for each in _parse_list(said, "items", MAX_ITEMS))
+def parse_display(value: Any) -> tuple[UiControl, ...]:
+    """Labels and tables; raises `InvalidControl`."""
+    return tuple(_parse_display_item(each) for each in _parse_list(value, "items", MAX_ITEMS))
 
 
-def _parse_display_item(said: Any) -> UiControl:
-    match said:
+def _parse_display_item(value: Any) -> UiControl:
+    match value:
         case {"type": "label"}:
-            return build_label(said.get("id") or said.get("text"), said.get("text"), said.get("value"))
+            return build_label(value.get("id") or value.get("text"), value.get("text"), value.get("value"))
         case {"type": "table", "columns": columns, "data": data} if _is_list(columns) and _is_list(data):
             return build_table(columns, data)
         case _:
             raise InvalidControl("each item is a label with id, text and value, or a table with columns and data, a list of rows")
 
 
-def build_label(id: Any, words: Any, value: Any = None) -> UiControl:
-    """A label, which shows the variable that its id names where there is one."""
+def build_label(id: Any, text: Any, value: Any = None) -> UiControl:
+    """A label; it shows the variable named by its id, if there is one."""
     if not clean_text(id):
         raise InvalidControl("a label needs an id")
     return {
         "type": "label",
         "id": clean_text(id),
-        "text": clean_text(words) or clean_text(id),
+        "text": clean_text(text) or clean_text(id),
         "value": value if is_plain_value(value) else clean_text(value),
     }
 
 
 def build_table(columns: Sequence[Any], data: Iterable[Any]) -> UiControl:
-    """A table: so many rows, cells as plain values. Rows may be lists or objects."""
+    """A table with a limited number of rows and columns, and plain cell values. Rows may be lists or objects."""
     names = [clean_text(column) for column in columns][:MAX_COLUMNS]
     rows = [_build_row(row, columns) for row, _ in zip(data, range(MAX_ROWS), strict=False)]
     return {"type": "table", "columns": names, "data": rows}
@@ -92,7 +92,7 @@ def _build_row(row: Any, columns: Sequence[Any]) -> list[Any]:
 
 
 def truncate_controls(controls: list[UiControl]) -> list[UiControl]:
-    """The controls within what one event can hold: tables lose rows from their end, and say so by `cut`."""
+    """Drop rows of the longest tables until all controls fit into one event; `cut` marks a shortened table."""
     while len(msgspec.json.encode(controls)) > MAX_CONTROLS_BYTES:
         longest = max((each for each in controls if each["type"] == "table"), key=lambda each: len(each["data"]), default=None)
         if longest is None or len(longest["data"]) < 2:
@@ -102,37 +102,37 @@ def truncate_controls(controls: list[UiControl]) -> list[UiControl]:
     return controls
 
 
-def parse_reported_controls(said: Any) -> list[UiControl]:
-    """What a browser says that it shows: only as much as an audit looks at."""
-    if not isinstance(said, list | tuple):
+def parse_reported_controls(value: Any) -> list[UiControl]:
+    """What a browser reports that it shows, reduced to what the audit compares."""
+    if not isinstance(value, list | tuple):
         return []
-    glimpses = [_summarise_control(each) for each in said[:MAX_REPORTED_CONTROLS] if isinstance(each, Mapping)]
-    while len(msgspec.json.encode(glimpses)) > MAX_CONTROLS_BYTES:  # no screen of ours: as much as one event can hold
-        glimpses = glimpses[: len(glimpses) // 2]
-    return glimpses
+    summaries = [_summarise_control(each) for each in value[:MAX_REPORTED_CONTROLS] if isinstance(each, Mapping)]
+    while len(msgspec.json.encode(summaries)) > MAX_CONTROLS_BYTES:  # only a client that is not ours sends so much
+        summaries = summaries[: len(summaries) // 2]
+    return summaries
 
 
-def _summarise_control(said: Mapping[str, Any]) -> UiControl:
-    seen: UiControl = {
-        key: value for key in ("type", "label", "action", "id", "text", "machine_id") if (value := clean_text(said.get(key)))
+def _summarise_control(control: Mapping[str, Any]) -> UiControl:
+    summary: UiControl = {
+        key: value for key in ("type", "label", "action", "id", "text", "machine_id") if (value := clean_text(control.get(key)))
     }
-    if "value" in said:
-        value = said["value"]
-        seen["value"] = value if is_plain_value(value) else clean_text(value)
-    if _is_list(said.get("columns")):
-        data, rows = said.get("data"), said.get("rows")
-        seen["columns"] = [clean_text(column) for column in said["columns"]][:MAX_COLUMNS]
-        seen["rows"] = len(data) if isinstance(data, list | tuple) else rows if isinstance(rows, int) else 0
-    return seen
+    if "value" in control:
+        value = control["value"]
+        summary["value"] = value if is_plain_value(value) else clean_text(value)
+    if _is_list(control.get("columns")):
+        data, rows = control.get("data"), control.get("rows")
+        summary["columns"] = [clean_text(column) for column in control["columns"]][:MAX_COLUMNS]
+        summary["rows"] = len(data) if isinstance(data, list | tuple) else rows if isinstance(rows, int) else 0
+    return summary
 
 
 def clean_text(value: Any) -> str:
-    """A short text; empty for what is none."""
+    """The text, stripped and truncated; empty if the value is no text."""
     return value.strip()[:MAX_TEXT_LENGTH] if isinstance(value, str) else ""
 
 
 def is_plain_value(value: Any) -> bool:
-    """Whether a variable or a cell can hold it."""
+    """Whether a variable or a cell can hold the value."""
     return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= MAX_CELL_LENGTH)
 
 
@@ -140,9 +140,9 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _parse_list(said: Any, what: str, most: int) -> Sequence[Any]:
-    if not _is_list(said):
-        raise InvalidControl(f"{what} is a list; an empty one takes away what is there")
-    if len(said) > most:
-        raise InvalidControl(f"{what} has at most {most} entries, not {len(said)}")
-    return list(said)
+def _parse_list(value: Any, name: str, max_length: int) -> Sequence[Any]:
+    if not _is_list(value):
+        raise InvalidControl(f"{name} is a list; an empty one takes away what is there")
+    if len(value) > max_length:
+        raise InvalidControl(f"{name} has at most {max_length} entries, not {len(value)}")
+    return list(value)

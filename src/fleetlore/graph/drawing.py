@@ -1,4 +1,4 @@
-"""A graph drawn: as text, as a Mermaid flowchart, as a graph for Graphviz. Names are quoted, whatever they hold."""
+"""Draws a graph as text, as a Mermaid flowchart or as Graphviz input. Names are quoted."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _DOT = {"data": "solid", "context": "dashed", "state": "dotted"}
 
 
 def as_text(graph: Graph) -> Iterator[str]:
-    """Role by role, where each leads."""
+    """One block per role, with its outgoing edges."""
     yield f"{graph.name}: {graph.description}".rstrip(": ")
     for role in (USER, *graph.nodes):
-        made = f" ({graph.nodes[role]})" if role in graph.nodes else ""
-        yield f"{role}{made}"
+        implementation = f" ({graph.nodes[role]})" if role in graph.nodes else ""
+        yield f"{role}{implementation}"
         for edge in graph.edges:
             if edge.source == role:
                 yield f"  {_ARROWS[edge.type]} {edge.target}  {_edge_label(edge)}"
 
 
 def as_mermaid(graph: Graph) -> Iterator[str]:
-    """A flowchart, as forges show it in Markdown."""
+    """A Mermaid flowchart."""
     yield "flowchart LR"
     ids = {role: f"n{number}" for number, role in enumerate((USER, *graph.nodes))}
     yield f"  {ids[USER]}(({_quote_mermaid(USER)}))"
@@ -35,17 +35,17 @@ def as_mermaid(graph: Graph) -> Iterator[str]:
 
 
 def as_dot(graph: Graph) -> Iterator[str]:
-    """For `dot -Tsvg`."""
+    """Input for `dot -Tsvg`."""
     yield f"digraph {json.dumps(graph.name)} {{"
     yield "  rankdir=LR; node [shape=box, style=rounded];"
     yield f"  {json.dumps(USER)} [shape=circle];"
     for role, name in graph.nodes.items():
-        words = json.dumps(f"{role}\n{name}")
-        yield f"  {json.dumps(role)} [label={words}];"
+        label = json.dumps(f"{role}\n{name}")
+        yield f"  {json.dumps(role)} [label={label}];"
     for edge in graph.edges:
-        loose = "" if edge.type == "data" else ", constraint=false"
-        way = f"{json.dumps(edge.source)} -> {json.dumps(edge.target)}"
-        yield f"  {way} [label={json.dumps(_edge_label(edge))}, style={_DOT[edge.type]}{loose}];"
+        constraint = "" if edge.type == "data" else ", constraint=false"
+        arrow = f"{json.dumps(edge.source)} -> {json.dumps(edge.target)}"
+        yield f"  {arrow} [label={json.dumps(_edge_label(edge))}, style={_DOT[edge.type]}{constraint}];"
     yield "}"
 
 
@@ -55,7 +55,7 @@ def _edge_label(edge: Edge) -> str:
 
 
 def _quote_mermaid(text: str) -> str:
-    """Within Mermaid's quotes: its own entities for what would end them."""
+    """Quote for Mermaid; its own entities replace characters that would end the string."""
     return '"' + text.replace("#", "#35;").replace('"', "#quot;").replace("\n", " ") + '"'
 
 

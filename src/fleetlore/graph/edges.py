@@ -1,4 +1,4 @@
-"""The data edges of a graph, made ready to be walked: for each role how many lead to it, and where it leads."""
+"""Prepares the data edges of a graph for the engine: incoming counts and outgoing paths per role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleetlore.graph.turn import GraphTurn
 
 
 class EdgePath(NamedTuple):
-    """A data edge, as it is walked."""
+    """A data edge: its target, what it carries, and its condition."""
 
     target: str
     carries: str
@@ -19,7 +19,7 @@ class EdgePath(NamedTuple):
 
 
 class EdgePlan:
-    """One walk: that of the turn, or that of what comes after the reply."""
+    """The edges of one run: those of the turn, or those after the reply."""
 
     def __init__(self, graph: Graph, test_of: Callable[[str], Test], *, after: bool) -> None:
         edges = [edge for edge in graph.edges if edge.type == "data" and edge.after == after]
@@ -27,10 +27,10 @@ class EdgePlan:
         self.incoming_counts = {role: sum(edge.target == role for edge in edges) for role in targets}
         """How many edges lead to each role."""
         self.outgoing_paths = {role: _build_paths(edges, role, test_of) for role in targets}
-        """Where each role leads."""
-        outside = dict.fromkeys(edge.source for edge in edges if edge.source not in targets)
-        self.entry_paths = {source: _build_paths(edges, source, test_of) for source in outside}
-        """Where the walk comes from: the user, or, after the reply, what the turn's own walk has made."""
+        """The paths from each role."""
+        entry_sources = dict.fromkeys(edge.source for edge in edges if edge.source not in targets)
+        self.entry_paths = {source: _build_paths(edges, source, test_of) for source in entry_sources}
+        """The paths from outside the plan: from the user or, after the reply, from roles that ran in the turn."""
 
 
 def _build_paths(edges: list[Edge], source: str, test_of: Callable[[str], Test]) -> tuple[EdgePath, ...]:
@@ -38,40 +38,40 @@ def _build_paths(edges: list[Edge], source: str, test_of: Callable[[str], Test])
 
 
 def _combine_tests(edge: Edge, test_of: Callable[[str], Test]) -> Test | None:
-    holding = [test_of(name) for name in edge.when]
-    failing = [test_of(name) for name in edge.unless]
-    if not holding and not failing:
+    required = [test_of(name) for name in edge.when]
+    excluded = [test_of(name) for name in edge.unless]
+    if not required and not excluded:
         return None
-    if len(holding) == 1 and not failing:
-        return holding[0]
+    if len(required) == 1 and not excluded:
+        return required[0]
 
-    def test(made: Any, turn: GraphTurn) -> bool:
-        return all(each(made, turn) for each in holding) and not any(each(made, turn) for each in failing)
+    def test(output: Any, turn: GraphTurn) -> bool:
+        return all(each(output, turn) for each in required) and not any(each(output, turn) for each in excluded)
 
     return test
 
 
 def find_cycle(edges: list[Edge]) -> list[str] | None:
-    """The roles of a circle among some edges, the first one again at its end; `None` if there is none."""
-    leads: dict[str, list[str]] = {}
+    """The roles of a cycle, with the first one repeated at the end; `None` if there is none."""
+    targets_by_role: dict[str, list[str]] = {}
     for edge in edges:
-        leads.setdefault(edge.source, []).append(edge.target)
+        targets_by_role.setdefault(edge.source, []).append(edge.target)
     done: set[str] = set()
-    for start in leads:
+    for start in targets_by_role:
         path: list[str] = []
-        if _has_cycle_from(start, leads, path, done):
+        if _has_cycle_from(start, targets_by_role, path, done):
             return path[path.index(path[-1]) :]
     return None
 
 
-def _has_cycle_from(role: str, leads: dict[str, list[str]], path: list[str], done: set[str]) -> bool:
-    """Walk on from a role; where the way comes back to itself, `path` ends with the role that it came back to."""
+def _has_cycle_from(role: str, targets_by_role: dict[str, list[str]], path: list[str], done: set[str]) -> bool:
+    """Depth-first search; if it finds a cycle, `path` ends with the role where the cycle closes."""
     if role in done:
         return False
     path.append(role)
     if role in path[:-1]:
         return True
-    if any(_has_cycle_from(target, leads, path, done) for target in leads.get(role, ())):
+    if any(_has_cycle_from(target, targets_by_role, path, done) for target in targets_by_role.get(role, ())):
         return True
     path.pop()
     done.add(role)

@@ -1,7 +1,7 @@
-"""Runs a graph. The edges drive it: a node runs when every data edge that can reach it has been decided, and at least one was followed.
+"""Runs a graph: a node runs once every data edge that can reach it is decided, and at least one was followed.
 
-A chain is one coroutine; a fork becomes tasks, one a branch, and the last branch to arrive at a node where they meet goes on. If a branch
-fails, the others are cancelled. Edges marked `after` make a second walk, from what the first one made.
+A chain is one coroutine; a fork starts a task per branch, and the last branch to reach a join continues. If a branch fails, the
+others are cancelled. Edges marked `after` make a second run, from the outputs of the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NodeError(Exception):
-    """A node failed; its cause is what it raised."""
+    """A node failed; the cause is its exception."""
 
     def __init__(self, role: str, error: BaseException) -> None:
         self.role = role
@@ -30,73 +30,73 @@ class NodeError(Exception):
 
 
 class NodeSources(NamedTuple):
-    """The nodes whose words and whose state a role is given, each with the name of what it carries."""
+    """The nodes whose context and state a role receives, each with the name under which it is carried."""
 
     context: tuple[tuple[str, Node], ...]
     state: tuple[tuple[str, Node], ...]
 
 
 class Engine:
-    """A graph made ready to run. It holds nothing of a session: one engine serves any number."""
+    """A validated graph, ready to run. It holds no session state: one engine serves any number of sessions."""
 
     def __init__(self, graph: Graph, registry: Registry) -> None:
         from fleetlore.graph.checks import check_graph
 
-        tests = check_graph(graph, registry)
+        resolved = check_graph(graph, registry)
         self.graph = graph
-        self.nodes = {role: tests.nodes[name](role, graph.options.get(role, {})) for role, name in graph.nodes.items()}
-        self._turn_plan = EdgePlan(graph, tests.find_condition, after=False)
-        self._after_plan = EdgePlan(graph, tests.find_condition, after=True)
+        self.nodes = {role: resolved.nodes[name](role, graph.options.get(role, {})) for role, name in graph.nodes.items()}
+        self._turn_plan = EdgePlan(graph, resolved.find_condition, after=False)
+        self._after_plan = EdgePlan(graph, resolved.find_condition, after=True)
         self._sources = {role: self._build_sources(role) for role in graph.nodes}
 
     def _build_sources(self, role: str) -> NodeSources:
-        def of(edges: tuple[Edge, ...]) -> tuple[tuple[str, Node], ...]:
+        def named_nodes(edges: tuple[Edge, ...]) -> tuple[tuple[str, Node], ...]:
             return tuple((edge.carries, self.nodes[edge.source]) for edge in edges)
 
-        return NodeSources(of(self.graph.edges_into(role, "context")), of(self.graph.edges_into(role, "state")))
+        return NodeSources(named_nodes(self.graph.edges_into(role, "context")), named_nodes(self.graph.edges_into(role, "state")))
 
     def sources(self, role: str) -> NodeSources:
-        """Whose words and state a role is given."""
+        """The nodes whose context and state a role receives."""
         return self._sources[role]
 
     async def run(self, turn: GraphTurn, host: StepHost | None = None) -> dict[str, Any]:
-        """One turn; answers what each role that ran has made. `NodeError` if one failed, once the others are stopped."""
-        walk = GraphRun(self._turn_plan, self.nodes, turn, host)
-        await walk.run_from({USER: turn})
-        return walk.made
+        """Run one turn; returns the output of each role that ran. Raises `NodeError` if one failed, once the others are stopped."""
+        graph_run = GraphRun(self._turn_plan, self.nodes, turn, host)
+        await graph_run.run_from({USER: turn})
+        return graph_run.outputs
 
-    async def run_after_reply(self, turn: GraphTurn, made: Mapping[str, Any], host: StepHost | None = None) -> dict[str, Any]:
-        """What comes after the reply, from what the turn made."""
-        walk = GraphRun(self._after_plan, self.nodes, turn, host)
-        await walk.run_from(made)
-        return walk.made
+    async def run_after_reply(self, turn: GraphTurn, outputs: Mapping[str, Any], host: StepHost | None = None) -> dict[str, Any]:
+        """Run what comes after the reply, from the outputs of the turn."""
+        graph_run = GraphRun(self._after_plan, self.nodes, turn, host)
+        await graph_run.run_from(outputs)
+        return graph_run.outputs
 
     @property
     def has_after_reply(self) -> bool:
-        """Whether anything comes after the reply."""
+        """Whether the graph has edges after the reply."""
         return bool(self._after_plan.entry_paths)
 
 
 class GraphRun:
     """One run along the edges of a plan."""
 
-    __slots__ = ("_host", "_inputs", "_led", "_nodes", "_plan", "_turn", "_waiting", "made")
+    __slots__ = ("_host", "_inputs", "_nodes", "_plan", "_previous_steps", "_turn", "_undecided_counts", "outputs")
 
     def __init__(self, plan: EdgePlan, nodes: Mapping[str, Node], turn: GraphTurn, host: StepHost | None) -> None:
         self._plan, self._nodes, self._turn, self._host = plan, nodes, turn, host
-        self._waiting = plan.incoming_counts.copy()
+        self._undecided_counts = plan.incoming_counts.copy()
         self._inputs: dict[str, dict[str, Any]] = {}
-        self._led: dict[str, Step] = {}
-        self.made: dict[str, Any] = {}
+        self._previous_steps: dict[str, Step] = {}
+        self.outputs: dict[str, Any] = {}
 
     async def run_from(self, sources: Mapping[str, Any]) -> None:
-        """Along every edge from these."""
+        """Run from these sources and their outputs."""
         ready: list[str] = []
-        for source, roads in self._plan.entry_paths.items():
+        for source, paths in self._plan.entry_paths.items():
             if source in sources:
-                self._carry_output(roads, self._select_paths(roads, sources[source]), sources[source], None, ready)
+                self._carry_output(paths, self._select_paths(paths, sources[source]), sources[source], None, ready)
             else:
-                self._mark_decided(roads, ready)
+                self._mark_decided(paths, ready)
         await self._run_ready(ready)
 
     async def _run_ready(self, ready: list[str]) -> None:
@@ -106,11 +106,11 @@ class GraphRun:
             await self._run_branches(ready)
 
     async def _run_branch(self, role: str) -> None:
-        """This node, and those that it leads to."""
-        take = self._run_bare_step if self._host is None else self._run_recorded_step
+        """Run this node and the chain after it."""
+        run_step = self._run_bare_step if self._host is None else self._run_recorded_step
         while True:
             ready: list[str] = []
-            await take(role, ready)
+            await run_step(role, ready)
             if len(ready) != 1:
                 break
             role = ready[0]
@@ -118,7 +118,7 @@ class GraphRun:
             await self._run_branches(ready)
 
     async def _run_branches(self, ready: list[str]) -> None:
-        """Several branches at once; if one fails, the others are stopped."""
+        """Run several branches concurrently; if one fails, the others are cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for role in ready:
@@ -128,69 +128,69 @@ class GraphRun:
             raise first from first.__cause__
 
     async def _run_bare_step(self, role: str, ready: list[str]) -> None:
-        """A step that nobody records."""
+        """Run a step without a host: nothing is recorded."""
         node = self._nodes[role]
         step = Step(node, self._turn, self._inputs[role], None)  # type: ignore[arg-type]  # without a host it can only compute
         try:
-            made = self.made[role] = await node.run(step)
-            roads = self._plan.outgoing_paths[role]
-            self._carry_output(roads, self._select_paths(roads, made), made, step, ready)
-        except Exception as error:  # a node is anybody's code; whoever called for the turn is told what it raised
+            output = self.outputs[role] = await node.run(step)
+            paths = self._plan.outgoing_paths[role]
+            self._carry_output(paths, self._select_paths(paths, output), output, step, ready)
+        except Exception as error:  # third-party code may raise anything
             raise NodeError(role, error) from error
 
     async def _run_recorded_step(self, role: str, ready: list[str]) -> None:
-        """A step that the host hears of."""
-        host, begun = self._host, perf_counter()
+        """Run a step and report it to the host."""
+        host, started_at = self._host, perf_counter()
         assert host is not None
         step = Step(self._nodes[role], self._turn, self._inputs[role], host)
-        wait = host.on_step_started(step, self._led.get(role))
+        wait = host.on_step_started(step, self._previous_steps.get(role))
         if wait is not None:
             await wait
         try:
-            made = self.made[role] = await step.node.run(step)
-            roads = self._plan.outgoing_paths[role]
-            followed = self._select_paths(roads, made)
+            output = self.outputs[role] = await step.node.run(step)
+            paths = self._plan.outgoing_paths[role]
+            followed = self._select_paths(paths, output)
         except Exception as error:  # as above
-            host.on_step_failed(step, error, perf_counter() - begun)
+            host.on_step_failed(step, error, perf_counter() - started_at)
             raise NodeError(role, error) from error
         except asyncio.CancelledError as error:
-            host.on_step_failed(step, error, perf_counter() - begun)
-            if not _is_being_cancelled():  # it came from within, and would else be taken for the end of the session
+            host.on_step_failed(step, error, perf_counter() - started_at)
+            if not _is_being_cancelled():  # raised by the node itself: it must not look like the end of the session
                 raise NodeError(role, error) from error
             raise
-        wait = host.on_step_finished(step, made, [road.target for road in followed], perf_counter() - begun)
+        wait = host.on_step_finished(step, output, [path.target for path in followed], perf_counter() - started_at)
         if wait is not None:
             await wait
-        self._carry_output(roads, followed, made, step, ready)
+        self._carry_output(paths, followed, output, step, ready)
 
-    def _select_paths(self, roads: tuple[EdgePath, ...], made: Any) -> tuple[EdgePath, ...] | list[EdgePath]:
-        """The roads whose conditions hold."""
-        for road in roads:
-            if road.test is not None:
-                return [road for road in roads if road.test is None or road.test(made, self._turn)]
-        return roads
+    def _select_paths(self, paths: tuple[EdgePath, ...], output: Any) -> tuple[EdgePath, ...] | list[EdgePath]:
+        """The paths whose conditions hold."""
+        for path in paths:
+            if path.test is not None:
+                return [path for path in paths if path.test is None or path.test(output, self._turn)]
+        return paths
 
     def _carry_output(
-        self, roads: tuple[EdgePath, ...], followed: Sequence[EdgePath], made: Any, step: Step | None, ready: list[str]
+        self, paths: tuple[EdgePath, ...], followed: Sequence[EdgePath], output: Any, step: Step | None, ready: list[str]
     ) -> None:
-        """Carry what was made along the roads that are followed; what waits for nothing more is ready."""
-        for road in followed:
-            target = road.target
+        """Pass the output along the followed paths; targets without undecided edges become ready."""
+        for path in followed:
+            target = path.target
             inputs = self._inputs.get(target)
             if inputs is None:
                 inputs = self._inputs[target] = {}
-            inputs[road.carries] = made
+            inputs[path.carries] = output
             if step is not None:
-                self._led[target] = step
-        self._mark_decided(roads, ready)
+                self._previous_steps[target] = step
+        self._mark_decided(paths, ready)
 
-    def _mark_decided(self, roads: tuple[EdgePath, ...], ready: list[str]) -> None:
-        """These roads are decided; where nothing came along any road to a node, its own lead nowhere."""
-        waiting = self._waiting
-        for road in roads:
-            target = road.target
-            waiting[target] -= 1
-            if not waiting[target]:
+    def _mark_decided(self, paths: tuple[EdgePath, ...], ready: list[str]) -> None:
+        """Count these paths as decided. A target that got no input never runs, so its own paths are decided too."""
+        undecided = self._undecided_counts
+        for path in paths:
+            target = path.target
+            undecided[target] -= 1
+            if not undecided[target]:
                 if target in self._inputs:
                     ready.append(target)
                 else:

@@ -1,4 +1,4 @@
-"""What acts outside, on record and with its card: a database is asked, a program is run."""
+"""Runs the external tools of the thinker, database queries and Python programs, with events and a card for the user."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import UiControl
 
 MAX_ROWS_FOR_MODEL = 20
-"""Of a table, to the model; the user sees all of it. Of which tables there are, the model is told all."""
+"""Rows of a result that the model gets; the user sees all. An outline is not truncated."""
 MAX_COLUMNS_LENGTH = 1000
 
 
 class ToolFailure(Exception):
-    """A tool could not do what was wanted; the message is for the model."""
+    """A tool failed; the message is for the model."""
 
 
 class ToolCard:
-    """What the user is shown of something that runs."""
+    """What the user sees of a running tool."""
 
     def __init__(self) -> None:
         self.detail = ""
@@ -35,19 +35,19 @@ class ToolCard:
 
 @asynccontextmanager
 async def show_tool_card(step: Step, call: ModelToolCall) -> AsyncIterator[ToolCard]:
-    """A card from its beginning to its end, whatever that is."""
-    card, began, ok = ToolCard(), perf_counter(), False
+    """Show a card while the block runs; it ends with the result, also on errors."""
+    card, started_at, ok = ToolCard(), perf_counter(), False
     step.send_hud_event("process_started", call_id=call.id, tool=call.name)
     try:
         yield card
         ok = True
     finally:
-        took = round((perf_counter() - began) * 1000, 3)
-        step.send_hud_event("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=took)
+        duration_ms = round((perf_counter() - started_at) * 1000, 3)
+        step.send_hud_event("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=duration_ms)
 
 
 async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, str]:
-    """The table, and what the model is told of it."""
+    """The table, and its description for the model. Raises `ToolFailure`."""
     from fleetlore.graph.tools.database import parse_database_address
     from fleetlore.graph.tools.query_db import outline, query
 
@@ -57,65 +57,65 @@ async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, st
     async with show_tool_card(step, call) as card:
         try:
             database, sql = parse_database_address(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()
-            found = await (query(database, sql) if sql else outline(database))
+            table = await (query(database, sql) if sql else outline(database))
         except FleetloreError as error:
             card.detail = "refused, or failed"
             raise ToolFailure(str(error)) from error
-        card.detail = f"{len(found.rows)} rows"
-    shown = build_table(found.columns, found.rows)
-    if found.cut is not None:
-        shown["cut"] = True
-    return shown, _describe_table(found.columns, found.rows, found.cut, MAX_ROWS_FOR_MODEL if sql else len(found.rows))
+        card.detail = f"{len(table.rows)} rows"
+    control = build_table(table.columns, table.rows)
+    if table.cut is not None:
+        control["cut"] = True
+    return control, _describe_table(table.columns, table.rows, table.cut, MAX_ROWS_FOR_MODEL if sql else len(table.rows))
 
 
-def _describe_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None, most: int) -> str:
+def _describe_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None, max_rows: int) -> str:
     count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}" + (f", cut {cut}" if cut else "")
-    lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:most])]
-    more = [f"… and {len(rows) - most} more"] if len(rows) > most else []
-    return "\n".join([f"{count}, shown as a table of {text_safety.sanitize_line(', '.join(columns), MAX_COLUMNS_LENGTH)}.", *lines, *more])
+    lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:max_rows])]
+    omitted = [f"… and {len(rows) - max_rows} more"] if len(rows) > max_rows else []
+    return "\n".join(
+        [f"{count}, shown as a table of {text_safety.sanitize_line(', '.join(columns), MAX_COLUMNS_LENGTH)}.", *lines, *omitted]
+    )
 
 
 async def run_python_program(step: Step, call: ModelToolCall) -> str:
-    """What a program printed. Its start is durable before any of it is heard; its end is told however it came."""
+    """The program's output. Its start is stored before it runs, its end in any case. Raises `ToolFailure`."""
     from fleetlore.graph.tools.run_python import run_python_code
 
     if not step.host.tools.can_run_python:
         raise ToolFailure("no programs can be run here")
-    told = _ProcessEvents(step, call)
+    process_events = _ProcessEvents(step, call)
     async with show_tool_card(step, call) as card:
         try:
-            ran = await run_python_code(str(call.arguments.get("code")), on_start=told.note_start)
+            result = await run_python_code(str(call.arguments.get("code")), on_start=process_events.note_start)
         except FleetloreError as error:
             card.detail = "not started"
-            told.note_end({})
+            process_events.note_end({})
             raise ToolFailure(str(error)) from error
         except BaseException:
-            told.note_end({"signal": "cancelled"})
+            process_events.note_end({"signal": "cancelled"})
             raise
-        took = round(ran.seconds * 1000)
-        told.note_end({"exit_code": ran.code, "timed_out": ran.why == "too long" or None, "duration_ms": took})
-        card.detail = "ended well" if ran.is_success else ran.why
-        if not ran.is_success:
-            raise ToolFailure(ran.format_for_model())
-        return ran.format_for_model()
+        duration_ms = round(result.seconds * 1000)
+        process_events.note_end({"exit_code": result.code, "timed_out": result.why == "too long" or None, "duration_ms": duration_ms})
+        card.detail = "ended well" if result.is_success else result.why
+        if not result.is_success:
+            raise ToolFailure(result.format_for_model())
+        return result.format_for_model()
 
 
 class _ProcessEvents:
-    """Tells of one process."""
+    """Records the start and end of one process."""
 
     def __init__(self, step: Step, call: ModelToolCall) -> None:
         self._step, self._call, self._pid, self._cause = step, call, 0, ""
 
     async def note_start(self, process: Process) -> bool:
-        """It is there, and has heard nothing yet."""
         self._pid = process.pid
-        known = {"pid": process.pid, "group": process.group, "born": process.born, "call_id": self._call.id}
-        self._cause = self._step.note("process.started", {"command": "python", **known})
+        data = {"pid": process.pid, "group": process.group, "born": process.born, "call_id": self._call.id}
+        self._cause = self._step.note("process.started", {"command": "python", **data})
         await self._step.host.flush_events()
         return True
 
-    def note_end(self, how: Mapping[str, Any]) -> None:
-        """It is gone."""
+    def note_end(self, result: Mapping[str, Any]) -> None:
         if self._pid:
-            known = {"pid": self._pid, "call_id": self._call.id, **{key: value for key, value in how.items() if value is not None}}
-            self._step.note("process.finished", known, cause=self._cause)
+            data = {"pid": self._pid, "call_id": self._call.id, **{key: value for key, value in result.items() if value is not None}}
+            self._step.note("process.finished", data, cause=self._cause)

@@ -1,4 +1,4 @@
-"""Graphs as people write them: TOML or YAML, or a Python file that puts one into `GRAPH`."""
+"""Loads graphs from TOML, YAML or Python files (`GRAPH`). `Engine` validates them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _GRAPH_KEYS = tuple(name for name in Graph.__struct_fields__ if name != "source"
 
 
 def shipped() -> tuple[str, ...]:
-    """The names of the graphs that come with Fleetlore."""
+    """Names of the graphs shipped with Fleetlore."""
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in _SHIPPED_GRAPHS.iterdir() if entry.name.endswith(".toml")))
 
 
 def load(place: str, *, folder: str | None = None) -> Graph:
-    """A graph by its name, shipped or in a folder of one's own, or by the path of its file. Whether it can be run, `Engine` says."""
+    """Load a graph by name (shipped, or in `folder`) or by the path of its file; raises `Invalid`."""
     if (named := find(place, folder=folder)) is not None:
         return named
     path = Path(place).expanduser()
@@ -40,15 +40,15 @@ def load(place: str, *, folder: str | None = None) -> Graph:
 
 
 def find(name: str, *, folder: str | None = None) -> Graph | None:
-    """A graph by its name alone, never by a path: what a browser may ask for."""
+    """Find a graph by name only, never by path, because browsers may ask for any name. `None` if there is none."""
     if name in shipped():
         return from_text((_SHIPPED_GRAPHS / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
     path = next((path for path in _list_own_files(folder) if path.stem == name), None)
-    return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # the log knows it by this name
+    return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # sessions store this name
 
 
 def names(folder: str | None = None) -> tuple[str, ...]:
-    """The names of all graphs that there are."""
+    """Names of all graphs, shipped and in `folder`."""
     return tuple(dict.fromkeys((*shipped(), *(path.stem for path in _list_own_files(folder)))))
 
 
@@ -73,22 +73,22 @@ def _read_file(path: Path) -> Graph:
 
 
 def _load_python(path: Path) -> Graph:
-    """A file of code: it is run, as any program of the user's is."""
+    """Run the file and take its `GRAPH`."""
     try:
-        made = runpy.run_path(str(path), run_name=f"fleetlore_graph_{path.stem}").get("GRAPH")
+        graph = runpy.run_path(str(path), run_name=f"fleetlore_graph_{path.stem}").get("GRAPH")
     except (FleetloreError, OSError):
         raise
-    except (Exception, SystemExit) as error:  # it is anybody's code, and one file must not hide the other graphs
+    except (Exception, SystemExit) as error:  # user code may raise anything, and one broken file must not hide the others
         raise Invalid(f"{path}: fails when it is run: {type(error).__name__}: {error}") from error
-    if isinstance(made, Graph):
-        return msgspec.structs.replace(made, source=str(path))
-    if isinstance(made, Mapping):
-        return from_data(made, str(path))
+    if isinstance(graph, Graph):
+        return msgspec.structs.replace(graph, source=str(path))
+    if isinstance(graph, Mapping):
+        return from_data(graph, str(path))
     raise Invalid(f"{path}: puts no graph into GRAPH; give it a Graph, or a dict as a TOML file would hold it")
 
 
 def from_text(text: str, source: str) -> Graph:
-    """A graph written in YAML where the file's name says so, else in TOML."""
+    """Parse a graph from YAML or TOML, depending on the suffix of `source`; raises `Invalid`."""
     data = _parse_yaml(text, source) if source.endswith((".yaml", ".yml")) else _parse_toml(text, source)
     if not isinstance(data, dict):
         raise Invalid(f"{source}: a graph is a table with name, nodes and edges; docs/graph.md shows one")
@@ -96,9 +96,9 @@ def from_text(text: str, source: str) -> Graph:
 
 
 def _parse_yaml(text: str, source: str) -> Any:
-    tree = ParsedYaml(source, text)
-    tree.raise_if_invalid()
-    return tree.root
+    document = ParsedYaml(source, text)
+    document.raise_if_invalid()
+    return document.root
 
 
 def _parse_toml(text: str, source: str) -> Any:
@@ -109,42 +109,42 @@ def _parse_toml(text: str, source: str) -> Any:
 
 
 def from_data(data: Mapping[str, Any], source: str) -> Graph:
-    """A graph as data; `InvalidGraph` says what does not fit."""
+    """Build a graph from parsed data; raises `InvalidGraph` with what does not match."""
     problems = [f"no such key: {key}; known are {', '.join(_GRAPH_KEYS)}" for key in data if key not in _GRAPH_KEYS]
-    told = data.get("edges", ())
-    if not isinstance(told, list | tuple):
+    edge_tables = data.get("edges", ())
+    if not isinstance(edge_tables, list | tuple):
         problems.append("edges: a list of tables is needed; write [[edges]] before each")
-        told = ()
-    edges = [edge for number, said in enumerate(told, 1) for edge in _parse_edges(said, number, problems)]
+        edge_tables = ()
+    edges = [edge for number, table in enumerate(edge_tables, 1) for edge in _parse_edges(table, number, problems)]
     if problems:
         raise InvalidGraph(source, problems)
     try:
         return msgspec.convert({**data, "edges": edges, "source": source}, Graph)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
-        where = path.rstrip("`").lstrip(".") or "the graph"
-        raise InvalidGraph(source, [f"{where}: {reason}"]) from error
+        location = path.rstrip("`").lstrip(".") or "the graph"
+        raise InvalidGraph(source, [f"{location}: {reason}"]) from error
 
 
-def _parse_edges(said: Any, number: int, problems: list[str]) -> Iterator[dict[str, Any]]:
-    """One edge for each role that it leads to: `to` may name several, which then run side by side."""
-    if not isinstance(said, Mapping) or "from" not in said or "to" not in said:
+def _parse_edges(table: Any, number: int, problems: list[str]) -> Iterator[dict[str, Any]]:
+    """One edge per target: `to` may name several roles, which then run concurrently."""
+    if not isinstance(table, Mapping) or "from" not in table or "to" not in table:
         problems.append(f'edge {number}: a table with from and to is needed, as in {{ from = "input", to = "thinker" }}')
         return
-    if unknown := [key for key in said if key not in _EDGE_KEYS]:
+    if unknown := [key for key in table if key not in _EDGE_KEYS]:
         problems.append(f"edge {number}: no such key: {unknown[0]}; known are {', '.join(_EDGE_KEYS)}")
-    if said.get("type", "data") not in get_args(EdgeType):
-        problems.append(f"edge {number}: no such type: {said['type']!r}; known are {', '.join(get_args(EdgeType))}")
+    if table.get("type", "data") not in get_args(EdgeType):
+        problems.append(f"edge {number}: no such type: {table['type']!r}; known are {', '.join(get_args(EdgeType))}")
         return
-    for target in _as_list(said["to"]):
+    for target in _as_list(table["to"]):
         yield {
-            "source": said["from"],
+            "source": table["from"],
             "target": target,
-            "type": said.get("type", "data"),
-            "carries": said.get("carries", said["from"]),
-            "when": _as_list(said.get("when", ())),
-            "unless": _as_list(said.get("unless", ())),
-            "after": said.get("after", False),
+            "type": table.get("type", "data"),
+            "carries": table.get("carries", table["from"]),
+            "when": _as_list(table.get("when", ())),
+            "unless": _as_list(table.get("unless", ())),
+            "after": table.get("after", False),
         }
 
 

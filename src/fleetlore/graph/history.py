@@ -1,4 +1,4 @@
-"""As much of what was said as a prompt has room for."""
+"""Selects as much of a conversation's history as a prompt has room for."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 NO_ANSWER = "(That turn failed before an answer was given.)"
 MAX_ENTRY_LENGTH = 8000
-"""Characters of one thing said that go into a prompt."""
+"""Characters of one entry that go into a prompt."""
 
 
 def select_recent_entries(history: Sequence[Entry], tokens: int) -> list[Entry]:
-    """The newest that fit into so many tokens; they begin with something that the user said, or there are none."""
-    left, first = tokens, len(history)
+    """The newest entries that fit into `tokens`; they start with a user message, or there are none."""
+    remaining, first = tokens, len(history)
     for index in range(len(history) - 1, -1, -1):
-        left -= estimate(history[index].text[:MAX_ENTRY_LENGTH])
-        if left < 0:
+        remaining -= estimate(history[index].text[:MAX_ENTRY_LENGTH])
+        if remaining < 0:
             break
         if history[index].role == "user":
             first = index
@@ -29,7 +29,7 @@ def select_recent_entries(history: Sequence[Entry], tokens: int) -> list[Entry]:
 
 
 def build_history_messages(session: Conversation, tokens: int) -> tuple[ChatMessage, ...]:
-    """What was said before this turn, for a mind that is asked about it now."""
+    """The conversation before the current turn, as chat messages."""
     earlier = [entry for entry in session.history if entry.turn < session.turn or session.open is None]
     return tuple(_build_message(entry) for entry in select_recent_entries(earlier, tokens))
 

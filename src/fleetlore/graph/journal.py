@@ -1,4 +1,4 @@
-"""Writes a session down: every fact is folded at once, goes to the log in order, and is waited for only where it must be durable."""
+"""Records a session: each event is applied to the session at once and stored in order; only some kinds are waited for."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fleetlore.views.conversation_state import Conversation
 from fleetlore.views.conversations import apply_to_session
 
 DURABLE_KINDS = frozenset(("model.called", "tool.called", "process.started"))
-"""What is durable before it is done."""
+"""Kinds that are stored before the action they announce."""
 MAX_ATOMIC_EVENTS = 50
-"""So many events are one append: all or nothing."""
+"""Up to this many events are stored in one append, all or none."""
 
 
 class SessionLog(Protocol):
-    """Whatever stores events, durably, in the order in which it is asked to."""
+    """Stores events durably, in the order of the calls."""
 
     async def append(self, events: Sequence[Event]) -> object:
-        """Store some, all or none."""
+        """Store the events, all or none."""
 
     async def append_all(self, events: Iterable[Event]) -> object:
-        """Store any number."""
+        """Store any number of events."""
 
 
 class SessionJournal:
-    """Holds one session and the way to its log."""
+    """One session and its connection to the log."""
 
     def __init__(
         self, log: SessionLog, session: Conversation, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
@@ -43,10 +43,10 @@ class SessionJournal:
         self._is_store_scheduled = False
         self._store_task: asyncio.Task[None] | None = None
         self.storage_error: BaseException | None = None
-        """Why something that was folded is not on the log, once that happened: the session has to be read again."""
+        """The first error of storing events that were applied already. The session must then be read again."""
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
-        """Tell one fact of the session, without waiting; answers its id."""
+        """Record an event of the session without waiting; returns its id."""
         id: str = envelope.pop("id", None) or self._new_id()
         event = Event(
             id=id,
@@ -65,18 +65,18 @@ class SessionJournal:
         self._pending_events.append(event)
         if not self._is_store_scheduled:
             self._is_store_scheduled = True
-            # At the end of this turn of the loop, so that steps that follow each other at once go together.
+            # Runs after the current callbacks, so that steps in quick succession share one append.
             self._loop.call_soon(self._start_storing)
 
     async def append(self, events: Sequence[Event]) -> None:
-        """What `recording.asked` tells: durable before an outward act, in order without waiting after it."""
+        """Record events for `ask_and_record`; waits for storage if one of them announces an external action."""
         for event in events:
             self._queue_event(event if event.at is not None else replace(event, at=self._now()))
         if any(event.kind in DURABLE_KINDS for event in events):
             await self.flush_events()
 
     async def flush_events(self) -> None:
-        """Wait until everything told is on the disk; raises what kept it off."""
+        """Wait until all events are stored; raises the storage error if there was one."""
         if self._pending_events:
             await self._store_pending_events()
         elif self._store_task is not None and not self._store_task.done():
@@ -90,17 +90,17 @@ class SessionJournal:
             self._store_task = asyncio.ensure_future(self._store_pending_events())
 
     async def _store_pending_events(self) -> None:
-        """What waits is taken and handed to the log in one go, so that the log's order is ours whoever comes here first."""
+        """Take all pending events in one go, so that they are stored in order whichever task gets here first."""
         events, self._pending_events = self._pending_events, []
         try:
             await (self._log.append(events) if len(events) <= MAX_ATOMIC_EVENTS else self._log.append_all(events))
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, and that may be another task
+        except Exception as error:  # noqa: BLE001 - raised by the next `flush_events`, maybe in another task
             self.storage_error = self.storage_error or error
             if isinstance(error, Invalid) and len(events) > 1:
                 await self._store_one_by_one(events)
 
     async def _store_one_by_one(self, events: list[Event]) -> None:
-        """One that the log cannot take does not keep the others out."""
+        """One event that the log refuses does not keep the others out."""
         for event in events:
             with suppress(Invalid, LogError):
                 await self._log.append([event])

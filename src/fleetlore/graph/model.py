@@ -1,4 +1,4 @@
-"""A graph as data: nodes by role, and edges that say who follows whom, with what, and when."""
+"""A graph as data: nodes by role, and edges between them. Loaded by `files.py`, run by `engine.py`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 USER = "user"
-"""Where every turn begins: what edges from here carry is what the user said or pressed."""
+"""The start of every turn: edges from here carry what the user said or pressed."""
 REQUIRED_ROLES = ("input", "output")
-"""Roles that every graph has: somebody who hears, and somebody who answers."""
+"""Roles that every graph has."""
 
 EdgeType: TypeAlias = Literal["data", "context", "state"]
 Durability: TypeAlias = Literal["turn", "node"]
-"""When a turn waits for the disk, besides before every outward act: at its end, or after each node."""
+"""When a turn waits for storage, besides before every external action: at its end, or after each node."""
 
 
 class Edge(Struct, frozen=True, kw_only=True):
-    """From one role to another.
+    """An edge from one role to another.
 
-    `data` drives the run: when the source has finished and the conditions hold, what it made is carried to the target, which runs once all
-    that can reach it has. `context` puts what the source has to say into the target's prompt. `state` lets the target look at what the
-    source keeps.
+    `data` edges drive the run: when the source has finished and the conditions hold, its output is passed to the target, which runs once
+    all its incoming edges are decided. `context` adds the source's context to the target's prompt. `state` lets the target read the
+    source's state.
     """
 
     source: str
@@ -31,40 +31,40 @@ class Edge(Struct, frozen=True, kw_only=True):
     carries: str
     """The name under which the target finds it."""
     when: tuple[str, ...] = ()
-    """Conditions that must hold."""
+    """Conditions that must all hold."""
     unless: tuple[str, ...] = ()
     """Conditions of which none may hold."""
     after: bool = False
-    """Of a data edge: followed once the reply is given, and nobody waits for it."""
+    """Followed after the reply is sent, without delaying it (data edges only)."""
 
 
 class Graph(Struct, frozen=True, kw_only=True):
-    """One agent's way of thinking."""
+    """A chat agent."""
 
     name: str
     description: str = ""
     agent: str = "guide"
-    """Its agent's name on the log."""
+    """The agent's name on the log."""
     persona: str = ""
-    """Who the agent is; put before every prompt."""
+    """Who the agent is; starts every system prompt."""
     nodes: Mapping[str, str]
-    """Role → the versioned name of what does it."""
+    """Role → versioned name of its implementation."""
     edges: tuple[Edge, ...]
     conditions: Mapping[str, Mapping[str, Any]] = {}
-    """Name → what must hold, as `conditions.py` reads it."""
+    """Name → condition, in the format of `conditions.py`."""
     words: Mapping[str, tuple[str, ...]] = {}
-    """Lists of words that decide, by name; they are matched as whole words."""
+    """Word lists for conditions; matched as whole words."""
     minds: Mapping[str, str] = {}
-    """Role → the profile of the mind that it asks; `default` where nothing is said."""
+    """Role → profile of its model; `default` if a role is not listed."""
     tools: Mapping[str, Any] = {}
-    """`query_db`: the databases that may be asked, `*` for all; `run_python`: true where programs may be run. Else there is neither."""
+    """`query_db`: names of the databases it may query, `*` for all; `run_python`: true to allow programs. Both are off by default."""
     options: Mapping[str, Mapping[str, Any]] = {}
-    """Role → what its implementation can be told."""
+    """Role → options of its implementation."""
     history_tokens: int = 4000
-    """As much of what was said goes into a prompt."""
+    """Tokens of history that go into a prompt."""
     durable: Durability = "turn"
     source: str = ""
-    """The file that it was read from."""
+    """The file it was loaded from."""
 
     def edges_into(self, role: str, kind: EdgeType) -> tuple[Edge, ...]:
         """The edges of one type that lead to a role."""

@@ -1,7 +1,7 @@
-"""What a node is: one step of a turn, what it has to say to other nodes' prompts, and what it lets them look at.
+"""The base class of nodes: one step of a turn, its context for other prompts, and its state for other nodes.
 
-A node keeps nothing between turns. What it wants to remember it makes, and `told` says of that what goes on the log: the fold gives it
-back as `step.earlier`, after a restart too.
+A node keeps nothing between turns. What it wants to remember it returns from `run`; `told` selects what goes on the log, and
+`step.earlier` returns that, also after a restart.
 """
 
 from __future__ import annotations
@@ -16,61 +16,64 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """The base of every implementation; `run` is all that one must have."""
+    """Base class of all implementations; a subclass must define `run`."""
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """Roles that the graph must have, too."""
+    """Roles that the graph must have as well."""
     options: ClassVar[Mapping[str, Any]] = {}
-    """What it can be told by `[options.ROLE]`, with what holds where nothing is said."""
+    """Options of `[options.ROLE]` and their defaults."""
     conditions: ClassVar[Mapping[str, Test]] = {}
-    """Conditions that come with it: they can be named on edges of a graph that has it."""
+    """Conditions that edges of a graph with this node may name."""
     made_of: ClassVar[Any] = None
-    """The class or function that was registered."""
+    """The registered class or function."""
 
-    def __init__(self, role: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, role: str, configured: Mapping[str, Any]) -> None:
         self.role = role
-        self.configured_options = {**self.options, **told}
+        self.configured_options = {**self.options, **configured}
 
     async def run(self, step: Step) -> Any:
-        """One step; what it answers is carried on by the edges."""
+        """Run one step; the edges carry its output on."""
         raise NotImplementedError
 
-    def told(self, made: Any) -> Any:
-        """What of it goes on the log, as JSON; nothing unless a node says so."""
+    def told(self, output: Any) -> Any:
+        """The part of the output that goes on the log, as JSON; `None` by default."""
         return None
 
     def context(self, session: Conversation) -> str:
-        """What it has to say in the prompt of a node that a context edge leads to. Others' words in it must be fenced."""
+        """Text for the prompts of nodes at the end of a context edge. Untrusted text in it must be fenced."""
         return ""
 
     def state(self, session: Conversation) -> Any:
-        """What a node that a state edge leads to may look at."""
+        """What nodes at the end of a state edge may read."""
         return session.kept.get(self.role)
 
-    def on_dashboard_reported(self, watching: WatcherContext) -> None:
-        """The browser told what it shows, between turns or in one."""
+    def on_dashboard_reported(self, context: WatcherContext) -> None:
+        """The browser reported what it shows, between turns or during one."""
 
-    async def watch(self, watching: WatcherContext) -> None:
-        """Lives beside the turns, from the opening of a session to its end; most nodes have nothing to do there."""
+    async def watch(self, context: WatcherContext) -> None:
+        """Runs in the background for as long as the session is open; does nothing by default."""
 
 
 class _FunctionNode(Node):
-    """A node made of a function."""
+    """A node made from a function."""
 
     async def run(self, step: Step) -> Any:
-        """What the function answers."""
         return await type(self).made_of(step)
 
 
-def as_node(made: type[Node] | Callable[[Step], Awaitable[Any]]) -> type[Node]:
-    """A class of its own for what was registered."""
-    if isinstance(made, type) and issubclass(made, Node):
-        made.made_of = made
-        return made
-    # A static method: a function on a class would be given the node as its first argument.
-    return type(getattr(made, "__name__", "node"), (_FunctionNode,), {"made_of": staticmethod(made), "__doc__": made.__doc__})
+def as_node(implementation: type[Node] | Callable[[Step], Awaitable[Any]]) -> type[Node]:
+    """The node class for a registered class or function."""
+    if isinstance(implementation, type) and issubclass(implementation, Node):
+        implementation.made_of = implementation
+        return implementation
+    # Static, because a plain function on the class would get the node as its first argument.
+    return type(
+        getattr(implementation, "__name__", "node"),
+        (_FunctionNode,),
+        {"made_of": staticmethod(implementation), "__doc__": implementation.__doc__},
+    )
 
 
 def has_watcher(node: Node) -> bool:
-    """Whether it has something to do beside the turns."""
+    """Whether the node runs in the background."""
     return type(node).watch is not Node.watch

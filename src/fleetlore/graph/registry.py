@@ -1,10 +1,10 @@
-"""Where implementations are found by their versioned name: ours, those registered by a decorator, and those of installed packages.
+"""Finds node implementations by their versioned name: built in, registered by a decorator, or from installed packages.
 
     @node("shout_v1")
     async def shout(step: Step) -> str:
         return step.inputs["thought"].response.upper()
 
-A package offers its own under the entry point `fleetlore.nodes`: the name of a module, or of a class, that registers when it is loaded.
+A package offers its own under the entry point `fleetlore.nodes`: the name of a module or class that registers when it is loaded.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from fleetlore.graph.node import Node
     from fleetlore.graph.step import Step
 
-NODES: ExtensionPoint[Any] = ExtensionPoint("fleetlore.nodes", lambda name, thing: thing)
-"""What is loaded registers itself; one that cannot be loaded leaves the others alone."""
+NODES: ExtensionPoint[Any] = ExtensionPoint("fleetlore.nodes", lambda name, loaded: loaded)
+"""Loading an entry point registers its nodes; one that fails to load does not affect the others."""
 BUILTIN_ROLES = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
-"""Those that come with Fleetlore, each in its module of `nodes/`, loaded when it is asked for."""
+"""Built-in implementations, each in its module of `nodes/`, loaded on demand."""
 _BUILTIN_NAMES = frozenset(f"{role}_v1" for role in BUILTIN_ROLES)
 _VERSIONED_NAME = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
 _Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
@@ -33,7 +33,7 @@ _Test = TypeVar("_Test", bound="Test")
 
 
 class Registry:
-    """Implementations and conditions by name."""
+    """Node implementations and conditions by name."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, type[Node]] = {}
@@ -41,25 +41,25 @@ class Registry:
         self._has_loaded_plugins = False
 
     def node(self, name: str) -> Callable[[_Made], _Made]:
-        """Register a subclass of `Node`, or an async function of one step, under a versioned name."""
+        """Register a subclass of `Node`, or an async function of one step, under a versioned name. Raises `Invalid` if it is taken."""
         if not _VERSIONED_NAME.fullmatch(name):
             raise Invalid(f"{name!r} is no name of an implementation; it ends with its version, as in thinker_v1")
         if self is REGISTRY and name in _BUILTIN_NAMES:
             raise Invalid(f"{name} is one of ours; give yours another name or version")
 
-        def register(made: _Made) -> _Made:
+        def register(implementation: _Made) -> _Made:
             from fleetlore.graph.node import as_node
 
-            known = self._nodes.get(name)
-            if known is not None and known.made_of is not made:
-                raise Invalid(f"{name} is taken already, by {known.made_of!r}; give yours another name or version")
-            self._nodes[name] = as_node(made)
-            return made
+            existing = self._nodes.get(name)
+            if existing is not None and existing.made_of is not implementation:
+                raise Invalid(f"{name} is taken already, by {existing.made_of!r}; give yours another name or version")
+            self._nodes[name] = as_node(implementation)
+            return implementation
 
         return register
 
     def condition(self, name: str) -> Callable[[_Test], _Test]:
-        """Register a function of what a source made and the turn, which says whether an edge is followed."""
+        """Register a function of the source's output and the turn that says whether an edge is followed."""
 
         def register(test: _Test) -> _Test:
             self._conditions[name] = test
@@ -68,7 +68,7 @@ class Registry:
         return register
 
     def find_node(self, name: str) -> type[Node] | None:
-        """The implementation of that name."""
+        """The implementation with this name; `None` if there is none."""
         role = name.removesuffix("_v1")
         if name not in self._nodes and role in BUILTIN_ROLES and role != name:
             self._nodes[name] = import_module(f"fleetlore.graph.nodes.{role}").NODE
@@ -77,24 +77,23 @@ class Registry:
         return self._nodes.get(name)
 
     def find_condition(self, name: str) -> Test | None:
-        """The condition that was registered under a name."""
+        """The registered condition with this name; `None` if there is none."""
         if name not in self._conditions:
             self._load_plugins()
         return self._conditions.get(name)
 
     def list_nodes(self) -> list[str]:
-        """Every implementation that there is."""
+        """Names of all implementations."""
         self._load_plugins()
         return sorted({*self._nodes, *_BUILTIN_NAMES})
 
     def _load_plugins(self) -> None:
-        """Load what installed packages offer, once."""
         if not self._has_loaded_plugins and self is REGISTRY:
             self._has_loaded_plugins = True
             NODES.load_all()
 
 
 REGISTRY = Registry()
-"""The one that `node` and `condition` register in."""
+"""The registry of the decorators `node` and `condition`."""
 node = REGISTRY.node
 condition = REGISTRY.condition

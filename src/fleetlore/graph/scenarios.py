@@ -1,4 +1,4 @@
-"""Scenarios in Markdown: what a user sends and presses, and what must come of it.
+"""Test scenarios in Markdown: what a user sends and presses, and what is expected.
 
     # A counter
     ## Setup
@@ -16,7 +16,7 @@
     - expect_state: count == 1
     - expect_trace: has not model.called
 
-docs/graph.md has every word of it. Anything else in the file is for people.
+docs/graph.md describes all commands. Any other text in the file is ignored.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from fleetlore.graph.sessions import SessionManager
 from fleetlore.graph.sink import CollectingSink
 from fleetlore.views.conversation_state import Screen
 
-# --- What a scenario expects: read once from its line, asked of what was seen.
+# --- Expectations: parsed from a line, checked against what was observed
 
 
 class ScenarioObservation(Struct, kw_only=True):
-    """What the last deed of a scenario came to."""
+    """The effects of the last command of a scenario."""
 
     response: str = ""
     error: str | None = None
@@ -49,7 +49,7 @@ class ScenarioObservation(Struct, kw_only=True):
 
 
 Expectation: TypeAlias = Callable[[ScenarioObservation], "str | None"]
-"""What is wrong; `None` if it holds."""
+"""Returns what is wrong; `None` if the expectation holds."""
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -66,97 +66,99 @@ _ACTION_CONTAINS = re.compile(r"(?P<which>any|no) action contains\s+(?P<words>\"
 _TRACE_HAS = re.compile(r"has (?P<no>not )?(?P<kind>[a-z_.]+)(?:\s+(?P<node>\S+))?")
 
 
-def parse_expectation(what: str, rest: str) -> Expectation:
-    """The expectation of a line; `ValueError` says how to write one."""
+def parse_expectation(subject: str, text: str) -> Expectation:
+    """Parse an expectation; `ValueError` says how to write one."""
     return {
         "response": _expect_response,
         "error": _expect_error,
         "actions": _expect_actions,
         "state": _expect_state,
         "trace": _expect_trace,
-    }[what](rest)
+    }[subject](text)
 
 
-def _expect_response(rest: str) -> Expectation:
-    return _expect_text_or_length(rest, lambda seen: seen.response, "the response")
+def _expect_response(text: str) -> Expectation:
+    return _expect_text_or_length(text, lambda observed: observed.response, "the response")
 
 
-def _expect_error(rest: str) -> Expectation:
-    if rest == "none":
-        return lambda seen: None if seen.error is None else f"there was one: {seen.error}"
-    return _expect_text_or_length(rest, lambda seen: seen.error or "", "the error")
+def _expect_error(text: str) -> Expectation:
+    if text == "none":
+        return lambda observed: None if observed.error is None else f"there was one: {observed.error}"
+    return _expect_text_or_length(text, lambda observed: observed.error or "", "the error")
 
 
-def _expect_text_or_length(rest: str, text_of: Callable[[ScenarioObservation], str], name: str) -> Expectation:
-    if (match := _CONTAINS.fullmatch(rest)) is not None:
+def _expect_text_or_length(text: str, text_of: Callable[[ScenarioObservation], str], name: str) -> Expectation:
+    if (match := _CONTAINS.fullmatch(text)) is not None:
         return _expect_contains(_parse_quoted_words(match["words"]), match["verb"] == "contains", text_of, name)
-    return _expect_length(rest, lambda seen: len(text_of(seen)), f'{name} takes `contains "a" or "b"`, `contains not "a"` or `length > 5`')
+    return _expect_length(
+        text, lambda observed: len(text_of(observed)), f'{name} takes `contains "a" or "b"`, `contains not "a"` or `length > 5`'
+    )
 
 
-def _expect_contains(words: list[str], wanted: bool, text_of: Callable[[ScenarioObservation], str], name: str) -> Expectation:
-    def check(seen: ScenarioObservation) -> str | None:
-        found = any(word.casefold() in text_of(seen).casefold() for word in words)
-        return None if found is wanted else f"{name} was: {text_of(seen)!r}"
+def _expect_contains(words: list[str], is_expected: bool, text_of: Callable[[ScenarioObservation], str], name: str) -> Expectation:
+    def check(observed: ScenarioObservation) -> str | None:
+        found = any(word.casefold() in text_of(observed).casefold() for word in words)
+        return None if found is is_expected else f"{name} was: {text_of(observed)!r}"
 
     return check
 
 
-def _expect_length(rest: str, length_of: Callable[[ScenarioObservation], int], usage: str) -> Expectation:
-    match = _COMPARISON.fullmatch(rest)
+def _expect_length(text: str, length_of: Callable[[ScenarioObservation], int], usage: str) -> Expectation:
+    match = _COMPARISON.fullmatch(text)
     if match is None or match["what"] != "length" or not match["value"].isdecimal():
-        raise ValueError(f"{rest!r} says nothing; {usage}")
-    compare, wanted = _OPERATORS[match["sign"]], int(match["value"])
-    return lambda seen: None if compare(length_of(seen), wanted) else f"it has {length_of(seen)}"
+        raise ValueError(f"{text!r} says nothing; {usage}")
+    compare, expected = _OPERATORS[match["sign"]], int(match["value"])
+    return lambda observed: None if compare(length_of(observed), expected) else f"it has {length_of(observed)}"
 
 
-def _expect_actions(rest: str) -> Expectation:
-    if (match := _ACTION_CONTAINS.fullmatch(rest)) is None:
+def _expect_actions(text: str) -> Expectation:
+    if (match := _ACTION_CONTAINS.fullmatch(text)) is None:
         usage = 'the actions take `length >= 2`, `any action contains "x"` or `no action contains "x"`'
-        return _expect_length(rest, lambda seen: len(_button_names(seen)), usage)
-    words, wanted = _parse_quoted_words(match["words"]), match["which"] == "any"
+        return _expect_length(text, lambda observed: len(_button_names(observed)), usage)
+    words, is_expected = _parse_quoted_words(match["words"]), match["which"] == "any"
 
-    def check(seen: ScenarioObservation) -> str | None:
-        names = _button_names(seen)
+    def check(observed: ScenarioObservation) -> str | None:
+        names = _button_names(observed)
         found = any(word.casefold() in name.casefold() for word in words for name in names)
-        return None if found is wanted else f"there are {', '.join(names) or 'none'}"
+        return None if found is is_expected else f"there are {', '.join(names) or 'none'}"
 
     return check
 
 
-def _button_names(seen: ScenarioObservation) -> list[str]:
-    controls = seen.screen.controls if seen.screen is not None else []
+def _button_names(observed: ScenarioObservation) -> list[str]:
+    controls = observed.screen.controls if observed.screen is not None else []
     return [f"{each.get('action')} ({each.get('label')})" for each in controls if each.get("type") == "button"]
 
 
-def _expect_state(rest: str) -> Expectation:
-    match = _COMPARISON.fullmatch(rest)
+def _expect_state(text: str) -> Expectation:
+    match = _COMPARISON.fullmatch(text)
     if match is None:
-        raise ValueError(f'{rest!r} says nothing; the state takes `count == 1`, `machine light == "green"` or `tables >= 1`')
-    wanted, compare, what = _parse_value(match["value"]), _OPERATORS[match["sign"]], match["what"]
+        raise ValueError(f'{text!r} says nothing; the state takes `count == 1`, `machine light == "green"` or `tables >= 1`')
+    expected, compare, path = _parse_value(match["value"]), _OPERATORS[match["sign"]], match["what"]
 
-    def check(seen: ScenarioObservation) -> str | None:
-        has = _look_up_state(seen, what)
+    def check(observed: ScenarioObservation) -> str | None:
+        actual = _look_up_state(observed, path)
         try:
-            return None if compare(has, wanted) else f"it is {has!r}"
+            return None if compare(actual, expected) else f"it is {actual!r}"
         except TypeError:
-            return f"it is {has!r}"
+            return f"it is {actual!r}"
 
     return check
 
 
-def _look_up_state(seen: ScenarioObservation, what: str) -> Any:
-    screen = seen.screen
+def _look_up_state(observed: ScenarioObservation, path: str) -> Any:
+    screen = observed.screen
     if screen is None:
         return None
-    kind, _, name = what.partition(" ")
+    kind, _, name = path.partition(" ")
     if kind == "machine" and name:
         machine = screen.machines.get(name)
         return None if machine is None else machine.current
     if kind in ("memory", "mode") and name:
         return (screen.memory if kind == "memory" else screen.mode).get(name)
-    if what == "tables":
+    if path == "tables":
         return sum(each.get("type") == "table" for each in screen.controls)
-    return screen.graph if what == "graph" else screen.state.get(what)
+    return screen.graph if path == "graph" else screen.state.get(path)
 
 
 def _parse_value(text: str) -> Any:
@@ -166,19 +168,19 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _expect_trace(rest: str) -> Expectation:
-    """Kinds as they are; `machine_created` means `machine.created`, and a second word is a node, a tool or an audit."""
-    match = _TRACE_HAS.fullmatch(rest)
+def _expect_trace(text: str) -> Expectation:
+    """Event kinds; `machine_created` means `machine.created`, and a second word is a node, tool or machine."""
+    match = _TRACE_HAS.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"{rest!r} says nothing; the trace takes `has machine.created`, `has not model.called` or `has node.finished thinker`"
+            f"{text!r} says nothing; the trace takes `has machine.created`, `has not model.called` or `has node.finished thinker`"
         )
-    kind, node, wanted = match["kind"].replace(".", "_"), match["node"], match["no"] is None
+    kind, node, is_expected = match["kind"].replace(".", "_"), match["node"], match["no"] is None
 
-    def check(seen: ScenarioObservation) -> str | None:
-        found = any(event.kind.replace(".", "_") == kind and _is_about(event, node) for event in seen.trace)
-        kinds = ", ".join(dict.fromkeys(event.kind for event in seen.trace))
-        return None if found is wanted else f"there were {kinds or 'no events'}"
+    def check(observed: ScenarioObservation) -> str | None:
+        found = any(event.kind.replace(".", "_") == kind and _is_about(event, node) for event in observed.trace)
+        kinds = ", ".join(dict.fromkeys(event.kind for event in observed.trace))
+        return None if found is is_expected else f"there were {kinds or 'no events'}"
 
     return check
 
@@ -191,7 +193,7 @@ def _parse_quoted_words(text: str) -> list[str]:
     return [match.replace('\\"', '"') for match in _QUOTED.findall(text)]
 
 
-# ---
+# --- Parsing and running
 
 STEP_COMMANDS = ("send", "action", "report", "switch", "clear")
 EXPECTATIONS = ("expect_response", "expect_actions", "expect_state", "expect_trace", "expect_error")
@@ -201,115 +203,119 @@ TEST_IDENTITY = "tester"
 
 
 class ScenarioLine(NamedTuple):
-    """One line that does something or expects something."""
+    """A command or an expectation."""
 
     number: int
-    word: str
-    rest: str
-    expects: Expectation | None = None
+    command: str
+    argument: str
+    expectation: Expectation | None = None
 
 
 class ScenarioStep(NamedTuple):
-    """One step: its name, and its lines."""
+    """A step: its name and its lines."""
 
     name: str
     lines: list[ScenarioLine]
 
 
 class GraphScenario(NamedTuple):
-    """A file of steps."""
+    """A parsed scenario file."""
 
     source: str
     title: str
     graph: str | None
-    parts: list[ScenarioStep]
+    steps: list[ScenarioStep]
 
 
 class ExpectationResult(NamedTuple):
-    """What became of one expectation."""
+    """The result of one expectation."""
 
     source: str
     line: int
     step: str
     wanted: str
     wrong: str | None
-    """What was found instead; `None`: it holds."""
+    """What was found instead; `None` if the expectation holds."""
 
 
 def parse_scenario(text: str, source: str) -> GraphScenario:
-    """The scenario of a file; `Invalid` says what is wrong with it, line by line."""
-    title, graph, parts, problems = source, None, list[ScenarioStep](), list[str]()
+    """Parse a scenario; `Invalid` lists all problems with their lines."""
+    title, graph, steps, problems = source, None, list[ScenarioStep](), list[str]()
     in_steps = False
-    for number, row in enumerate(text.splitlines(), 1):
-        if (heading := _HEADING.match(row)) is not None:
-            level, words = len(heading["level"]), heading["text"].strip()
-            title = words if level == 1 else title
-            in_steps = words.casefold() == "steps" if level == 2 else in_steps
+    for number, line in enumerate(text.splitlines(), 1):
+        if (heading := _HEADING.match(line)) is not None:
+            level, heading_text = len(heading["level"]), heading["text"].strip()
+            title = heading_text if level == 1 else title
+            in_steps = heading_text.casefold() == "steps" if level == 2 else in_steps
             if level == 3 and in_steps:
-                parts.append(ScenarioStep(words, []))
-        elif (item := _LIST_ITEM.match(row)) is not None:
-            word, rest = item["word"], (item["rest"] or "").strip()
+                steps.append(ScenarioStep(heading_text, []))
+        elif (item := _LIST_ITEM.match(line)) is not None:
+            command, argument = item["word"], (item["rest"] or "").strip()
             if not in_steps:
-                graph = rest if word == "graph" else graph
+                graph = argument if command == "graph" else graph
             else:
-                _add_line(parts, number, word, rest, problems)
-    if not parts:
+                _add_line(steps, number, command, argument, problems)
+    if not steps:
         problems.append("1: no steps; write them under `## Steps`, each under a heading of its own (`### 1. …`)")
     if problems:
         raise Invalid("\n".join(f"{source}:{problem}" for problem in problems))
-    return GraphScenario(source, title, graph, parts)
+    return GraphScenario(source, title, graph, steps)
 
 
-def _add_line(parts: list[ScenarioStep], number: int, word: str, rest: str, problems: list[str]) -> None:
-    if word not in (*STEP_COMMANDS, *EXPECTATIONS):
-        problems.append(f"{number}: no such word: {word}; known are {', '.join((*STEP_COMMANDS, *EXPECTATIONS))}")
+def _add_line(steps: list[ScenarioStep], number: int, command: str, argument: str, problems: list[str]) -> None:
+    if command not in (*STEP_COMMANDS, *EXPECTATIONS):
+        problems.append(f"{number}: no such word: {command}; known are {', '.join((*STEP_COMMANDS, *EXPECTATIONS))}")
         return
-    if not parts:
+    if not steps:
         problems.append(f"{number}: a step needs a heading before its lines, as in `### 1. Ask`")
         return
-    expects = None
-    if word in EXPECTATIONS:
+    expectation = None
+    if command in EXPECTATIONS:
         try:
-            expects = parse_expectation(word.removeprefix("expect_"), rest)
+            expectation = parse_expectation(command.removeprefix("expect_"), argument)
         except ValueError as error:
             problems.append(f"{number}: {error}")
             return
-    parts[-1].lines.append(ScenarioLine(number, word, rest, expects))
+    steps[-1].lines.append(ScenarioLine(number, command, argument, expectation))
 
 
 async def run_scenario(scenario: GraphScenario, sessions: SessionManager) -> list[ExpectationResult]:
-    """Every step, in a session of its own; what is expected of a step is asked once everything that it led to is over."""
+    """Run all steps in a new session. Expectations are checked once everything that a command caused is finished."""
     session = await sessions.open_session(sessions.new_id(), identity=TEST_IDENTITY, channel="test")
-    heard, findings, seen, place = CollectingSink(), list[ExpectationResult](), ScenarioObservation(), ""
-    session.attach_sink(heard)
+    sink, results, observed, position = CollectingSink(), list[ExpectationResult](), ScenarioObservation(), ""
+    session.attach_sink(sink)
     if scenario.graph is not None:
         await session.switch_graph(scenario.graph)
-    for part in scenario.parts:
-        for line in part.lines:
-            if line.expects is not None:
-                findings.append(ExpectationResult(scenario.source, line.number, part.name, f"{line.word}: {line.rest}", line.expects(seen)))
+    for step in scenario.steps:
+        for line in step.lines:
+            if line.expectation is not None:
+                results.append(
+                    ExpectationResult(
+                        scenario.source, line.number, step.name, f"{line.command}: {line.argument}", line.expectation(observed)
+                    )
+                )
                 continue
-            heard.messages.clear()
+            sink.messages.clear()
             await _run_line(session, line)
             await session.wait_until_settled()
-            trace = [event async for event in sessions.read_events(session.id, after=place)]
-            place = (trace[-1].position or place) if trace else place
-            seen = ScenarioObservation(response=heard.text, error=heard.error, screen=session.build_screen(), trace=trace)
+            trace = [event async for event in sessions.read_events(session.id, after=position)]
+            position = (trace[-1].position or position) if trace else position
+            observed = ScenarioObservation(response=sink.text, error=sink.error, screen=session.build_screen(), trace=trace)
     await session.close()
-    return findings
+    return results
 
 
 async def _run_line(session: Session, line: ScenarioLine) -> None:
-    match line.word:
+    match line.command:
         case "send":
-            await session.handle_text(line.rest)
+            await session.handle_text(line.argument)
         case "action":
-            action, _, data = line.rest.partition(" ")
+            action, _, data = line.argument.partition(" ")
             await session.handle_action(action, _parse_json(data, line) if data.strip() else None)
         case "report":
-            await session.report_dashboard(_parse_json(line.rest or "[]", line))
+            await session.report_dashboard(_parse_json(line.argument or "[]", line))
         case "switch":
-            await session.switch_graph(line.rest)
+            await session.switch_graph(line.argument)
         case "clear":
             await session.clear_conversation()
 
@@ -318,14 +324,14 @@ def _parse_json(text: str, line: ScenarioLine) -> Any:
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(f"line {line.number}: {line.word}: not JSON: {error}") from error
+        raise Invalid(f"line {line.number}: {line.command}: not JSON: {error}") from error
 
 
-def select_failures(findings: Sequence[ExpectationResult]) -> list[ExpectationResult]:
-    """Those that do not hold."""
-    return [finding for finding in findings if finding.wrong is not None]
+def select_failures(results: Sequence[ExpectationResult]) -> list[ExpectationResult]:
+    """The expectations that do not hold."""
+    return [result for result in results if result.wrong is not None]
 
 
-def as_json(finding: ExpectationResult) -> Mapping[str, Any]:
-    """For programs."""
-    return {**finding._asdict(), "ok": finding.wrong is None}
+def as_json(result: ExpectationResult) -> Mapping[str, Any]:
+    """A result as a JSON object."""
+    return {**result._asdict(), "ok": result.wrong is None}

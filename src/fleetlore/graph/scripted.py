@@ -1,7 +1,7 @@
-"""The mind that comes with the graphs: a script, so that an agent can be talked to without any key, and always answers alike.
+"""A scripted model for the shipped graphs: an agent can be tried without a key, and answers are deterministic.
 
-It makes a counter, a lamp, a traffic light and a table when they are asked for, passes on a query that begins with SELECT or stands behind
-`sql:`, runs what comes after `python:`, clears the screen, remembers a name, and fails when it is told to, to show what that looks like.
+It makes a counter, a lamp, a traffic light and a table on request, passes on a query that starts with SELECT or follows `sql:`, runs
+the code after `python:`, clears the screen, remembers a name, and fails on request.
 """
 
 from __future__ import annotations
@@ -33,53 +33,52 @@ _DEFAULT_REPLY = "I can make a counter, a lamp, a traffic light or a table; ask 
 
 
 def create_scripted_model() -> ScriptedMind:
-    """One that follows the script."""
+    """A model that follows this script."""
     return ScriptedMind(answer_request, name=SCRIPTED_ADDRESS)
 
 
-def answer_request(ask: ModelRequest) -> Answer:
-    """What the script says, by who asks."""
-    said = _ANSWERS_BY_ROLE.get(ask.role or "")
-    return _DEFAULT_REPLY if said is None else said(ask)
+def answer_request(request: ModelRequest) -> Answer:
+    """The scripted answer for the node that asks."""
+    answer = _ANSWERS_BY_ROLE.get(request.role or "")
+    return _DEFAULT_REPLY if answer is None else answer(request)
 
 
-def _answer_input(ask: ModelRequest) -> Answer:
-    text = ask.prompt
+def _answer_input(request: ModelRequest) -> Answer:
+    text = request.prompt
     words = split_words(text)
-    social = _GREETING_WORDS.is_found_in(text) and len(words) <= 4
-    asking = text.rstrip().endswith("?") or _QUESTION_WORDS.is_found_in(text)
+    is_social = _GREETING_WORDS.is_found_in(text) and len(words) <= 4
+    is_question = text.rstrip().endswith("?") or _QUESTION_WORDS.is_found_in(text)
     return {
         "language": "de" if _GERMAN_WORDS.is_found_in(text) else "en",
-        "intent": "social" if social else "question" if asking else "request",
+        "intent": "social" if is_social else "question" if is_question else "request",
         "topic": " ".join(words[:6]),
-        "tone": "urgent" if text.rstrip().endswith("!") and not social else "casual",
-        "complexity": "trivial" if social else "complex" if len(words) > 40 else "simple",
+        "tone": "urgent" if text.rstrip().endswith("!") and not is_social else "casual",
+        "complexity": "trivial" if is_social else "complex" if len(words) > 40 else "simple",
     }
 
 
-def _answer_thinker(ask: ModelRequest) -> Answer:
-    """Calls first; once there are results, a note on what was done."""
-    last = ask.messages[-1] if ask.messages and not ask.prompt else None
+def _answer_thinker(request: ModelRequest) -> Answer:
+    """Tool calls first; once there are results, a summary."""
+    last = request.messages[-1] if request.messages and not request.prompt else None
     if last is not None and last.role == "tool":
-        return _summarise_results(ask)
+        return _summarise_results(request)
     for words, make in _SCREEN_REQUESTS:
-        if words.is_found_in(ask.prompt):
-            return make(ask)
-    if (query := _SQL.search(ask.prompt)) is not None and (database := _first_database(ask)) is not None:
+        if words.is_found_in(request.prompt):
+            return make(request)
+    if (query := _SQL.search(request.prompt)) is not None and (database := _first_database(request)) is not None:
         return Calls([("query_db", {"database": database, "query": query["any"] or query[0]})])
-    if (code := _PYTHON.search(ask.prompt)) is not None and any(tool.name == "run_python" for tool in ask.tools):
+    if (code := _PYTHON.search(request.prompt)) is not None and any(tool.name == "run_python" for tool in request.tools):
         return Calls([("run_python", {"code": code[1]})])
-    if WordList(("table", "tabelle")).is_found_in(ask.prompt):
+    if WordList(("table", "tabelle")).is_found_in(request.prompt):
         return Calls([("emit_display", {"items": [PLANET_TABLE]})])
-    if (name := _NAME.search(ask.prompt)) is not None:
+    if (name := _NAME.search(request.prompt)) is not None:
         return f"Glad to know you, {name[1]}."
     return _DEFAULT_REPLY
 
 
-def _summarise_results(ask: ModelRequest) -> str:
-    """What came of the calls of this turn."""
+def _summarise_results(request: ModelRequest) -> str:
     results = []
-    for message in reversed(ask.messages):
+    for message in reversed(request.messages):
         if message.role != "tool":
             break
         results.append(message)
@@ -87,20 +86,20 @@ def _summarise_results(ask: ModelRequest) -> str:
     return f"That did not work: {failed}" if failed is not None else results[0].text.splitlines()[0]
 
 
-def _answer_output(ask: ModelRequest) -> Answer:
-    """The notes, as they are; by reflex, a greeting."""
-    _, mark, notes = ask.prompt.rpartition("The notes:\n")
-    if mark:
+def _answer_output(request: ModelRequest) -> Answer:
+    """The notes as they are; without notes, a greeting."""
+    _, separator, notes = request.prompt.rpartition("The notes:\n")
+    if separator:
         return " ".join(_QUOTED_LINE.findall(notes))
-    welcome = "Welcome back! " if "is back after" in (ask.system or "") else ""
-    german = _GERMAN_WORDS.is_found_in(ask.prompt)
-    return welcome + ("Schön, dass du da bist. Was darf es sein?" if german else f"Good to see you. {_DEFAULT_REPLY}")
+    welcome = "Welcome back! " if "is back after" in (request.system or "") else ""
+    is_german = _GERMAN_WORDS.is_found_in(request.prompt)
+    return welcome + ("Schön, dass du da bist. Was darf es sein?" if is_german else f"Good to see you. {_DEFAULT_REPLY}")
 
 
-def _answer_memorizer(ask: ModelRequest) -> Answer:
-    said = [line.removeprefix("user: ") for line in _QUOTED_LINE.findall(ask.prompt) if line.startswith("user: ")]
-    last = said[-1] if said else ""
-    names = [f"The user's name is {match[1]}." for line in said if (match := _NAME.search(line))]
+def _answer_memorizer(request: ModelRequest) -> Answer:
+    user_lines = [line.removeprefix("user: ") for line in _QUOTED_LINE.findall(request.prompt) if line.startswith("user: ")]
+    last = user_lines[-1] if user_lines else ""
+    names = [f"The user's name is {match[1]}." for line in user_lines if (match := _NAME.search(line))]
     return {
         "mood": "calm",
         "topic": " ".join(split_words(last)[:6]),
@@ -110,58 +109,58 @@ def _answer_memorizer(ask: ModelRequest) -> Answer:
     }
 
 
-def _answer_plan(ask: ModelRequest) -> Answer:
+def _answer_plan(request: ModelRequest) -> Answer:
     return {
-        "goal": " ".join(split_words(ask.prompt)[:8]),
+        "goal": " ".join(split_words(request.prompt)[:8]),
         "steps": ["Look it up with query_db.", "Show it as a table."],
         "present_as": "table",
     }
 
 
-def _make_counter(ask: ModelRequest) -> Answer:
+def _make_counter(request: ModelRequest) -> Answer:
     payload = {"var": "count", "initial": 0}
     buttons = [
         {"label": "+1", "action": "count_up", "payload": {**payload, "op": "inc"}},
         {"label": "-1", "action": "count_down", "payload": {**payload, "op": "dec"}},
         {"label": "Zero", "action": "count_zero", "payload": {**payload, "op": "set", "value": 0}},
     ]
-    shown = {"type": "label", "id": "count", "text": "Count", "value": 0}
+    label = {"type": "label", "id": "count", "text": "Count", "value": 0}
     return Calls(
-        [("set_state", {"key": "count", "value": 0}), ("emit_display", {"items": [shown]}), ("emit_actions", {"actions": buttons})]
+        [("set_state", {"key": "count", "value": 0}), ("emit_display", {"items": [label]}), ("emit_actions", {"actions": buttons})]
     )
 
 
-def _make_lamp(ask: ModelRequest) -> Answer:
+def _make_lamp(request: ModelRequest) -> Answer:
     button = {"label": "Switch", "action": "lamp_switch", "payload": {"var": "lamp", "op": "toggle", "initial": False}}
-    shown = {"type": "label", "id": "lamp", "text": "Lamp", "value": False}
-    return Calls([("emit_display", {"items": [shown]}), ("emit_actions", {"actions": [button]})])
+    label = {"type": "label", "id": "lamp", "text": "Lamp", "value": False}
+    return Calls([("emit_display", {"items": [label]}), ("emit_actions", {"actions": [button]})])
 
 
-def _make_traffic_light(ask: ModelRequest) -> Answer:
-    ways = {"red": "green", "green": "yellow", "yellow": "red"}
-    states = [{"name": name, "text": name, "buttons": [{"label": "Next", "action": "next", "go": go}]} for name, go in ways.items()]
+def _make_traffic_light(request: ModelRequest) -> Answer:
+    transitions = {"red": "green", "green": "yellow", "yellow": "red"}
+    states = [{"name": name, "text": name, "buttons": [{"label": "Next", "action": "next", "go": go}]} for name, go in transitions.items()]
     return Calls([("create_machine", {"id": "light", "initial": "red", "states": states})])
 
 
-def _clear_screen(ask: ModelRequest) -> Answer:
-    gone: list[tuple[str, dict[str, Any] | str]] = [("destroy_machine", {"id": id}) for id in _MACHINE.findall(ask.system or "")]
-    return Calls([("emit_actions", {"actions": []}), ("emit_display", {"items": []}), *gone])
+def _clear_screen(request: ModelRequest) -> Answer:
+    destroyed: list[tuple[str, dict[str, Any] | str]] = [("destroy_machine", {"id": id}) for id in _MACHINE.findall(request.system or "")]
+    return Calls([("emit_actions", {"actions": []}), ("emit_display", {"items": []}), *destroyed])
 
 
-def _make_failure(ask: ModelRequest) -> Answer:
+def _make_failure(request: ModelRequest) -> Answer:
     return MindError("this script fails when it is told to; say anything else to go on")
 
 
-def _first_database(ask: ModelRequest) -> str | None:
-    schema = next((tool.schema for tool in ask.tools if tool.name == "query_db"), None)
+def _first_database(request: ModelRequest) -> str | None:
+    schema = next((tool.schema for tool in request.tools if tool.name == "query_db"), None)
     return None if schema is None else str(schema["properties"]["database"]["enum"][0])
 
 
-def _answer_director(ask: ModelRequest) -> Answer:
-    return {"mode": "building" if "pressed" in ask.prompt else "casual", "style": "brief", "proactive": False}
+def _answer_director(request: ModelRequest) -> Answer:
+    return {"mode": "building" if "pressed" in request.prompt else "casual", "style": "brief", "proactive": False}
 
 
-def _answer_critic(ask: ModelRequest) -> Answer:
+def _answer_critic(request: ModelRequest) -> Answer:
     return {"ok": True, "advice": ""}
 
 

@@ -1,8 +1,7 @@
-"""One user's conversation with one agent: turns one after the other, folded from the log and told to it.
+"""One user's conversation with one agent: takes turns one after the other and records them on the log.
 
-A turn belongs to the session, not to whoever asked for it: a caller that goes away does not break it off, `close` does. What comes after
-the reply (memory, course) runs while the user reads. The next message waits for it, so that no turn thinks with half a memory; a press
-does not wait, and takes memory as it is.
+A turn belongs to the session, not to the caller: if the caller goes away, the turn continues until `close`. What comes after the reply
+(memory, mode) runs while the user reads. The next message waits for it, so that it sees the complete memory; a press does not wait.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ MAX_TEXT_BYTES = 16_000
 MAX_ACTION_LENGTH = 200
 MAX_DATA_BYTES = 16_000
 GRACE = 5.0
-"""Seconds that a closing session gives to what comes after a reply."""
+"""Seconds that a closing session waits for what comes after a reply."""
 CLOSED_MESSAGE = "the session was closed in the middle of the turn"
 _Result = TypeVar("_Result")
 
 
 class GraphTurnResult(NamedTuple):
-    """Which turn it was, and what the user was told went wrong, if anything did."""
+    """The number of the turn, and the error shown to the user, if any."""
 
     turn: int
     error: str | None
 
 
 class SessionContext:
-    """What every session of a log shares: minds, settings, graphs, time."""
+    """What all sessions of a log share: models, settings, graphs, clock."""
 
     def __init__(
         self,
@@ -69,165 +68,164 @@ class SessionContext:
 
 
 class Session:
-    """A conversation. Turns wait for each other; each ends in `done`, a failed one in `error` and then `done`."""
+    """A conversation. Turns run one at a time; each ends with `done`, a failed one with `error` and `done`."""
 
-    def __init__(self, pen: SessionJournal, around: SessionContext) -> None:
-        self.id = pen.session.id
-        self._journal, self._context = pen, around
+    def __init__(self, journal: SessionJournal, context: SessionContext) -> None:
+        self.id = journal.session.id
+        self._journal, self._context = journal, context
         self._sinks: list[Sink] = []
         self._lock = asyncio.Lock()
         self._running_turns: set[asyncio.Task[Any]] = set()
         self._watcher_tasks: list[asyncio.Task[None]] = []
         self._after_reply_task: asyncio.Task[None] | None = None
         self._after_reply_tasks: set[asyncio.Task[None]] = set()
-        """What comes after replies and is not over: each waits for the one before, `_after` is the newest."""
+        """Unfinished work after replies: each task waits for the previous one; `_after_reply_task` is the newest."""
         self._is_closed = False
-        self._use_engine(around.get_engine(pen.session.graph))
+        self._use_engine(context.get_engine(journal.session.graph))
 
     def _use_engine(self, engine: Engine) -> None:
-        """Go by this engine from now on."""
         for task in self._watcher_tasks:
             task.cancel()
         self._engine, self._tools = engine, Toolbox(engine.graph, self._context.settings)
-        beside = [node for node in engine.nodes.values() if has_watcher(node)]
-        self._watcher_tasks = [asyncio.ensure_future(_run_watcher(node, self)) for node in beside]
+        watchers = [node for node in engine.nodes.values() if has_watcher(node)]
+        self._watcher_tasks = [asyncio.ensure_future(_run_watcher(node, self)) for node in watchers]
 
     @property
     def graph(self) -> Graph:
-        """The graph by which it goes now."""
+        """The current graph."""
         return self._engine.graph
 
     @property
     def session(self) -> Conversation:
-        """The fold."""
+        """The folded state of the conversation."""
         return self._journal.session
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes no more turns."""
+        """Whether the session accepts no more turns."""
         return self._is_closed
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being done and nobody listens."""
+        """Whether nothing runs and no sink is attached."""
         return not self._running_turns and not self._sinks and (self._after_reply_task is None or self._after_reply_task.done())
 
     def attach_sink(self, sink: Sink) -> None:
-        """Let a sink hear all that comes from now on."""
+        """Send all messages from now on to this sink."""
         self._sinks.append(sink)
 
     def detach_sink(self, sink: Sink) -> None:
-        """Let it hear no more."""
+        """Send no more messages to this sink."""
         self._sinks = [each for each in self._sinks if each is not sink]
 
     def send(self, message: SinkMessage) -> None:
-        """Tell every sink."""
+        """Send a message to every sink."""
         for sink in self._sinks:
             try:
                 sink.send(message)
-            except Exception:  # noqa: BLE001 - a sink is another's; one that breaks is let go, and the turn goes on
+            except Exception:  # noqa: BLE001 - a broken sink is detached; the turn goes on
                 self.detach_sink(sink)
 
     async def handle_text(self, text: str, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
-        """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
-        words = text.encode(errors="replace").decode().strip()
-        if not words:
+        """Take a turn for a message; `dashboard` is what the browser shows. Errors of nodes are in the result, not raised."""
+        stripped = text.encode(errors="replace").decode().strip()
+        if not stripped:
             raise Invalid("nothing was said; send some words")
-        if (size := len(words.encode())) > MAX_TEXT_BYTES:
+        if (size := len(stripped.encode())) > MAX_TEXT_BYTES:
             raise Invalid(f"a message has at most {MAX_TEXT_BYTES:,} bytes, not {size:,}; say it in parts")
-        return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, text=words, dashboard=dashboard)))
+        return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, text=stripped, dashboard=dashboard)))
 
     async def handle_action(self, action: str, data: Any = None, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
-        """The user pressed a control."""
+        """Take a turn for a pressed control."""
         if not action or len(action) > MAX_ACTION_LENGTH:
             raise Invalid(f"an action has 1 to {MAX_ACTION_LENGTH} characters; give it such a name")
         _check_json(action, data)
         return await self._run_shielded(self._take_turn(_UserInput(self.session.controls, action=action, data=data, dashboard=dashboard)))
 
     async def report_dashboard(self, dashboard: list[UiControl]) -> None:
-        """The browser tells what it shows. Only changes are kept; what does not fit is audited."""
+        """Record what the browser shows, if it changed, and let the nodes compare it with what it should show."""
         self._check_open()
         self._note_dashboard(dashboard)
         for node in self._engine.nodes.values():
             node.on_dashboard_reported(self)
 
     async def switch_graph(self, graph: str) -> None:
-        """Go on by another graph, between two turns; history and state stay. `Invalid` if there is none of that name."""
+        """Continue with another graph, after the running turn; history and state stay. Raises `Invalid` for an unknown name."""
         engine = self._context.reload_engine(graph)
         await self._run_shielded(self._restart_session("switch", engine))
 
     async def clear_conversation(self) -> None:
-        """Forget history, controls, state, machines and memory; the log keeps what was."""
+        """Forget history, controls, state, machines and memory; the log keeps the past."""
         await self._run_shielded(self._restart_session("clear"))
 
     async def close(self) -> None:
-        """Stop everything: the running turn, the sensor, children. The session can be opened again."""
+        """Stop the running turn and the background nodes. The session can be opened again."""
         if self._is_closed:
             return
         self._is_closed = True
         for task in (*self._running_turns, *self._watcher_tasks):
             task.cancel()
         await asyncio.gather(*self._running_turns, *self._watcher_tasks, return_exceptions=True)
-        if behind := list(self._after_reply_tasks):
-            await asyncio.wait(behind, timeout=GRACE)
-            for task in behind:
+        if after_reply := list(self._after_reply_tasks):
+            await asyncio.wait(after_reply, timeout=GRACE)
+            for task in after_reply:
                 task.cancel()
-            await asyncio.gather(*behind, return_exceptions=True)
-        with suppress(Exception):  # whose turn it was has been told; what the log does not have, it does not have
+            await asyncio.gather(*after_reply, return_exceptions=True)
+        with suppress(Exception):  # the turn has ended for its caller; there is nobody left to report to
             await self._journal.flush_events()
 
     async def wait_until_settled(self) -> None:
-        """Wait until what comes after the last reply is over, and on the log."""
+        """Wait until the work after the last reply is finished and stored."""
         if self._after_reply_task is not None:
             await asyncio.wait([self._after_reply_task])
         await self._journal.flush_events()
 
     def build_screen(self) -> Screen:
-        """What the page shows."""
-        fold = self.session
-        memory, mode = fold.kept.get("memorizer"), fold.kept.get("director")
+        """The screen as the page shows it."""
+        conversation = self.session
+        memory, mode = conversation.kept.get("memorizer"), conversation.kept.get("director")
         return Screen(
             session=self.id,
             graph=self.graph.name,
-            turn=fold.turn,
-            busy=fold.open is not None,
-            history=list(fold.history),
-            controls=list(fold.controls),
-            state=dict(fold.state),
-            machines=dict(fold.machines),
+            turn=conversation.turn,
+            busy=conversation.open is not None,
+            history=list(conversation.history),
+            controls=list(conversation.controls),
+            state=dict(conversation.state),
+            machines=dict(conversation.machines),
             memory=memory if isinstance(memory, dict) else {},
             mode=mode if isinstance(mode, dict) else {},
         )
 
-    # What nodes that live beside the turns are given.
+    # --- WatcherContext, for nodes that run in the background
 
     def seconds_since_activity(self) -> float:
-        """How long ago the user last did something."""
+        """Seconds since the user last did something."""
         active = self.session.active_at
         return 0.0 if active is None else max(0.0, (self._context.now() - active).total_seconds())
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep on the session's clock."""
         await self._context.sleep(seconds)
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
-        """Tell the log, without waiting."""
+        """Record an event without waiting."""
         return self._journal.note(kind, data, **envelope)
 
-    # One turn.
+    # --- Turns
 
-    async def _run_shielded(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Let the session do it, in a task of its own, and wait for that."""
+    async def _run_shielded(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run in a task of the session, so that cancelling the caller does not cancel the turn."""
         if self._is_closed:
-            work.close()
+            coroutine.close()
         self._check_open()
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(coroutine)
         self._running_turns.add(task)
         task.add_done_callback(self._running_turns.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled():  # not whoever waits, but the turn
+            if task.cancelled():  # the turn was cancelled, not the caller
                 self._check_open()
             raise
 
@@ -235,23 +233,22 @@ class Session:
         if self._is_closed:
             raise Closed("the session was closed; open it again")
 
-    async def _take_turn(self, said: _UserInput) -> GraphTurnResult:
-        """One turn, from what was said to `done`."""
+    async def _take_turn(self, user_input: _UserInput) -> GraphTurnResult:
         async with self._lock:
-            began = perf_counter()
+            started_at = perf_counter()
             try:
-                await self._prepare_turn(wait=said.action is None)
-                host, made, turn = await self._run_turn(said, began)
+                await self._prepare_turn(wait=user_input.action is None)
+                host, outputs, turn = await self._run_turn(user_input, started_at)
             except asyncio.CancelledError:
-                await self._end_failed_turn("interrupted", CLOSED_MESSAGE, began)
+                await self._end_failed_turn("interrupted", CLOSED_MESSAGE, started_at)
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a node, a mind or the log raised, the user is told, and the next turn works
-                await self._end_failed_turn("error", words := _describe_error_for_user(error), began)
-                return GraphTurnResult(self.session.turn, words)
+            except Exception as error:  # noqa: BLE001 - the user gets the error, and the next turn works
+                await self._end_failed_turn("error", message := _describe_error_for_user(error), started_at)
+                return GraphTurnResult(self.session.turn, message)
             self.send({"type": "done"})
             if self._engine.has_after_reply:
                 self._after_reply_task = asyncio.ensure_future(
-                    self._run_after_reply(self._engine, turn, made, host, self._after_reply_task)
+                    self._run_after_reply(self._engine, turn, outputs, host, self._after_reply_task)
                 )
                 self._after_reply_tasks.add(self._after_reply_task)
                 self._after_reply_task.add_done_callback(self._after_reply_tasks.discard)
@@ -260,105 +257,109 @@ class Session:
     async def _prepare_turn(self, *, wait: bool) -> None:
         if wait and self._after_reply_task is not None:
             await asyncio.wait([self._after_reply_task])
-        if self._journal.storage_error is not None:  # something that was folded is not on the log
+        if self._journal.storage_error is not None:  # an applied event was not stored: read the session again
             self._journal = await self._context.reload_journal(self.id)
 
-    async def _run_turn(self, said: _UserInput, began: float) -> tuple[TurnHost, dict[str, Any], GraphTurn]:
+    async def _run_turn(self, user_input: _UserInput, started_at: float) -> tuple[TurnHost, dict[str, Any], GraphTurn]:
         away = self.seconds_since_activity()
-        fold = self.session
-        dashboard = said.dashboard if said.screen is fold.controls else None  # of another screen, it is no news
-        cause = self._note_user_input(said, dashboard)
+        conversation = self.session
+        dashboard = (
+            user_input.dashboard if user_input.screen is conversation.controls else None
+        )  # a report about an earlier screen is stale
+        cause = self._note_user_input(user_input, dashboard)
         turn = GraphTurn(
-            number=fold.turn,
-            identity=fold.identity or "",
-            channel=fold.channel,
-            text=said.text,
-            action=said.action,
-            data=said.data,
-            dashboard=None if dashboard is None else tuple(fold.reported or ()),
+            number=conversation.turn,
+            identity=conversation.identity or "",
+            channel=conversation.channel,
+            text=user_input.text,
+            action=user_input.action,
+            data=user_input.data,
+            dashboard=None if dashboard is None else tuple(conversation.reported or ()),
             away=away,
         )
         host = TurnHost(self._engine, self._journal, self._tools, self._context.models, self.send, turn.number, cause)
-        made = await self._engine.run(turn, host)
-        self._note_reply(turn, made, host)
-        took = round((perf_counter() - began) * 1000, 3)
-        self._journal.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": took}, cause=cause)
+        outputs = await self._engine.run(turn, host)
+        self._note_reply(turn, outputs, host)
+        duration_ms = round((perf_counter() - started_at) * 1000, 3)
+        self._journal.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": duration_ms}, cause=cause)
         await self._journal.flush_events()
-        return host, made, turn
+        return host, outputs, turn
 
-    def _note_user_input(self, said: _UserInput, dashboard: list[UiControl] | None) -> str:
-        """What the user did, told; answers its id."""
+    def _note_user_input(self, user_input: _UserInput, dashboard: list[UiControl] | None) -> str:
+        """Record the input; returns the event's id."""
         if dashboard is not None:
             self._note_dashboard(dashboard)
-        fold = self.session
-        if said.action is None:
-            return self._journal.note("prompt.submitted", {"prompt": said.text}, actor=fold.identity, text=said.text[:300])
-        control = next((each for each in fold.controls if each.get("action") == said.action), {})
-        words = f"[pressed {control.get('label', said.action)}]"
-        data = {"action": said.action, **({} if said.data is None else {"payload": said.data})}
-        return self._journal.note("ui.action", data, actor=fold.identity, text=words)
+        conversation = self.session
+        if user_input.action is None:
+            return self._journal.note(
+                "prompt.submitted", {"prompt": user_input.text}, actor=conversation.identity, text=user_input.text[:300]
+            )
+        control = next((each for each in conversation.controls if each.get("action") == user_input.action), {})
+        text = f"[pressed {control.get('label', user_input.action)}]"
+        data = {"action": user_input.action, **({} if user_input.data is None else {"payload": user_input.data})}
+        return self._journal.note("ui.action", data, actor=conversation.identity, text=text)
 
     def _note_dashboard(self, dashboard: list[UiControl]) -> None:
         shown = controls.parse_reported_controls(dashboard)
         if shown != self.session.reported:
             self._journal.note("ui.reported", {"controls": shown}, actor=self.session.identity)
 
-    def _note_reply(self, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost) -> None:
-        """The reply, whole and once. An output node that streams nothing is heard all the same."""
-        reply = made.get("output")
+    def _note_reply(self, turn: GraphTurn, outputs: Mapping[str, Any], host: TurnHost) -> None:
+        """Record the complete reply. If the output node did not stream it, send it now."""
+        reply = outputs.get("output")
         if not isinstance(reply, str) or not reply:
             return
         if not host.has_streamed:
             self.send({"type": "delta", "content": reply})
         data: dict[str, Any] = {"turn": turn.number, "graph": self.graph.name}
-        if "thinker" not in made and turn.action is not None:
+        if "thinker" not in outputs and turn.action is not None:
             data["local"] = True
         elif self.session.flags:
             data["answered"] = list(host.noticed_flags)
         self._journal.note("agent.spoke", data, cause=host.reply_step_id, text=_truncate_reply(reply))
 
-    async def _end_failed_turn(self, reason: str, words: str, began: float) -> None:
-        """`error`, then `done`: always, whatever the log says to it."""
+    async def _end_failed_turn(self, reason: str, message: str, started_at: float) -> None:
+        """Record the end of the turn; `error` and `done` are sent even if that fails."""
         try:
             if self.session.open is not None:
-                took = round((perf_counter() - began) * 1000, 3)
-                data = {"reason": reason, "turn": self.session.turn, "duration_ms": took}
-                self._journal.note("session.turn_ended", data, cause=self.session.open, text=words)
+                duration_ms = round((perf_counter() - started_at) * 1000, 3)
+                data = {"reason": reason, "turn": self.session.turn, "duration_ms": duration_ms}
+                self._journal.note("session.turn_ended", data, cause=self.session.open, text=message)
                 await self._journal.flush_events()
-        except Exception:  # noqa: BLE001 - the pen knows that it is broken; the next turn begins with what the log has
+        except Exception:  # noqa: BLE001 - the journal keeps the error; the next turn reads the log again
             pass
         finally:
-            self.send({"type": "error", "message": words})
+            self.send({"type": "error", "message": message})
             self.send({"type": "done"})
 
     async def _run_after_reply(
-        self, engine: Engine, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
+        self, engine: Engine, turn: GraphTurn, outputs: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
     ) -> None:
-        """Memory and course, once what came after the turn before is done; what fails is on the log, and costs nobody a reply."""
+        """Run the edges after the reply, once those of the previous turn are finished. Errors are only recorded."""
         if earlier is not None and not earlier.done():
             await asyncio.wait([earlier])
         try:
-            await engine.run_after_reply(turn, made, host)
-        except Exception:  # noqa: BLE001 - a node's failure is on the log; a log that takes nothing is noticed by the next turn
+            await engine.run_after_reply(turn, outputs, host)
+        except Exception:  # noqa: BLE001 - a failed node is on the log; the next turn notices a failed log
             pass
         finally:
-            with suppress(Exception):  # the next turn reads again what the log has
+            with suppress(Exception):  # the next turn reads the log again
                 await self._journal.flush_events()
 
     async def _restart_session(self, source: str, engine: Engine | None = None) -> None:
-        """By another engine, or by the one that there is by then."""
+        """Start over with another engine (`switch`), or without history (`clear`)."""
         async with self._lock:
             await self._prepare_turn(wait=True)
-            fold, engine = self.session, engine or self._engine
+            conversation, engine = self.session, engine or self._engine
             data = {
                 "source": source,
                 "program": GRAPH_PROGRAM,
-                "person": fold.identity,
-                "channel": fold.channel,
+                "person": conversation.identity,
+                "channel": conversation.channel,
                 "graph": engine.graph.name,
             }
-            fold.agent = engine.graph.agent
-            self._journal.note("session.started", data, actor=fold.identity)
+            conversation.agent = engine.graph.agent
+            self._journal.note("session.started", data, actor=conversation.identity)
             await self._journal.flush_events()
             if engine is not self._engine:
                 self._use_engine(engine)
@@ -367,7 +368,7 @@ class Session:
 
 
 class _UserInput:
-    """What the user did."""
+    """A message or a press, waiting for its turn."""
 
     def __init__(
         self,
@@ -379,12 +380,12 @@ class _UserInput:
         dashboard: list[UiControl] | None = None,
     ) -> None:
         self.screen = screen
-        """What was on the screen when it was said: it may change while it waits for its turn."""
+        """The controls at the time of the input; they may change while it waits."""
         self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
 
 
 def _truncate_reply(reply: str) -> str:
-    """As much as an event keeps of it, so that the screen is the same after a restart."""
+    """As much as an event stores, so that the screen is the same after a restart."""
     raw = reply.encode(errors="replace")
     return reply if len(raw) <= MAX_TEXT_BYTES else f"{raw[:MAX_TEXT_BYTES].decode(errors='ignore')}…"
 
@@ -392,24 +393,24 @@ def _truncate_reply(reply: str) -> str:
 def _check_json(action: str, data: Any) -> None:
     try:
         size = len(msgspec.json.encode((action, data)))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # half a character, for one, which JSON can spell
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # for example a lone surrogate
         raise Invalid(f"an action and its data must be JSON: {error}") from error
     if size > MAX_DATA_BYTES:
         raise Invalid(f"an action's data has at most {MAX_DATA_BYTES:,} bytes of JSON, not {size:,}")
 
 
 def _describe_error_for_user(error: BaseException) -> str:
-    """What the user may know: what we raise on purpose says what to do; of anything else only where it happened."""
+    """Our own errors say what to do; of others the user only learns the node and the type."""
     inner = error.__cause__ if isinstance(error, NodeError) else error
-    where = f"{error.role}: " if isinstance(error, NodeError) else ""
+    prefix = f"{error.role}: " if isinstance(error, NodeError) else ""
     if isinstance(inner, FleetloreError):
-        return Redactor().redact_value(f"{where}{inner}")[0]
-    return f"{where}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
+        return Redactor().redact_value(f"{prefix}{inner}")[0]
+    return f"{prefix}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
 
 
 async def _run_watcher(node: Node, session: Session) -> None:
-    """A node beside the turns that fails is told of, and missed, no more."""
+    """Run a background node; a failure is recorded, and the session continues without it."""
     try:
         await node.watch(session)
-    except Exception as error:  # noqa: BLE001 - it is anybody's code
+    except Exception as error:  # noqa: BLE001 - third-party code may raise anything
         session.note("node.failed", {"node": node.role, "graph": session.graph.name, "error": describe_error(error)})

@@ -1,4 +1,4 @@
-"""The sessions of one log: opened by id from the log's fold, each for its own identity alone."""
+"""Opens the sessions of one log by id, each only for the identity that started it. Used by the server and `lore graph chat`."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class NoSuchSession(Invalid):
-    """There is none of that id for this identity; somebody else's is not told apart from none."""
+    """No session with this id for this identity; does not reveal whether another identity has one."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"there is no session {id[:80]!r} of yours; begin a new one")
 
 
 class TooManySessions(Invalid):
-    """As many are open and at work as there may be."""
+    """The limit is reached, and no open session is idle."""
 
 
 class SessionManager:
-    """Opens sessions, for `async with`; at most so many, of which the quiet ones are closed first."""
+    """Opens sessions, up to a limit; idle ones are closed first. Use it with `async with`."""
 
     def __init__(
         self,
         log: Recorder,
         settings: GraphSettings | None = None,
         *,
-        minds: Mapping[str, Model] | None = None,
+        models: Mapping[str, Model] | None = None,
         registry: Registry = REGISTRY,
         graphs: Iterable[Graph] = (),
         now: clock.Clock = clock.now,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._log, self._settings, self._registry, self._now = log, settings or GraphSettings(), registry, now
-        self._models: dict[str, Model] = dict(minds or {})
+        self._models: dict[str, Model] = dict(models or {})
         self._open_sessions: dict[str, Session] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each as long as somebody opens that session
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each lives while a task opens that session
         self._engines: dict[str, Engine] = {graph.name: Engine(graph, registry) for graph in graphs}
         self._stack = AsyncExitStack()
         self._context = SessionContext(
@@ -79,7 +79,7 @@ class SessionManager:
                 self._models[profile] = await self._open_model(address)
         if DEFAULT_PROFILE not in self._models:
             self._models[DEFAULT_PROFILE] = create_scripted_model()
-        self._get_engine(self._settings.default)  # what is wrong with it is said at once
+        self._get_engine(self._settings.default)  # fail now if the default graph is invalid
         return self
 
     async def _open_model(self, address: str) -> Model:
@@ -89,7 +89,7 @@ class SessionManager:
         await self.close()
 
     async def close(self) -> None:
-        """Close every session, what they were doing told to the log."""
+        """Close all sessions; running turns are recorded as interrupted."""
         await asyncio.gather(*(session.close() for session in self._open_sessions.values()), return_exceptions=True)
         self._open_sessions.clear()
         await self._stack.aclose()
@@ -100,13 +100,13 @@ class SessionManager:
         return self._get_engine(self._settings.default).graph.name
 
     def list_graphs(self) -> list[Graph]:
-        """Those that a session can switch to and that can be run, the default first."""
+        """The valid graphs that a session can switch to, the default first."""
         graphs = []
         for name in dict.fromkeys((self._settings.default, *self._engines, *files.names(self._settings.folder))):
             try:
                 graphs.append(self._get_engine(name).graph)
             except Invalid:
-                continue  # `lore graph check` tells why
+                continue  # `lore graph check` says why
         return graphs
 
     def new_id(self) -> str:
@@ -114,7 +114,7 @@ class SessionManager:
         return clock.uuid7()
 
     async def open_session(self, id: str, *, identity: str, channel: str) -> Session:
-        """The session of that id, made if there is none; `NoSuchSession` where it belongs to another identity or is no session of ours."""
+        """Open a session, or start it if there is none. `NoSuchSession` if it belongs to another identity or is no graph session."""
         if not _SESSION_ID.fullmatch(id) or not is_name(identity):
             raise NoSuchSession(id)
         async with self._locks.setdefault(id, asyncio.Lock()):
@@ -124,94 +124,94 @@ class SessionManager:
                 session = await self._load_session(id, identity, channel)
             elif session.session.identity != identity:
                 raise NoSuchSession(id)
-            self._open_sessions[id] = self._open_sessions.pop(id, session)  # the newest last
+            self._open_sessions[id] = self._open_sessions.pop(id, session)  # most recently opened last
             return session
 
     async def read_events(self, id: str, *, after: str | None = None) -> AsyncGenerator[Event, None]:
-        """What the log has of a session."""
+        """Yield the stored events of a session."""
         async for event in self._log.read(f"run:{id}", after=after or None):
             yield event
 
     async def _load_session(self, id: str, identity: str, channel: str) -> Session:
         await self._close_idle_sessions()
-        fold = await self._fold_session(id)
-        if fold is None:
-            fold = await self._start_session(id, identity, channel)
-        if fold.identity != identity:
+        conversation = await self._fold_session(id)
+        if conversation is None:
+            conversation = await self._start_session(id, identity, channel)
+        if conversation.identity != identity:
             raise NoSuchSession(id)
-        self._open_sessions[id] = session = Session(await self._open_journal(fold), self._context)
+        self._open_sessions[id] = session = Session(await self._open_journal(conversation), self._context)
         return session
 
     async def _fold_session(self, id: str) -> Conversation | None:
-        """The session as the log has it; `None` if nothing has that id, and nobody's where something else has."""
-        fold: Conversation | None = None
+        """Fold the session from the log; `None` if the id is unused. `NoSuchSession` if another kind of run has it."""
+        conversation: Conversation | None = None
         async for event in self._log.read(f"run:{id}"):
-            if fold is None:
+            if conversation is None:
                 if not is_session_start(event):
                     raise NoSuchSession(id)
-                fold = Conversation(id=id)
-            apply_to_session(fold, event)
-        return fold
+                conversation = Conversation(id=id)
+            apply_to_session(conversation, event)
+        return conversation
 
     async def _start_session(self, id: str, identity: str, channel: str) -> Conversation:
-        """A new session, if nobody else begins it at the same moment."""
+        """Start a session; if another process started it first, use that one."""
         graph = self._get_engine(self._settings.default).graph
-        fold = Conversation(id=id)
+        conversation = Conversation(id=id)
         data = {"source": "startup", "program": GRAPH_PROGRAM, "person": identity, "channel": channel[:200], "graph": graph.name}
         event = Event(id=clock.uuid7(), at=self._now(), kind="session.started", actor=identity, agent=graph.agent, run=id, data=data)
         try:
             await self._log.append([event], expect=Expect(f"run:{id}", None))
         except Conflict:
-            return await self._fold_session(id) or fold
-        apply_to_session(fold, event)
-        return fold
+            return await self._fold_session(id) or conversation
+        apply_to_session(conversation, event)
+        return conversation
 
-    async def _open_journal(self, fold: Conversation) -> SessionJournal:
-        """A pen for it; a turn that a crash broke off is ended first."""
-        pen = SessionJournal(self._log, fold, now=self._now)
-        if fold.graph not in self._engines:
+    async def _open_journal(self, conversation: Conversation) -> SessionJournal:
+        """Open a journal for the session, and end a turn that a crash interrupted."""
+        journal = SessionJournal(self._log, conversation, now=self._now)
+        if conversation.graph not in self._engines:
             try:
-                self._get_engine(fold.graph)
-            except Invalid:  # its graph is gone, or broken: go on by the usual one
-                fold.graph = self._settings.default
-        if fold.open is not None:
-            data = {"reason": "interrupted", "turn": fold.turn}
-            pen.note("session.turn_ended", data, cause=fold.open, text="the turn was broken off; say it again")
-            await pen.flush_events()
-        return pen
+                self._get_engine(conversation.graph)
+            except Invalid:  # its graph is missing or invalid: use the default
+                conversation.graph = self._settings.default
+        if conversation.open is not None:
+            data = {"reason": "interrupted", "turn": conversation.turn}
+            journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was broken off; say it again")
+            await journal.flush_events()
+        return journal
 
     async def _reload_journal(self, id: str) -> SessionJournal:
-        fold = await self._fold_session(id)
-        if fold is None:
+        conversation = await self._fold_session(id)
+        if conversation is None:
             raise NoSuchSession(id)
-        return await self._open_journal(fold)
+        return await self._open_journal(conversation)
 
     async def _close_idle_sessions(self) -> None:
-        """Close those that nobody listens to and that have been still for long; if that is not enough, the stillest."""
+        """Close sessions that are idle for long; at the limit, close any idle one, oldest first."""
         for id, session in list(self._open_sessions.items()):
-            full = len(self._open_sessions) >= self._settings.most_sessions
-            if not full and session.seconds_since_activity() < self._settings.idle_seconds:
+            is_full = len(self._open_sessions) >= self._settings.most_sessions
+            if not is_full and session.seconds_since_activity() < self._settings.idle_seconds:
                 continue
-            if session.is_idle and self._open_sessions.get(id) is session:  # another who makes room may have been faster
+            if session.is_idle and self._open_sessions.get(id) is session:  # a concurrent call may have closed it
                 del self._open_sessions[id]
                 await session.close()
         if len(self._open_sessions) >= self._settings.most_sessions:
             raise TooManySessions(f"{len(self._open_sessions)} sessions are open and at work; try again later")
 
     def _reload_engine(self, name: str) -> Engine:
-        """The engine of a graph as its file is now, so that a graph can be changed while it runs; those in use go on as they were."""
-        if (found := files.find(name, folder=self._settings.folder)) is not None:
-            self._engines[name] = Engine(found, self._registry)
+        """Load the graph's file again, so that a graph can be edited while it runs. Sessions keep their current engine."""
+        if (graph := files.find(name, folder=self._settings.folder)) is not None:
+            self._engines[name] = Engine(graph, self._registry)
         return self._get_engine(name)
 
     def _get_engine(self, name: str) -> Engine:
-        """The engine of a graph, by name alone; the default may be a file."""
+        """The engine of a graph, by name only; the default graph may also be a file."""
         if name not in self._engines:
             is_default = name == self._settings.default
-            found = files.load(name, folder=self._settings.folder) if is_default else files.find(name, folder=self._settings.folder)
-            if found is None:
+            graph = files.load(name, folder=self._settings.folder) if is_default else files.find(name, folder=self._settings.folder)
+            if graph is None:
                 known = ", ".join(files.names(self._settings.folder))
                 raise Invalid(f"no graph is called {name[:80]!r}; known are {known}")
-            engine = Engine(found, self._registry)
-            self._engines[name] = self._engines[found.name] = engine
+            engine = Engine(graph, self._registry)
+            self._engines[name] = self._engines[graph.name] = engine
         return self._engines[name]

@@ -1,4 +1,4 @@
-"""What sessions are run with: minds, databases and graphs of one's own. All of it comes from this machine, nothing from the log."""
+"""Settings of graph sessions: models, databases and own graphs. They come from this machine's configuration, never from the log."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ if TYPE_CHECKING:
     from fleetlore.graph.model import Graph
 
 
-# --- What an agent can do outside: ask a database, run a program. Which databases there are is known to this machine alone.
+# --- External tools
 
 ALL_DATABASES = "*"
-"""In a graph: every database that the settings name."""
+"""In a graph: every database in the settings."""
 
 
 class Toolbox:
-    """The outward tools of one graph, as the settings allow them."""
+    """The external tools that a graph may use and the settings provide."""
 
     def __init__(self, graph: Graph, settings: GraphSettings) -> None:
-        named = graph.tools.get("query_db", ())
-        wanted = settings.databases if named == ALL_DATABASES else _parse_database_names(named)
-        self.databases: Mapping[str, str] = {name: settings.databases[name] for name in wanted if name in settings.databases}
-        """Name → address, of those that the graph may ask and that are set up here."""
+        setting = graph.tools.get("query_db", ())
+        names = settings.databases if setting == ALL_DATABASES else _parse_database_names(setting)
+        self.databases: Mapping[str, str] = {name: settings.databases[name] for name in names if name in settings.databases}
+        """Name → address of the databases that the graph may query and that are configured here."""
         self.can_run_python = graph.tools.get("run_python") is True
-        """Whether the graph lets programs be run."""
+        """Whether the graph may run programs."""
 
 
-def _parse_database_names(said: Any) -> list[str]:
-    if isinstance(said, str):
-        return [said]
-    if isinstance(said, list | tuple) and all(isinstance(name, str) for name in said):
-        return list(said)
+def _parse_database_names(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return list(value)
     raise Invalid('tools.query_db: names of databases are needed, as in query_db = ["shop"]')
 
 
-# ---
+# --- Settings
 
 DEFAULT_GRAPH = "seven"
 
 
 class GraphSettings(Struct, frozen=True, kw_only=True):
-    """As `[graph]` of the user's settings file has it."""
+    """The `[graph]` section of the user's settings."""
 
     default: str = DEFAULT_GRAPH
     """The graph of a new session."""
     minds: Mapping[str, str] = {}
-    """Profile (`default`, `quick`, `strong`) → the address of a mind; without any, the one that follows a script."""
+    """Profile (`default`, `quick`, `strong`) → address of a model; the scripted model if empty."""
     databases: Mapping[str, str] = {}
-    """Name → address; graphs and models say the name."""
+    """Name → address; graphs and models use the name."""
     folder: str | None = None
-    """Where graphs of one's own are."""
+    """Folder with own graphs."""
     proxy_header: str | None = None
-    """The header in which a trusted proxy says who the user is; `None`: no proxy is trusted."""
+    """Header in which a trusted proxy names the user; `None` if no proxy is trusted."""
     most_sessions: int = 200
     idle_seconds: float = 3600.0
-    """After so long without a turn, and with nobody listening, a session is closed; it opens again from the log."""
+    """A session without a turn for so long, and without a listener, is closed; it can be opened again from the log."""

@@ -1,4 +1,4 @@
-"""One step of a node, as the node sees it: what reached it, and what it can do."""
+"""One step of a node, as the node sees it: its inputs, and what it can do. `StepHost` is what the engine's host provides."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ if TYPE_CHECKING:
 
 
 class WatcherContext(Protocol):
-    """What a node has that lives beside the turns."""
+    """What a node's `watch` can use."""
 
     @property
     def session(self) -> Conversation:
-        """The session as it stands."""
+        """The current state of the conversation."""
 
     def seconds_since_activity(self) -> float:
-        """How long ago the user last did something."""
+        """Seconds since the user last did something."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; tests let time pass as they like."""
+        """Sleep; tests replace the clock."""
 
     def note(self, kind: str, data: Mapping[str, Any], *, text: str | None = None) -> str:
-        """Tell the log, without waiting; answers the event's id."""
+        """Record an event without waiting; returns its id."""
 
     def send(self, message: SinkMessage) -> None:
-        """Tell the sinks."""
+        """Send a message to the sinks."""
 
 
 class StepHost(Protocol):
-    """What runs a node's steps, and does for it what it may not do itself."""
+    """Runs the steps of a turn, and performs for nodes what they cannot do themselves."""
 
     @property
     def engine(self) -> Engine:
-        """What runs the graph."""
+        """The engine that runs the graph."""
 
     @property
     def session(self) -> Conversation:
-        """The session as it stands."""
+        """The current state of the conversation."""
 
     @property
     def tools(self) -> Toolbox:
-        """What can be done outside."""
+        """The external tools of the graph."""
 
     def on_step_started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
-        """A step begins, led to by another; what is answered is awaited."""
+        """A step starts, after the step that led to it; an awaitable result is awaited."""
 
-    def on_step_finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
-        """It has ended, and leads on to some."""
+    def on_step_finished(self, step: Step, output: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
+        """A step has finished; `edges` are the targets that it leads to."""
 
     def on_step_failed(self, step: Step, error: BaseException, seconds: float) -> None:
-        """It has failed."""
+        """A step has failed."""
 
     def note(self, step: Step, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
-        """Tell the log, in order, without waiting; answers the event's id."""
+        """Record an event without waiting; returns its id."""
 
     async def flush_events(self) -> None:
-        """Wait until everything told is on the disk: before an outward act."""
+        """Wait until all events are stored; called before an external action."""
 
-    async def ask(self, step: Step, ask: ModelRequest, profile: str | None) -> ModelReply:
-        """Ask a mind, on record."""
+    async def ask(self, step: Step, request: ModelRequest, profile: str | None) -> ModelReply:
+        """Ask a model and record the call."""
 
     def send(self, message: SinkMessage) -> None:
-        """Tell the sinks."""
+        """Send a message to the sinks."""
 
 
 class Step:
@@ -82,49 +82,49 @@ class Step:
     def __init__(self, node: Node, turn: GraphTurn, inputs: dict[str, Any], host: StepHost) -> None:
         self.node, self.role, self.turn, self.inputs, self.host = node, node.role, turn, inputs, host
         self.cause: str | None = None
-        """The id of the event that tells of its beginning,"""
+        """Id of the event that records its start."""
         self.done: str | None = None
-        """and of its end."""
+        """Id of the event that records its end."""
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What the graph told this node."""
+        """The node's options in this graph."""
         return self.node.configured_options
 
     @property
     def session(self) -> Conversation:
-        """The session as it stands now."""
+        """The current state of the conversation."""
         return self.host.session
 
     @property
     def earlier(self) -> Any:
-        """What this node told last, where it keeps that."""
+        """What this node last recorded with `told`."""
         return self.host.session.kept.get(self.role)
 
     @property
     def state(self) -> dict[str, Any]:
-        """What state edges let this node look at, by what they carry."""
+        """What state edges let this node read, by the name they carry."""
         engine = self.host.engine
         return {carries: node.state(self.session) for carries, node in engine.sources(self.role).state}
 
     def build_system_prompt(self, task: str) -> str:
-        """The system prompt: who the agent is, what this node is for, and what context edges bring."""
+        """The system prompt: the agent's persona, this node's task, and the text of context edges."""
         engine = self.host.engine
-        told = (node.context(self.session) for _, node in engine.sources(self.role).context)
-        return "\n\n".join(part for part in (engine.graph.persona.strip(), task.strip(), *told) if part)
+        contexts = (node.context(self.session) for _, node in engine.sources(self.role).context)
+        return "\n\n".join(part for part in (engine.graph.persona.strip(), task.strip(), *contexts) if part)
 
     def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
-        """Tell the log, in order, without waiting; answers the event's id."""
+        """Record an event without waiting; returns its id."""
         return self.host.note(self, kind, data, **envelope)
 
     def send(self, message: SinkMessage) -> None:
-        """Tell the sinks."""
+        """Send a message to the sinks."""
         self.host.send(message)
 
     def send_hud_event(self, event: str, **more: Any) -> None:
-        """Tell the sinks what this node is at."""
+        """Show the user what this node is doing."""
         self.host.send({**more, "type": "hud", "node": self.role, "event": event, "turn": self.turn.number})
 
-    async def ask(self, ask: ModelRequest, *, profile: str | None = None) -> ModelReply:
-        """Ask the mind that the graph has for this role, or that of another profile."""
-        return await self.host.ask(self, ask, profile)
+    async def ask(self, request: ModelRequest, *, profile: str | None = None) -> ModelReply:
+        """Ask the model of this role, or of another profile."""
+        return await self.host.ask(self, request, profile)

@@ -1,4 +1,4 @@
-"""What runs a turn's steps: tells them to the log and to the sinks, and asks minds on record."""
+"""The host of a turn: records its steps on the log, reports them to the sinks, and asks models."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ MAX_OUTPUT_BYTES = 64 * 1024
 
 
 class TurnHost:
-    """The host of one turn, and of what comes after it."""
+    """The host of one turn, and of the run after its reply."""
 
     def __init__(
         self,
         engine: Engine,
-        pen: SessionJournal,
+        journal: SessionJournal,
         tools: Toolbox,
-        minds: Mapping[str, Model],
+        models: Mapping[str, Model],
         send: Callable[[SinkMessage], None],
-        number: int,
+        turn_number: int,
         cause: str,
     ) -> None:
         self.engine, self.tools = engine, tools
-        self._journal, self._models, self._send, self._cause = pen, minds, send, cause
-        self._turn_number, self._should_flush_each_node = number, engine.graph.durable == "node"
+        self._journal, self._models, self._send, self._cause = journal, models, send, cause
+        self._turn_number, self._should_flush_each_node = turn_number, engine.graph.durable == "node"
         self.has_streamed = False
-        """Whether any words went out."""
+        """Whether any part of the reply was sent."""
         self.noticed_flags: tuple[str, ...] = ()
-        """What the sensor had noticed when the reply was begun: later flags wait for the next one."""
+        """The sensor's flags at the start of the reply; later ones wait for the next reply."""
         self.reply_step_id: str | None = None
-        """The id of the step that made the reply."""
+        """Id of the event that ended the output step."""
 
     @property
     def session(self) -> Conversation:
-        """The session as it stands."""
+        """The current state of the conversation."""
         return self._journal.session
 
     def on_step_started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
-        """`node.started`, because of the step before, or of what the user did."""
+        """Record `node.started`, caused by the previous step or the user's input."""
         cause = self._cause if after is None else after.done
         step.cause = self._journal.note("node.started", self._step_data(step), cause=cause)
         if step.role == "output":
@@ -60,26 +60,25 @@ class TurnHost:
         self._send({"type": "hud", "node": step.role, "event": "started", "turn": self._turn_number})
         return None
 
-    def on_step_finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
-        """`node.finished`, with what the node wants told."""
+    def on_step_finished(self, step: Step, output: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
+        """Record `node.finished`, with the node's `told` output."""
         data = self._step_data(step)
-        data["duration_ms"] = milliseconds = round(seconds * 1000, 3)
+        data["duration_ms"] = duration_ms = round(seconds * 1000, 3)
         if edges:
             data["edges"] = edges
-        if (told := step.node.told(made)) is not None:
-            data["output"] = to_plain_json(told)
+        if (recorded := step.node.told(output)) is not None:
+            data["output"] = to_plain_json(recorded)
         step.done = self._journal.note("node.finished", data, cause=step.cause)
         if step.role == "output":
             self.reply_step_id = step.done
         self._send(
-            {"type": "hud", "node": step.role, "event": "finished", "turn": self._turn_number, "duration_ms": milliseconds, "edges": edges}
+            {"type": "hud", "node": step.role, "event": "finished", "turn": self._turn_number, "duration_ms": duration_ms, "edges": edges}
         )
-        return (
-            self._journal.flush_events() if self._should_flush_each_node and edges else None
-        )  # where nothing follows, the end of the turn waits
+        # Without edges the turn ends here, and its end is flushed.
+        return self._journal.flush_events() if self._should_flush_each_node and edges else None
 
     def on_step_failed(self, step: Step, error: BaseException, seconds: float) -> None:
-        """`node.failed`, with all that is known; the sinks hear only that it did."""
+        """Record `node.failed` with the error; the sinks only learn that it failed."""
         data = {**self._step_data(step), "duration_ms": round(seconds * 1000, 3), "error": describe_error(error)}
         self._journal.note("node.failed", data, cause=step.cause)
         self._send({"type": "hud", "node": step.role, "event": "failed", "turn": self._turn_number})
@@ -89,20 +88,20 @@ class TurnHost:
         return {"node": step.role, "implementation": graph.nodes[step.role], "graph": graph.name, "turn": self._turn_number}
 
     def note(self, step: Step, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
-        """Tell the log, because of a step unless it says of what."""
+        """Record an event; its cause is the step unless `cause` is given."""
         return self._journal.note(kind, data, **{"cause": step.cause, **envelope})
 
     async def flush_events(self) -> None:
-        """Wait for the disk."""
+        """Wait until all events are stored."""
         await self._journal.flush_events()
 
-    async def ask(self, step: Step, ask: ModelRequest, profile: str | None) -> ModelReply:
-        """Ask the mind of a profile, else of the role, else the usual one; `model.called` is durable before."""
-        mind = self.select_model(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
+    async def ask(self, step: Step, request: ModelRequest, profile: str | None) -> ModelReply:
+        """Ask the model of the profile, the role or the default; `model.called` is stored first."""
+        model = self.select_model(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
         return await ask_and_record(
             self._journal,
-            mind,
-            ask,
+            model,
+            request,
             agent=self.session.agent,
             scopes={"run": self.session.id},
             cause=step.cause,
@@ -111,24 +110,24 @@ class TurnHost:
         )
 
     def select_model(self, profile: str) -> Model:
-        """The mind of a profile; the usual one where there is no such."""
+        """The model of a profile; the default one if the profile is unknown."""
         return self._models.get(profile) or self._models[DEFAULT_PROFILE]
 
     def send(self, message: SinkMessage) -> None:
-        """Tell the sinks."""
+        """Send a message to the sinks."""
         if message["type"] == "delta":
             self.has_streamed = True
         self._send(message)
 
 
-def to_plain_json(told: Any) -> Any:
-    """What a node wants told, as one event can hold it: what JSON does not know, in words; what is too long, not at all."""
-    made = msgspec.to_builtins(told, enc_hook=repr, str_keys=True)
-    return made if len(msgspec.json.encode(made)) <= MAX_OUTPUT_BYTES else {"left_out": f"more than {MAX_OUTPUT_BYTES:,} bytes"}
+def to_plain_json(output: Any) -> Any:
+    """A node's output as JSON: unknown types as text; left out if it is too large for an event."""
+    plain = msgspec.to_builtins(output, enc_hook=repr, str_keys=True)
+    return plain if len(msgspec.json.encode(plain)) <= MAX_OUTPUT_BYTES else {"left_out": f"more than {MAX_OUTPUT_BYTES:,} bytes"}
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in words, for the log."""
+    """An error as text, for the log."""
     if isinstance(error, FleetloreError):
         return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

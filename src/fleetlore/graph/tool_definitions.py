@@ -1,4 +1,4 @@
-"""The thinker's tools: what each is called with, and what it comes to. Those for the screen only note what is wanted; two act outside."""
+"""The thinker's tools: their definitions for the model, and their handlers. Screen tools collect changes; two tools act externally."""
 
 from __future__ import annotations
 
@@ -98,16 +98,22 @@ SCREEN_TOOLS = (
 
 
 def list_tools(step: Step) -> tuple[ToolDefinition, ...]:
-    """What the thinker may call in this graph, on this machine."""
-    tools, box = list(SCREEN_TOOLS), step.host.tools
-    if box.databases:
-        about = "Ask a database with one SELECT; read only. The result is shown as a table. An empty query tells which tables there are."
+    """The tools that the thinker may call in this graph, on this machine."""
+    tools, toolbox = list(SCREEN_TOOLS), step.host.tools
+    if toolbox.databases:
+        description = (
+            "Ask a database with one SELECT; read only. The result is shown as a table. An empty query tells which tables there are."
+        )
         tools.append(
             _define_tool(
-                "query_db", about, "database query", database={"type": "string", "enum": sorted(box.databases)}, query=_TEXT_SCHEMA
+                "query_db",
+                description,
+                "database query",
+                database={"type": "string", "enum": sorted(toolbox.databases)},
+                query=_TEXT_SCHEMA,
             )
         )
-    if box.can_run_python:
+    if toolbox.can_run_python:
         tools.append(
             _define_tool(
                 "run_python", "Run a short Python program without network or files; print what you want to know.", "code", code=_TEXT_SCHEMA
@@ -117,7 +123,7 @@ def list_tools(step: Step) -> tuple[ToolDefinition, ...]:
 
 
 class ToolRunner:
-    """What the thinker has called in one turn, gathered into a thought."""
+    """Runs the tool calls of one turn and collects their results."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -129,14 +135,14 @@ class ToolRunner:
         self._machines: list[dict[str, Any]] = []
         self._known_machines: dict[str, Machine] = dict(step.session.machines)
         self.failure_count = 0
-        """Outward tools that failed in this turn."""
+        """Failed calls of external tools in this turn."""
 
     def build_result(self, response: str) -> ThinkerResult:
-        """All of it."""
+        """The thinker's result: the response with everything the tools collected."""
         display = self._display
         if self._tables:
-            kept = display if display is not None else [each for each in self._displayed_controls() if each.get("type") == "label"]
-            display = (*kept, *self._tables)
+            labels = display if display is not None else [each for each in self._displayed_controls() if each.get("type") == "label"]
+            display = (*labels, *self._tables)
         return ThinkerResult(
             response=response,
             tools=tuple(self.called_tools),
@@ -150,43 +156,43 @@ class ToolRunner:
         return [each for each in self._step.session.controls if "machine_id" not in each and each.get("type") != "button"]
 
     async def run_tool_call(self, call: ModelToolCall) -> tuple[str, bool]:
-        """One call, on record; answers what the model is told, and whether it failed."""
-        step, began = self._step, perf_counter()
-        call = replace(call, id=f"{step.turn.number}.{call.id}")  # a script, or a model, may count anew in every turn
+        """Run and record one call; returns the text for the model, and whether it failed."""
+        step, started_at = self._step, perf_counter()
+        call = replace(call, id=f"{step.turn.number}.{call.id}")  # call ids may repeat from turn to turn
         self.called_tools.append(call.name)
-        asked = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
-        cause = step.note("tool.called", asked, cause=step.cause)
+        called = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
+        cause = step.note("tool.called", called, cause=step.cause)
         try:
             if call.name in EXTERNAL_TOOLS:
                 await step.host.flush_events()
             result, failed = text_safety.truncate_text(await self._dispatch_tool_call(call), MAX_RESULT_LENGTH), False
         except (InvalidControl, ToolFailure) as error:
             result, failed = text_safety.truncate_text(str(error), MAX_RESULT_LENGTH), True
-        told = {"tool": call.name, "call_id": call.id, "duration_ms": round((perf_counter() - began) * 1000, 3)}
+        common = {"tool": call.name, "call_id": call.id, "duration_ms": round((perf_counter() - started_at) * 1000, 3)}
         if failed:
-            step.note("tool.failed", {**told, "error": result}, cause=cause)
+            step.note("tool.failed", {**common, "error": result}, cause=cause)
         else:
-            step.note("tool.returned", {**told, "output": result[:2000]}, cause=cause)
+            step.note("tool.returned", {**common, "output": result[:2000]}, cause=cause)
         return result, failed
 
     async def _dispatch_tool_call(self, call: ModelToolCall) -> str:
-        deed = _TOOL_HANDLERS.get(call.name)
-        if deed is None:
+        handler = _TOOL_HANDLERS.get(call.name)
+        if handler is None:
             raise ToolFailure(f"there is no tool {call.name}")
-        return await deed(self, call)
+        return await handler(self, call)
 
     async def emit_actions(self, call: ModelToolCall) -> str:
-        """Buttons in place of those there."""
+        """Replace the buttons."""
         self._actions = controls.parse_buttons(call.arguments.get("actions"))
         return f"On the screen now: {_describe_controls(self._actions, 'label')}."
 
     async def emit_display(self, call: ModelToolCall) -> str:
-        """Labels and tables in place of those there."""
+        """Replace the labels and tables."""
         self._display = controls.parse_display(call.arguments.get("items"))
         return f"Shown now: {_describe_controls(self._display, 'text')}."
 
     async def set_state(self, call: ModelToolCall) -> str:
-        """One variable."""
+        """Set one variable."""
         key, value = controls.clean_text(call.arguments.get("key")), call.arguments.get("value")
         if not key or not controls.is_plain_value(value):
             raise InvalidControl("set_state takes a key and a plain value: text of at most 500 characters, a number, true, false or null")
@@ -196,10 +202,10 @@ class ToolRunner:
         return f"{key} = {value}"
 
     async def create_machine(self, call: ModelToolCall) -> str:
-        """A machine, or another in its place."""
+        """Create a machine, or replace the one with this id."""
         id, initial = controls.clean_text(call.arguments.get("id")), controls.clean_text(call.arguments.get("initial"))
-        said = call.arguments.get("states")
-        states = dict(_parse_state(each) for each in (said if isinstance(said, list) else ()))
+        state_list = call.arguments.get("states")
+        states = dict(_parse_state(each) for each in (state_list if isinstance(state_list, list) else ()))
         if not id or initial not in states or len(states) > MAX_STATES:
             raise InvalidControl(
                 f"a machine needs an id, at most {MAX_STATES} states, each with a name, and initial, the name of one of them"
@@ -213,7 +219,7 @@ class ToolRunner:
         return f"The machine {id} is on the screen, in {initial}."
 
     async def add_state(self, call: ModelToolCall) -> str:
-        """One more state."""
+        """Add a state to a machine, or replace one."""
         id, machine = self._find_machine(call)
         name, state = _parse_state(call.arguments.get("state"))
         states = {**machine.states, name: state}
@@ -226,13 +232,13 @@ class ToolRunner:
         return f"The machine {id} has the state {name}."
 
     async def reset_machine(self, call: ModelToolCall) -> str:
-        """Back to the first state."""
+        """Put a machine back into its initial state."""
         id, machine = self._find_machine(call)
         self._machines.append({"do": "reset", "id": id})
         return f"The machine {id} is in {machine.initial} again."
 
     async def destroy_machine(self, call: ModelToolCall) -> str:
-        """Away with it."""
+        """Remove a machine."""
         id, _ = self._find_machine(call)
         del self._known_machines[id]
         self._machines.append({"do": "destroy", "id": id})
@@ -245,16 +251,16 @@ class ToolRunner:
         return id, machine
 
     async def query_db(self, call: ModelToolCall) -> str:
-        """Rows, shown as a table. What goes wrong is handed back once for correction."""
+        """Query a database and show the result as a table. An error suggests one retry."""
         try:
-            table, told = await query_database(self._step, call)
+            table, description = await query_database(self._step, call)
         except ToolFailure as error:
             raise self._with_retry_advice(error) from error
         self._tables = [table]
-        return told
+        return description
 
     async def run_python(self, call: ModelToolCall) -> str:
-        """What the program printed."""
+        """Run a program; returns its output."""
         try:
             return await run_python_program(self._step, call)
         except ToolFailure as error:
@@ -280,27 +286,27 @@ _TOOL_HANDLERS: Mapping[str, ToolHandler] = {
 }
 
 
-def _describe_controls(made: tuple[UiControl, ...], key: str) -> str:
-    return ", ".join(str(each.get(key) or f"a table of {', '.join(each['columns'])}") for each in made) or "nothing"
+def _describe_controls(shown: tuple[UiControl, ...], key: str) -> str:
+    return ", ".join(str(each.get(key) or f"a table of {', '.join(each['columns'])}") for each in shown) or "nothing"
 
 
-def _parse_state(said: Any) -> tuple[str, dict[str, Any]]:
-    if not isinstance(said, Mapping) or not (name := controls.clean_text(said.get("name"))):
+def _parse_state(value: Any) -> tuple[str, dict[str, Any]]:
+    if not isinstance(value, Mapping) or not (name := controls.clean_text(value.get("name"))):
         raise InvalidControl("a state needs a name")
-    buttons = said.get("buttons") or []
+    buttons = value.get("buttons") or []
     if not isinstance(buttons, list) or len(buttons) > controls.MAX_BUTTONS:
         raise InvalidControl("a state's buttons are a list")
     state: dict[str, Any] = {"buttons": [_parse_state_button(each) for each in buttons]}
-    if words := controls.clean_text(said.get("text")):
-        state["text"] = words
+    if text := controls.clean_text(value.get("text")):
+        state["text"] = text
     return name, state
 
 
-def _parse_state_button(said: Any) -> dict[str, str]:
-    if not isinstance(said, Mapping) or not controls.clean_text(said.get("label")) or not controls.clean_text(said.get("go")):
+def _parse_state_button(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not controls.clean_text(value.get("label")) or not controls.clean_text(value.get("go")):
         raise InvalidControl("a state's button needs a label, and go, the name of the state to which it leads")
-    go = controls.clean_text(said["go"])
-    return {"label": controls.clean_text(said["label"]), "action": controls.clean_text(said.get("action")) or go, "go": go}
+    go = controls.clean_text(value["go"])
+    return {"label": controls.clean_text(value["label"]), "action": controls.clean_text(value.get("action")) or go, "go": go}
 
 
 def _check_machine_size(states: Mapping[str, Any]) -> None:
@@ -310,5 +316,5 @@ def _check_machine_size(states: Mapping[str, Any]) -> None:
 
 def _check_transitions(states: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name, state in states.items():
-        if lost := [way["go"] for way in state["buttons"] if way["go"] not in known]:
-            raise InvalidControl(f"a button of the state {name} goes to {lost[0]}, which is no state of this machine")
+        if unknown := [button["go"] for button in state["buttons"] if button["go"] not in known]:
+            raise InvalidControl(f"a button of the state {name} goes to {unknown[0]}, which is no state of this machine")

@@ -1,4 +1,4 @@
-"""What a turn is about: what came from the user, and what nodes hand to each other."""
+"""The data of a turn: the user's input, and the values that the built-in nodes pass to each other."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ Complexity: TypeAlias = Literal["trivial", "simple", "complex"]
 
 
 class GraphTurn(Struct, frozen=True, kw_only=True):
-    """What the user did, and who that is."""
+    """The user's input in one turn."""
 
     number: int
     identity: str
     channel: str
     text: str = ""
-    """What was said; empty for a press."""
+    """What the user said; empty for a press."""
     action: str | None = None
-    """What was pressed. Only a press has one: it is never read out of words."""
+    """The pressed control's action. Only a press sets it; it is never inferred from text."""
     data: Any = None
     dashboard: tuple[UiControl, ...] | None = None
-    """What the browser showed then, where it told."""
+    """What the browser showed at that time, if it reported it."""
     away: float = 0.0
-    """Seconds since the user had last done something; nothing in the first turn."""
+    """Seconds since the user's previous input; 0 in the first turn."""
 
     @property
     def said(self) -> str:
-        """It in words, for a prompt."""
+        """The input as text, for a prompt."""
         return self.text if self.action is None else f"[pressed {self.action}]"
 
 
 class Analysis(Struct, frozen=True, kw_only=True):
-    """What the input node made of it."""
+    """The input node's analysis of a message."""
 
     who: str = "unknown"
     language: str = "en"
@@ -47,36 +47,36 @@ class Analysis(Struct, frozen=True, kw_only=True):
 
 
 class UserCommand(Struct, frozen=True, kw_only=True):
-    """An analysis, with what it is about."""
+    """A message or press with its analysis."""
 
     analysis: Analysis
     text: str
     local: bool = False
-    """Whether the screen can do it alone: a press of a button that is bound to a variable or belongs to a machine."""
+    """Whether no model is needed: a press of a button that is bound to a variable or belongs to a machine."""
 
 
 class ThinkerResult(Struct, frozen=True, kw_only=True):
-    """What the thinker came to: words for the output node to say, and what is to be on the screen."""
+    """The thinker's notes for the output node, and its changes to the screen."""
 
     response: str = ""
     tools: tuple[str, ...] = ()
-    """What was called, in order."""
+    """Tools that were called, in order."""
     actions: tuple[UiControl, ...] | None = None
-    """Buttons in place of those that are there; empty takes them away; `None` leaves them."""
+    """New buttons, replacing the current ones; empty removes them, `None` keeps them."""
     display: tuple[UiControl, ...] | None = None
-    """Labels and tables, likewise."""
+    """New labels and tables, likewise."""
     state: dict[str, Any] = field(default_factory=dict)
     """Variables to set."""
     machines: tuple[dict[str, Any], ...] = ()
-    """What to do with machines, in order: `{"do": "create"│"add"│"reset"│"destroy", "id": …, …}`."""
+    """Changes to machines, in order: `{"do": "create"│"add"│"reset"│"destroy", "id": …, …}`."""
 
 
 class ScreenUpdate(Struct, frozen=True, kw_only=True):
     """What the ui node did."""
 
     text: str = ""
-    """What a press came to, in words."""
+    """The result of a press, as text."""
     pressed: bool = False
-    """Whether a press was done here, with nobody else asked."""
+    """Whether a press was handled here, without a model."""
     changed: bool = False
     controls: int = 0

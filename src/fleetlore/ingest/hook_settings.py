@@ -18,8 +18,10 @@ from fleetlore.ingest.atomic_file import write_atomically
 BACKUP_SUFFIX = ".before-fleetlore"
 """What the file's copy from before the first change is called, behind the file's own name."""
 
-COMMAND_NAMES = ("lore", "fleetlore")
-"""What our command may be called."""
+HOOK_PROGRAM = "fleetlore"
+"""The name that hooks call. `lore` is short for people, and other packages install a program of that name, too."""
+COMMAND_NAMES = ("lore", HOOK_PROGRAM)
+"""Names under which our command is installed. Hooks of 0.1 call `lore`; they are recognised, updated and removed as well."""
 _Settings = dict[str, Any]
 
 
@@ -33,9 +35,9 @@ class HookFile(NamedTuple):
     """The steps at which we want to be called."""
 
 
-def hook_command(lore: str, program: str) -> str:
-    """What a program is to run; `lore` is how it finds us."""
-    return f"{shlex.quote(lore)} hook {program}"
+def hook_command(executable: str, program: str) -> str:
+    """The command line of a hook; `executable` is the path or the name of our command."""
+    return f"{shlex.quote(executable)} hook {program}"
 
 
 def install_hooks(file: HookFile, *, command: str) -> bool:
@@ -79,6 +81,13 @@ def installed_events(file: HookFile) -> frozenset[str]:
     return frozenset(event for event in _get_hooks(file, settings) if any(_find_our_hooks(file, settings, event)))
 
 
+def calls_old_name(file: HookFile) -> bool:
+    """Whether a hook of ours still calls `lore`, as 0.1 installed it."""
+    settings = _parse_settings(file.path, _read_file(file.path))
+    ours = (hook for event in _get_hooks(file, settings) for _, hook in _find_our_hooks(file, settings, event))
+    return any(os.path.basename(shlex.split(hook["command"])[0]) != HOOK_PROGRAM for hook in ours)
+
+
 def are_hooks_disabled(file: HookFile) -> bool:
     """Whether the file says that no hook is to run."""
     return _parse_settings(file.path, _read_file(file.path)).get("disableAllHooks") is True
@@ -104,7 +113,7 @@ def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator
 
 
 def is_our_hook(command: object, program: str) -> bool:
-    """Whether a hook's command is a call of `lore hook`, of this installation or of another."""
+    """Whether a hook's command is `fleetlore hook PROGRAM` or, as in 0.1, `lore hook PROGRAM`, of any installation."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:  # somebody else's, and unfinished

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Cut, Event, Origin
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.ingest import ship_filter_rules as rules
 from fleetlore.ingest.ship_filter_words import (
     LONGEST,
@@ -41,7 +42,7 @@ HOLDER = "withheld"
 def withhold(event: Event, hold: rules.WithholdPolicy = rules.SHIPPING_POLICY) -> Event:
     """The event as it may leave the machine. It still fits its kind; withholding twice changes nothing more."""
     hold = rules.find_policy(event.kind, event.data.get("tool"), hold)
-    pen = _Redaction(hold, is_private=hold.prompts and event.visibility == "private")
+    pen = _Redaction(hold, is_private=hold.prompts and not can_see(event, READER))
     data = _kind_filter(event.kind, hold).filter_value(pen, event.data)
     if rules.has_session_title(event.kind, _dialect_of(event), hold):
         pen.hide(data.get("name"))

@@ -1,7 +1,7 @@
-"""What a mind is asked and answers, told to the log: `model.called` before, `model.replied` or `model.failed` after.
+"""Records model calls in the log: `model.called` before, `model.replied` or `model.failed` after. Used by every runtime.
 
-An answer that cannot be used was paid for: it is told by both, the usage on `model.replied`, the reason on `model.failed`.
-A crash in between leaves a `model.called` that nothing follows.
+An unusable answer was still paid for: its usage is on `model.replied`, the reason on a `model.failed` after it. A crash in
+between leaves a `model.called` without a successor.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_toke
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
 KeepContent = Literal["sizes", "words"]
-"""Of prompts and answers: how large they were and their hashes, or every word."""
+"""What is stored of prompts and answers: their sizes and hashes, or the full text."""
 
 
 class EventAppender(Protocol):
-    """Whatever stores events, durably."""
+    """Anything that stores events durably."""
 
     async def append(self, events: Sequence[Event]) -> object:
-        """Store them, in their order."""
+        """Store the events in this order."""
 
 
 async def ask_and_record(
     log: EventAppender,
-    mind: Model,
-    ask: ModelRequest,
+    model: Model,
+    request: ModelRequest,
     *,
     agent: str,
     scopes: Mapping[str, str] | None = None,
@@ -48,32 +48,32 @@ async def ask_and_record(
     prices: Prices | None = None,
     new_id: Callable[[], str] = clock.uuid7,
 ) -> ModelReply:
-    """Ask, and tell the log. `model.called` is durable before the mind hears anything; the reply has its price and its event's id.
+    """Call a model and record the call. `model.called` is durable before the request is sent.
 
-    `scopes` are further fields of the envelope (`run`, `task`, …), `data` is added to each event's (`turn`, …). Whatever is raised is
-    told first; of a `MindError` its `event` says where.
+    The returned reply has its price and the id of its event. `scopes` are further envelope fields (`run`, `task`, …); `data` is
+    added to each event (`turn`, …). Errors are recorded before they are raised; a `MindError` gets the id of its event.
     """
-    teller = _CallRecorder(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
+    recorder = _CallRecorder(log, model.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
     prices, start = prices or _default_prices(), monotonic()
     try:
-        await teller.record_call(ask, cause)
-        reply = price_reply(await mind.reply(ask), prices)
-        return replace(reply, event=await teller.record_reply(reply))
+        await recorder.record_call(request, cause)
+        reply = price_reply(await model.reply(request), prices)
+        return replace(reply, event=await recorder.record_reply(reply))
     except MindError as error:
         if isinstance(error.reply, ModelReply):
             error.reply = price_reply(error.reply, prices)
-        error.event = await teller.record_failure(error, monotonic() - start)
+        error.event = await recorder.record_failure(error, monotonic() - start)
         raise
     except LogError:
         raise
     except BaseException as error:
         with suppress(LogError):
-            await teller.record_failure(error, monotonic() - start)
+            await recorder.record_failure(error, monotonic() - start)
         raise
 
 
 class _CallRecorder:
-    """Writes down one question and what became of it."""
+    """Records one model call and its result."""
 
     def __init__(
         self,
@@ -86,42 +86,41 @@ class _CallRecorder:
         new_id: Callable[[], str],
     ) -> None:
         provider, _, model = name.partition(":")
-        self._log, self._envelope, self._keeps_words, self._new_id = log, envelope, keep == "words", new_id
+        self._log, self._envelope, self._keeps_content, self._new_id = log, envelope, keep == "words", new_id
         self._call_id = new_id()
         self._shared_data = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call_id}
 
-    async def record_call(self, ask: ModelRequest, cause: str | None) -> None:
-        """Before the mind is asked."""
-        prompt = "\n\n".join(filter(None, (ask.context_json, ask.prompt)))
-        whole = f"{ask.system}\n\n{prompt}" if ask.system else prompt
-        sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
-        words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
-        await self._log.append([self._event("model.called", self._call_id, cause, sizes | words)])
+    async def record_call(self, request: ModelRequest, cause: str | None) -> None:
+        prompt = "\n\n".join(filter(None, (request.context_json, request.prompt)))
+        full_prompt = f"{request.system}\n\n{prompt}" if request.system else prompt
+        sizes = {"prompt_tokens": estimate_tokens(full_prompt), "prompt_chars": len(full_prompt), "prompt_sha256": _hash(full_prompt)}
+        content = {"prompt": prompt, "system": request.system} if self._keeps_content else {}
+        await self._log.append([self._event("model.called", self._call_id, cause, sizes | content)])
 
     async def record_reply(self, reply: ModelReply) -> str:
-        """What came; answers the event's id."""
+        """Record the reply and return the event's id."""
         event = self._make_reply_event(reply)
         await self._log.append([event])
         return event.id or ""
 
     async def record_failure(self, error: BaseException, seconds: float) -> str:
-        """What did not come, and what it took all the same; answers the event's id."""
-        paid = [self._make_reply_event(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
-        told = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
-        if not paid:  # else that event tells it
-            told["latency_ms"] = round(seconds * 1000)
-        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call_id, told)
-        await self._log.append([*paid, event])
+        """Record the failure, and the reply if one was paid for; return the event's id."""
+        paid_reply = [self._make_reply_event(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
+        data = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
+        if not paid_reply:  # otherwise it is on model.replied
+            data["latency_ms"] = round(seconds * 1000)
+        event = self._event("model.failed", self._new_id(), paid_reply[0].id if paid_reply else self._call_id, data)
+        await self._log.append([*paid_reply, event])
         return event.id or ""
 
     def _make_reply_event(self, reply: ModelReply) -> Event:
-        taken = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared_data["model"]}
-        words = {"said": reply.text} if self._keeps_words else {}
-        return self._event("model.replied", self._new_id(), self._call_id, taken | words)
+        usage_data = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared_data["model"]}
+        content = {"said": reply.text} if self._keeps_content else {}
+        return self._event("model.replied", self._new_id(), self._call_id, usage_data | content)
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
-        # A prompt holds what its agent knows, and others need not.
-        visibility: Visibility = "private" if self._keeps_words else "public"
+        # A prompt contains what only its agent may know.
+        visibility: Visibility = "private" if self._keeps_content else "public"
         known = {name: value for name, value in {**self._shared_data, **data}.items() if value is not None}
         return Event(id=id, kind=kind, cause=cause, visibility=visibility, data=known, **self._envelope)
 
@@ -132,7 +131,7 @@ def _default_prices() -> Prices:
 
 
 def price_reply(reply: ModelReply, prices: Prices) -> ModelReply:
-    """The reply with its cost, by the table where the endpoint does not say it."""
+    """Return the reply with its cost, from the price table unless the endpoint reported it."""
     if reply.usd is not None:
         return reply
     price = prices.find_price(reply.model, clock.now().date().isoformat())

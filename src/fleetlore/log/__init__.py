@@ -1,1 +1,1 @@
-"""Where it is kept: the backends behind one contract, and the recorder that is their only door."""
+"""Event log: backends (`sqlite`, `redis`, `nats`, `memory`) behind one contract, and the recorders that read and write them."""

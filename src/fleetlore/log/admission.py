@@ -1,4 +1,4 @@
-"""What every event passes before it is stored: stamped, checked, redacted, cut to size."""
+"""Admission: what every event passes before it is stored. Stamps, validates, redacts and truncates; used by both recorders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import convert
 from msgspec.structs import astuple, replace
@@ -14,13 +14,13 @@ from msgspec.structs import astuple, replace
 from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
-from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, held_to, payload_keys
-from fleetlore.events.envelope import SCOPE_FIELDS, Cut, Event, LogPlace, Origin
+from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, payload_keys, strict_payload_type
+from fleetlore.events.envelope import SCHEMA_VERSION, SCOPE_FIELDS, Cut, Event, LogPlace, Origin, Visibility
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
 from fleetlore.events.payload import Payload
 from fleetlore.log.base import Record, epoch_microseconds, event_scopes, scopes_from_names
-from fleetlore.redact import MASK, Redactor, telling_words
+from fleetlore.redact import MASK, Redactor, secret_word_search
 
 MAX_EVENT_BYTES = 256 * 1024
 MAX_STRING_BYTES = 16 * 1024
@@ -30,16 +30,27 @@ _NAME_FIELDS = ("actor", *SCOPE_FIELDS)
 _NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event.__struct_fields__.index(_NAME_FIELDS[-1]) + 1)
 # The envelope's own identifiers: they hold no free text, and cutting or masking them would break references.
 _IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
-# Names of our own format. Patterns that users write for texts must not rename them: the event could not be read any more.
+# Keys of our own format. User-defined redaction patterns must not change them: the event would become unreadable.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
-# What a player hides from the others, and a judge reveals, is part of the play and no password.
+# How the compiled admission checks each field. An event with any other field, a new one for example, is left to Python.
+_FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
+    "kind": "kind",
+    "cause": "id",
+    "old_state": "text",
+    "new_state": "text",
+    "text": "text",
+    "visibility": "choice",
+    "data": "data",
+    "v": "version",
+}
+# On the stage (multi-agent games), a player's `secret` is part of the game, not a password.
 _HARMLESS_STAGE_KEYS = frozenset({"secret"})
 _STAGE_DIALECT = "stage"
 _STAGE_KINDS = frozenset({"agent.spoke", "judge.verdict"})
 
 
 class Admission:
-    """Turns an event as a caller made it into a record that can be stored."""
+    """Turns a caller's event into a record that a backend can store."""
 
     def __init__(
         self,
@@ -49,17 +60,17 @@ class Admission:
         redactor: Redactor | None = None,
         veil: Callable[[Event], Event] | None = None,
     ) -> None:
-        # Our own clock and ids need no checking; others do, and ids of others may come twice, as those of a test do.
+        # Our own clock and ids need no validation. Injected ones do, and injected ids may repeat, as in tests.
         self._creates_ids = new_id is clock.uuid7
         self._now: clock.Clock = now if now is clock.now else lambda: _convert_to_utc(now())
         self._new_id: Callable[[], str] = new_id if self._creates_ids else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
         self._anonymise = veil
-        plain = self._creates_ids and now is clock.now and veil is None
-        self._fast_admit = make_fast_admission(self._redactor, now=now, new_id=new_id) if plain else None
+        uses_defaults = self._creates_ids and now is clock.now and veil is None
+        self._fast_admit = make_fast_admission(self._redactor, now=now, new_id=new_id) if uses_defaults else None
 
     def admit(self, event: Event) -> Record:
-        """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
+        """Return the record to store; raise `InvalidEvent` or `TooLarge`."""
         if self._fast_admit is not None and (record := self._fast_admit(event)) is not None:
             return record
         if not isinstance(event, Event):
@@ -72,7 +83,7 @@ class Admission:
     def _admit_event(self, event: Event) -> Record:
         minted = event.id is None and self._creates_ids
         raw = _encode_event(self._stamp_event(event))
-        event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
+        event = codec.decode(raw)  # from here on exactly what a reader will get, with every type checked
         _validate_event(event)
         check_payload(event.kind, event.data)
         if self._anonymise is not None:
@@ -85,12 +96,11 @@ class Admission:
             event, raw = _truncate_strings(event, raw)
             if len(raw) > MAX_EVENT_BYTES:
                 raise TooLarge("an event's JSON, in bytes", len(raw), MAX_EVENT_BYTES)
-        assert event.id is not None  # both were stamped
+        assert event.id is not None  # both were set by _stamp_event
         assert event.at is not None
         return Record(event.id, event.at, event.kind, event_scopes(event), raw, uuid_bytes(event.id), epoch_microseconds(event.at), minted)
 
     def _stamp_event(self, event: Event) -> Event:
-        """The event with an id, a time in UTC and an actor."""
         return replace(
             event,
             id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
@@ -100,10 +110,10 @@ class Admission:
 
     def _redact_event(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
         record = codec.to_builtins(event)
-        open_to_change = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
+        redactable = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
         fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_extra_patterns else frozenset[str]()
         cleaned, found = self._redactor.redact_value(
-            open_to_change, harmless=_HARMLESS_STAGE_KEYS if _is_stage_event(event) else (), fixed_keys=fixed_keys
+            redactable, harmless=_HARMLESS_STAGE_KEYS if _is_stage_event(event) else (), fixed_keys=fixed_keys
         )
         if not found:
             return event, raw
@@ -114,8 +124,11 @@ class Admission:
 
 
 def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[], str]) -> Callable[[Event], Record | None] | None:
-    """The short way for plain events, compiled: the same record, or `None` where it cannot tell. `None` itself where nobody compiled it."""
-    words = telling_words()
+    """Return the compiled fast path for plain events, or `None` if the C extension is not built.
+
+    The fast path returns the same record as `Admission.admit`, or `None` for an event that needs the full path.
+    """
+    words = secret_word_search()
     if words is None or redactor.has_extra_patterns:
         return None
     from fleetlore._quick import Admitter
@@ -123,7 +136,7 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
     return Admitter(
         event=Event,
         record=Record,
-        encode=codec.encode_as_it_is,
+        encode=codec.encode_unadjusted,
         now=now,
         new_id=new_id,
         scopes_of_names=_scopes_from_names,
@@ -132,13 +145,16 @@ def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callabl
         suspects=redactor.may_contain_secret,
         words=words,
         utc=UTC,
+        fields=tuple((name, _FAST_CHECKS.get(name, "absent")) for name in Event.__struct_fields__),
+        choices=get_args(Visibility),
+        version=SCHEMA_VERSION,
         longest=MAX_STRING_BYTES,
     ).admit
 
 
-@lru_cache(maxsize=4096)  # of late: every task brings names that never come again
+@lru_cache(maxsize=4096)  # bounded: every task adds names that are not used again
 def _scopes_from_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
-    """The scopes that actor and scope fields come to, if each is a name."""
+    """Validate actor and scope fields and return their scopes."""
     for name, value in zip(_NAME_FIELDS, names, strict=True):
         if value is not None and not is_name(value):
             raise InvalidEvent(f"$.{name}", f"1 to {LONGEST_NAME} bytes without control characters are needed")
@@ -147,9 +163,8 @@ def _scopes_from_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _payload_type(kind: str) -> type[Payload] | None:
-    """What the data of a kind has to fit, if it is one."""
     _validate_kind(kind)
-    return held_to(kind)
+    return strict_payload_type(kind)
 
 
 def _is_stage_event(event: Event) -> bool:
@@ -169,7 +184,7 @@ def _rebuild_event(record: dict[str, Any]) -> tuple[Event, bytes]:
 
 
 def _repair_names(record: dict[str, Any]) -> None:
-    """A name that redaction has made too long is masked as a whole: the event is still worth keeping."""
+    """Mask a name that redaction made invalid (too long), so that the event can still be stored."""
     for name in _NAME_FIELDS:
         if (value := record.get(name)) is not None and not is_name(value):
             record[name] = MASK
@@ -223,7 +238,7 @@ def _is_traceparent(text: str) -> bool:
 
 
 def _truncate_strings(event: Event, raw: bytes) -> tuple[Event, bytes]:
-    """Shorten every string over the limit, and say in `origin.cut` what was lost."""
+    """Shorten every string over the limit and record in `origin.cut` what was removed."""
     record = codec.to_builtins(event)
     cuts: list[dict[str, Any]] = []
     shortened = {key: value if key in _IMMUTABLE_FIELDS else _truncate_value(value, f"$.{key}", cuts) for key, value in record.items()}

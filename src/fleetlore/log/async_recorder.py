@@ -1,4 +1,4 @@
-"""The async door to any backend: quick commits on the loop, others on one writer thread, and a few readers."""
+"""The asyncio front of any backend: one writer thread, which commits for all waiting tasks at once, and a few reader threads."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from fleetlore.log.recorder import (
 )
 
 READER_THREADS = 4
-_Answer = TypeVar("_Answer")
+_T = TypeVar("_T")
 _PendingBatch = tuple[AppendBatch, "asyncio.Future[list[Position]]"]
 
 
 class Recorder:
-    """A log, opened on the running event loop. Tasks that append at the same time share one write to the disk."""
+    """An open log for the running event loop. Tasks that append at the same time share one commit."""
 
-    def __init__(self, backend: Backend, admission: Admission, *, is_guest: bool = False) -> None:
+    def __init__(self, backend: Backend, admission: Admission, *, shares_backend: bool = False) -> None:
         self._backend = backend
-        self._shares_backend = is_guest
+        self._shares_backend = shares_backend
         self._admission = admission
         self._loop = asyncio.get_running_loop()
         self._pending: list[_PendingBatch] = []
@@ -55,12 +55,12 @@ class Recorder:
 
     @classmethod
     def from_blocking(cls, log: BlockingRecorder) -> Recorder:
-        """A log that threads have open, for tasks of the running loop too. It stays open when this one is closed: close this one first."""
+        """Use a log that threads have open from the running loop. It stays open when this one closes: close this one first."""
         backend, admission = log.backend_and_admission()
-        return cls(backend, admission, is_guest=True)
+        return cls(backend, admission, shares_backend=True)
 
     async def close(self) -> None:
-        """Store what is waiting, then let go of the log. Goes on to its end even if whoever waits for it is cancelled."""
+        """Store what is pending, then close the log. Completes even if the caller is cancelled."""
         if self._closed is None:
             self._closed = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closed)
@@ -74,21 +74,24 @@ class Recorder:
         self._readers.shutdown(wait=False)
 
     def as_blocking(self) -> BlockingRecorder:
-        """The same log for threads, as `prompts/agent_context.py` wants it. It is closed with this one: leave it open."""
+        """Return the same log for threads (see `prompts/agent_context.py`). Do not close it: it closes with this one."""
         return BlockingRecorder(lambda: self._backend, self._admission).__enter__()
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
-        """Store events, all or none, and answer their positions once they are durable."""
+        """Store events, all or none; return their positions once they are durable.
+
+        Raises `Conflict` if `expect` does not hold, `Forgotten` for erased ids, `InvalidEvent` or `TooLarge`.
+        """
         self._check_open()
         return await self._submit_batch(prepare_batch(self._admission, events, expect))
 
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
-        """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
+        """Store any number of events in batches of the largest size; each batch is all or nothing."""
         positions: list[Position] = []
         for batches in group_batches(map(self._admission.admit, events)):
             self._check_open()
-            for answer in await asyncio.gather(*map(self._submit_batch, batches)):
-                positions += answer
+            for batch_positions in await asyncio.gather(*map(self._submit_batch, batches)):
+                positions += batch_positions
         return positions
 
     def _submit_batch(self, batch: AppendBatch) -> asyncio.Future[list[Position]]:
@@ -97,7 +100,7 @@ class Recorder:
         if not self._is_committing:
             self._is_committing = True
             self._idle.clear()
-            # At the end of this turn of the loop, so that every task that is ready now shares the commit.
+            # Runs at the end of this loop iteration, so that every task that is ready now shares the commit.
             self._loop.call_soon(self._commit_pending)
         return future
 
@@ -107,47 +110,30 @@ class Recorder:
             self._idle.set()
             return
         group, self._pending = self._pending, []
-        outcomes = self._try_commit_on_loop(group)
-        if outcomes is None:
-            self._write_queue.put(group)
-        else:
-            self._resolve_futures(group, outcomes)
-
-    def _try_commit_on_loop(self, group: Sequence[_PendingBatch]) -> Sequence[AppendOutcome | BaseException] | None:
-        """What takes only a moment is done on the loop."""
-        try:
-            return self._backend.commit_at_once([batch for batch, _ in group])
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            return [error] * len(group)
-        except BaseException:  # Ctrl-C is for the loop
-            for _, future in group:
-                future.cancel()
-            self._loop.call_soon(self._commit_pending)
-            raise
+        self._write_queue.put(group)
 
     def _run_writer(self) -> None:
-        """The writer thread: one commit after another."""
         while (group := self._write_queue.get()) is not None:
             try:
                 outcomes: Sequence[AppendOutcome | BaseException] = self._backend.commit([batch for batch, _ in group])
-            except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, not to this thread
+            except BaseException as error:  # noqa: BLE001 - re-raised in the waiting tasks
                 outcomes = [error] * len(group)
             try:
                 self._loop.call_soon_threadsafe(self._resolve_futures, group, outcomes)
-            except RuntimeError:  # the loop has ended, and with it everybody who waited
+            except RuntimeError:  # the loop has ended, nobody waits any more
                 return
 
     def _resolve_futures(self, group: Sequence[_PendingBatch], outcomes: Sequence[AppendOutcome | BaseException]) -> None:
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
-                continue  # whoever waited was cancelled
+                continue  # the waiting task was cancelled
             if isinstance(outcome, list):
                 future.set_result(outcome)
             elif isinstance(outcome, StopIteration):
-                future.set_exception(LogError(f"the log stopped: {outcome!r}"))  # asyncio does not let a future raise it
+                future.set_exception(LogError(f"the log stopped: {outcome!r}"))  # asyncio refuses it in a future
             else:
                 future.set_exception(outcome)
-        # Behind those who wake up now: what they append at once is part of the next commit.
+        # After the tasks that wake up now: what they append at once joins the next commit.
         self._loop.call_soon(self._commit_pending)
 
     async def read(
@@ -161,7 +147,7 @@ class Recorder:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Events of a scope, oldest first unless told otherwise, read a page at a time."""
+        """Yield events of a scope, oldest first unless `newest_first`; reads a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
         while (page := next_page_query(query, limit)) is not None:
             rows = await self._run_in_reader(partial(self._backend.read, page))
@@ -173,7 +159,7 @@ class Recorder:
             query = advance_query(query, rows[-1].position)
 
     async def follow(self, scope: str = TOWN, *, after: Position | None = None) -> AsyncGenerator[Event, None]:
-        """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
+        """Yield the events of a scope after `after`, then new ones as they arrive. Ends when the log is closed."""
         self._check_open()
         tail = self._backend.tail(check_scope(scope), after)
         thread = ThreadPoolExecutor(1, thread_name_prefix="fleetlore-follower")
@@ -186,25 +172,25 @@ class Recorder:
         except Closed:
             return
         finally:
-            # Waits until the follower's thread has seen that it is to stop: some milliseconds at the most.
+            # Blocks until the follower's thread has stopped: a few milliseconds at most.
             tail.close()
             thread.shutdown(wait=False)
 
     async def get(self, ids: Sequence[str]) -> list[Event]:
-        """The events with these ids that are here, in log order."""
+        """Return the events with these ids that exist, in log order."""
         known = [form for id in ids if (form := find_uuid(id))]
         return [decode_stored(stored) for stored in await self._run_in_reader(partial(self._backend.get, known))]
 
     async def head(self, scope: str = TOWN) -> Position | None:
-        """The position of the newest event in a scope; `None` if it has none."""
+        """Return the position of the newest event in a scope, or `None`."""
         return await self._run_in_reader(partial(self._backend.head, check_scope(scope)))
 
     async def trim(self, before: Position) -> int:
-        """Drop everything in the town before a position; answers how many events went."""
+        """Delete everything in the town before a position; return how many events were deleted."""
         return await self._run_in_reader(partial(self._backend.trim, before))
 
     async def erase(self, ids: Sequence[str], reason: str) -> int:
-        """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
+        """Delete these events for good, leaving one `log.forgotten` event; their ids are rejected from now on."""
         count = 0
         for part in split_ids(ids):
             fact = self._admission.admit(make_forgotten_event(part, reason))
@@ -212,12 +198,12 @@ class Recorder:
         return count
 
     async def info(self) -> LogInfo:
-        """What this log is, how large, and what it promises."""
+        """Describe this log: backend, size, guarantees."""
         return await self._run_in_reader(self._backend.info)
 
-    async def _run_in_reader(self, verb: Callable[[], _Answer]) -> _Answer:
+    async def _run_in_reader(self, function: Callable[[], _T]) -> _T:
         self._check_open()
-        return await self._loop.run_in_executor(self._readers, verb)
+        return await self._loop.run_in_executor(self._readers, function)
 
     def _check_open(self) -> None:
         if self._closed is not None:

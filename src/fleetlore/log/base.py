@@ -1,7 +1,7 @@
-"""The seam between the recorder and its backends, and the rules of scopes.
+"""Contract between the recorders and the storage backends, and the rules for scopes.
 
-A backend stores records that are already stamped, checked and redacted. It is plain synchronous
-code; the recorder adds threads for asyncio. Every backend passes `tests/contract/`.
+The recorder stamps, validates and redacts events (`admission.py`) and hands them to a backend as `Record`s.
+Backends are plain synchronous code; the async recorder adds threads. Every backend passes `tests/contract/`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.names import is_name
 
 Position: TypeAlias = str
-"""Opaque; text order is log order; one and the same in every scope of a town."""
+"""Opaque text. Sorting positions as text gives log order; an event has the same position in every scope of its town."""
 
 TOWN = "town"
 SCOPE_KINDS = ("agent", "mission", "task", "goal", "run", "source")
@@ -35,86 +35,86 @@ _SCOPE_PREFIXES = tuple("agent:" if name in ("parent", "child") else f"{name}:" 
 _SCOPE_FIELDS_SLICE = slice(Event.__struct_fields__.index(SCOPE_FIELDS[0]), Event.__struct_fields__.index(SCOPE_FIELDS[-1]) + 1)
 
 
-# Neither can be part of a cycle, and there are many of them: the garbage collector need not look at them.
+# gc=False: records cannot be part of a reference cycle, and there are many, so the garbage collector can skip them.
 class Record(Struct, frozen=True, gc=False):
-    """One event, ready to be stored: what a backend indexes, and the canonical JSON."""
+    """An event ready to be stored: its canonical JSON and the values that a backend indexes."""
 
     id: str
     at: datetime
     kind: str
     scopes: tuple[str, ...]
-    """Every scope that the event names, `town` excepted, none twice."""
+    """Every scope that the event belongs to except `town`, without duplicates."""
     raw: bytes
     key: bytes
-    """The sixteen bytes of the id."""
+    """The id as 16 bytes."""
     moment: int
     """The time in microseconds since 1970."""
     minted: bool = False
-    """Whether the id was made just now, so that no log can know it yet."""
+    """Whether the id was generated just now, so that no log can contain it yet."""
 
 
 class StoredRecord(Struct, frozen=True, gc=False):
-    """One stored record: its position and its bytes as they were written."""
+    """A stored record: its position and the bytes as they were written."""
 
     position: Position
     raw: bytes
 
 
 class Expect(Struct, frozen=True):
-    """Append only if the scope's newest event is still at `head` (`None`: if it has none)."""
+    """Condition of an append: the scope's newest event is still at `head` (`None`: the scope is still empty)."""
 
     scope: str
     head: Position | None
 
 
 class AppendBatch(Struct, frozen=True):
-    """One append: all of it is stored, or nothing."""
+    """Records that are appended together: all are stored, or none."""
 
     records: Sequence[Record]
     expect: Expect | None = None
 
 
 AppendOutcome: TypeAlias = list[Position] | LogError
-"""What became of one batch: a position for each record, or the reason why nothing was stored."""
+"""Result of one batch: a position per record, or the error that says why nothing was stored."""
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
-    """Which stored records to read."""
+    """Selects stored records."""
 
     scope: str = TOWN
     after: Position | None = None
     before: Position | None = None
     kinds: tuple[str, ...] = ()
-    """Kinds, or families such as `town.*`; none means all."""
+    """Kinds, or families such as `town.*`; empty means all."""
     since: datetime | None = None
     newest_first: bool = False
     limit: int = PAGE_SIZE
 
 
 class TailPage(NamedTuple):
-    """What a follower is given at once. `gap` is the last position that was trimmed away before it was read."""
+    """New records for a follower. `gap` is the last position that was trimmed before the follower read it."""
 
     rows: list[StoredRecord]
     gap: Position | None = None
 
 
 class LogTail(Protocol):
-    """A cursor that waits for what comes next in one scope. Holds no read transaction while it waits."""
+    """A cursor that waits for new records in one scope. It holds no read transaction while it waits."""
 
     def next_page(self, timeout: float) -> TailPage:
-        """The next records, waiting at most `timeout` seconds; an empty page when nothing came."""
+        """Return the next records; wait at most `timeout` seconds. The page is empty when nothing arrived."""
 
     def close(self) -> None:
-        """End it; a `next` that waits in another thread returns at once."""
+        """Close the cursor. A `next_page` that waits in another thread returns at once."""
 
 
 class LogInfo(Struct, frozen=True, kw_only=True):
-    """What a log is and what it promises."""
+    """What a log contains and what it guarantees."""
 
     backend: str
     town: str
     log_id: str
-    """The town's log, wherever it is shipped to."""
+    """Identity of the town's log; stays the same when it is shipped elsewhere."""
     events: int
     first: Position | None
     head: Position | None
@@ -122,47 +122,44 @@ class LogInfo(Struct, frozen=True, kw_only=True):
     """Everything before this position was trimmed."""
     bytes: int
     dedup: str
-    """For how long the same id is known again."""
+    """How long a repeated id is recognised."""
     durability: str
     details: dict[str, Any] = field(default_factory=dict)
 
 
 class Backend(Protocol):
-    """One place to keep one town's records."""
+    """Storage for the records of one town."""
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        """Store several appends with one durable write; each is all or nothing by itself."""
-
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """The same, for an event loop, where it takes only a moment; `None`, and nothing stored, where it may take longer."""
+        """Store several batches with one durable write; each batch is all or nothing by itself."""
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
-        """At most `query.limit` records, in the order asked for."""
+        """Return at most `query.limit` records, in the requested order."""
 
     def tail(self, scope: str, after: Position | None) -> LogTail:
-        """Wait for what follows `after` in a scope."""
+        """Return a cursor that waits for records after `after` in a scope."""
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
-        """The records with these ids that are here, in log order."""
+        """Return the records with these ids that exist, in log order."""
 
     def head(self, scope: str) -> Position | None:
-        """The position of the newest record in a scope."""
+        """Return the position of the newest record in a scope."""
 
     def trim(self, before: Position) -> int:
-        """Drop every record of the town before a position; answers how many."""
+        """Delete every record of the town before a position and return their number."""
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
-        """Drop these records, refuse their ids for ever, and store `fact`, all at once; answers how many were here."""
+        """Delete these records, reject their ids forever and store `fact`, in one step. Return how many existed."""
 
     def info(self) -> LogInfo:
-        """What this log is, how large, and what it promises."""
+        """Describe this log: backend, size, guarantees."""
 
     def close(self) -> None:
-        """Let go of files and connections; waiting tails return."""
+        """Close files and connections; waiting tails return."""
 
 
 def event_scopes(event: Event) -> tuple[str, ...]:
-    """Every scope that an event names, `town` excepted."""
+    """Return every scope that an event belongs to, except `town`."""
     scopes = _cached_scopes(astuple(event)[_SCOPE_FIELDS_SLICE])
     if event.origin is not None and event.origin.log is not None:
         scopes = (*scopes, f"source:{event.origin.log.id}")
@@ -170,16 +167,16 @@ def event_scopes(event: Event) -> tuple[str, ...]:
 
 
 def scopes_from_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
-    """The scopes that the names in the envelope's scope fields come to."""
+    """Return the scopes for the values of the envelope's scope fields, in the order of `SCOPE_FIELDS`."""
     scopes = [prefix + name for prefix, name in zip(_SCOPE_PREFIXES, names, strict=True) if name is not None]
-    return tuple(dict.fromkeys(scopes))  # an agent may be named twice, as its own parent or child
+    return tuple(dict.fromkeys(scopes))  # an agent may appear twice, as its own parent or child
 
 
-_cached_scopes = lru_cache(maxsize=4096)(scopes_from_names)  # every task brings names that never come again
+_cached_scopes = lru_cache(maxsize=4096)(scopes_from_names)  # bounded: every task adds names that are not used again
 
 
 def check_scope(scope: str) -> str:
-    """The scope itself, if it is one."""
+    """Return the scope unchanged; raise `InvalidScope` if it is not one."""
     kind, colon, value = scope.partition(":")
     if scope == TOWN or (colon and kind in SCOPE_KINDS and is_name(value)):
         return scope
@@ -187,20 +184,20 @@ def check_scope(scope: str) -> str:
 
 
 def matches_kind(kind: str, wanted: Sequence[str]) -> bool:
-    """Whether a kind is one of those wanted, or of a family such as `town.*`."""
+    """Return whether a kind is one of `wanted` or belongs to a family such as `town.*`; empty `wanted` matches all."""
     return not wanted or any(kind.startswith(want[:-1]) if want.endswith(".*") else kind == want for want in wanted)
 
 
 def epoch_microseconds(moment: datetime) -> int:
-    """A time as it is kept: microseconds since 1970."""
+    """Convert a time to microseconds since 1970, the stored form."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def hash_event_id(id: str) -> bytes:
-    """What is remembered of an erased event: the SHA-256 of its id."""
+    """Return the SHA-256 of an id: all that is kept of an erased event."""
     return sha256(id.encode()).digest()
 
 
 def position_after(position: Position) -> Position:
-    """A place with nothing between it and a position."""
+    """Return the smallest position greater than `position`."""
     return f"{int(position) + 1:0{len(position)}d}"

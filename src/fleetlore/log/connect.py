@@ -1,4 +1,4 @@
-"""From an address to a log. The only module that knows which backends there are."""
+"""Opens a log by its URL (`connect`). The only module that knows all backends; `coordination.py` uses its URL rules too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_TOWN = "default"
 
 
 class Log:
-    """A log that is not open yet: `async with log` for asyncio, `with log.blocking()` without it."""
+    """A log that is not open yet: `async with log` for asyncio, `with log.blocking()` for threads."""
 
     def __init__(self, open_backend: Callable[[], Backend], admission: Admission) -> None:
         self._open_backend, self._admission = open_backend, admission
@@ -43,7 +43,7 @@ class Log:
             await self._recorder.close()
 
     def blocking(self) -> BlockingRecorder:
-        """The same verbs for scripts, hooks and threads."""
+        """Return the blocking recorder, for scripts, hooks and threads."""
         from fleetlore.log.recorder import BlockingRecorder
 
         return BlockingRecorder(self._open_backend, self._admission)
@@ -58,22 +58,24 @@ def connect(
     redactor: Redactor | None = None,
     veil: Callable[[Event], Event] | None = None,
 ) -> Log:
-    """The log at an address: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, `sqlite:` for the user's own, `redis://HOST`, `nats://HOST`.
+    """Return the log at a URL; nothing is opened until it is entered.
 
-    `redactor` and `veil` see every event before it is stored: the one takes secrets out, the other what else is not to be kept.
+    URLs: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, `sqlite:` (the user's own log), `redis://HOST`, `nats://HOST`.
+    `redactor` and `veil` see every event before it is stored: the first removes secrets, the second anonymises.
+    Raises `InvalidUrl` for a URL that no backend accepts.
     """
     scheme, place, options, name = resolve_url(url, town)
     return Log(_backend_opener(scheme, place, options, name), Admission(now=now, new_id=new_id, redactor=redactor, veil=veil))
 
 
 def resolve_url(url: str, town: str | None) -> tuple[str, str, dict[str, str], str]:
-    """The scheme, the path or the server's address, the options, and the town that an address means."""
+    """Return scheme, path or server address, options and town of a URL; an explicit `town` wins over `?town=`."""
     scheme, path, options = split_url(url)
     name = town or options.pop("town", None) or DEFAULT_TOWN
     options.pop("town", None)
     if not is_name(name):
         raise InvalidUrl(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
-    # Servers get their address as it was written: a password in it may hold escaped characters.
+    # Server addresses are passed on undecoded: a password may contain escaped characters.
     return scheme, url.partition("?")[0] if scheme in SERVERS else path, options, name
 
 
@@ -92,7 +94,7 @@ def _backend_opener(scheme: str, place: str, options: dict[str, str], town: str)
 
 
 def unknown_scheme_error(scheme: str) -> InvalidUrl:
-    """What to say of a scheme that no backend has."""
+    """Return the error for a scheme without a backend."""
     return InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
 
 
@@ -127,7 +129,7 @@ def _open_nats(address: str, options: dict[str, str], town: str) -> Backend:
 
 @contextmanager
 def require_extra(name: str) -> Iterator[None]:
-    """What to install where the client of a server is missing."""
+    """Turn a missing client library into a `LogError` that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -135,7 +137,7 @@ def require_extra(name: str) -> Iterator[None]:
 
 
 def resolve_sqlite_path(path: str) -> str:
-    """The file that a `sqlite:` address means. The user's own log gets its directory made."""
+    """Return the file of a `sqlite:` URL. For the user's own log the directory is created."""
     from fleetlore.log.sqlite import file as sqlite_file
 
     if path.startswith(":"):
@@ -151,13 +153,13 @@ def resolve_sqlite_path(path: str) -> str:
 
 
 def split_url(url: str) -> tuple[str, str, dict[str, str]]:
-    """The scheme, the path and the options of an address."""
+    """Split a URL into scheme, path and options."""
     scheme, colon, rest = url.partition(":")
     if not colon:
         raise InvalidUrl(f"{url!r} is no address of a log; write sqlite:{url} for a file")
     path, _, query = rest.partition("?")
     if path.startswith("//"):
-        path = path[2:]  # sqlite:///abs/file and sqlite://relative are written by habit
+        path = path[2:]  # people write sqlite:///abs/file and sqlite://relative out of habit
     options = dict(part.partition("=")[::2] for part in query.split("&") if part)
     if "%" in url:
         from urllib.parse import unquote

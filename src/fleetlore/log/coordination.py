@@ -1,12 +1,13 @@
-"""What the users of one log share beside its events: how far each has read, who may do what just now, whose tokens are known, its seal.
+"""State that the users of one log share beside its events: cursors, leases, tokens and the seal.
 
-A cursor is a name for a position. A lease is a right that ends by itself; each taking of it has an epoch, which only
-ever grows. Whoever acts under a lease hands the epoch on, and whoever is acted upon refuses one lower than it has seen:
-a holder that was frozen and does not know that its time is over then does no harm. A token lets its bearer in over the
-network; tokens.py tells what is kept of it. The seal says who may steer; seal.py tells how.
+- A cursor is a named position: how far a reader got.
+- A lease is an exclusive right that expires. Every acquisition has an epoch (fencing token) that only grows. The holder
+  passes the epoch on, and whatever it acts on rejects an epoch lower than it has seen, so a holder that was suspended
+  past its expiry does no harm.
+- A token grants access over the network (`tokens.py`). The seal decides who may steer goals (`seal.py`).
 
-All are kept where the log is, a town's apart from another's: in the file of `sqlite:`, on the server of `redis:` and
-`nats:`, and for `memory:` in the handle alone, which nobody else sees and which takes them along when it is closed.
+All are stored per town where the log is: in the `sqlite:` file, on the `redis:` or `nats:` server. For `memory:` they
+belong to the handle and are lost when it closes.
 """
 
 from __future__ import annotations
@@ -38,69 +39,69 @@ _T = TypeVar("_T")
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """One taking of a lease."""
+    """One acquisition of a lease."""
 
     name: str
     holder: str
     epoch: int
-    """Higher than that of every earlier taking of this name, on this log, for ever; a renewal keeps it."""
+    """Higher than every earlier epoch of this name on this log, forever; renewing keeps it."""
     until: datetime
-    """When it ends unless it is renewed: a hint, for the engine decides by its own clock."""
+    """Expiry unless renewed. A hint: the store decides by its own clock."""
     seconds: float
-    """How long it was asked for."""
+    """The requested duration."""
 
 
 class CoordinationStore(Protocol):
-    """Where one town's cursors, leases, tokens and seal are kept; called from any thread."""
+    """Stores one town's cursors, leases, tokens and seal; implemented per backend. Thread-safe."""
 
     def load_cursor(self, name: str) -> Position | None:
-        """The position of a cursor."""
+        """Return the position of a cursor."""
 
     def commit_cursor(self, name: str, position: Position) -> None:
-        """Move a cursor."""
+        """Set a cursor."""
 
     def list_cursors(self) -> dict[str, Position]:
-        """Every cursor."""
+        """Return all cursors by name."""
 
     def delete_cursor(self, name: str) -> None:
-        """Drop a cursor."""
+        """Delete a cursor, if it exists."""
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take a lease if it is free or the holder's own."""
+        """Acquire a lease if it is free or already the holder's; `None` otherwise."""
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Let a lease last longer, or `LeaseLost`."""
+        """Extend a lease; raise `LeaseLost` if it is not held any more."""
 
     def release(self, lease: Lease) -> None:
-        """End a lease, if it is still this one."""
+        """End a lease, if it is still this acquisition."""
 
     def find_lease(self, name: str) -> Lease | None:
-        """The lease as it is held now."""
+        """Return the current lease, or `None`."""
 
     def save_token(self, token: Token) -> None:
-        """Keep a token under its id."""
+        """Store a token under its id."""
 
     def list_tokens(self) -> list[Token]:
-        """Every token."""
+        """Return all tokens."""
 
     def delete_token(self, id: str) -> None:
-        """Drop a token."""
+        """Delete a token, if it exists."""
 
     def load_seal(self) -> bytes | None:
-        """The seal."""
+        """Return the encoded seal, or `None`."""
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        """Put a seal in the place of another, or of none; `False` if that is not what is there. Done twice, it is done."""
+        """Replace the seal `expect` (`None`: no seal yet); `False` if another one is stored. Idempotent."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class Coordination:
-    """The cursors, leases, tokens and seal of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
+    """Cursors, leases, tokens and seal of one town: `with open_shared(url) as shared`. Thread-safe."""
 
-    def __init__(self, open_keeper: Callable[[], CoordinationStore]) -> None:
-        self._open_store = open_keeper
+    def __init__(self, open_store: Callable[[], CoordinationStore]) -> None:
+        self._open_store = open_store
         self._store: CoordinationStore | None = None
 
     def __enter__(self) -> Self:
@@ -111,79 +112,82 @@ class Coordination:
         self.close()
 
     def close(self) -> None:
-        """Let go of the log. Leases that were taken stay until they end."""
+        """Close the connection. Leases that were taken stay until they expire."""
         if self._store is not None:
             self._store.close()
             self._store = None
 
     def as_async(self) -> AsyncCoordination:
-        """The same verbs for asyncio: `async with open_shared(url).aio() as shared`."""
+        """Return the same methods for asyncio: `async with open_shared(url).as_async() as shared`."""
         return AsyncCoordination(self)
 
     # --- cursors
 
     def load_cursor(self, name: str) -> Position | None:
-        """The position that was last committed under a name."""
+        """Return the position last committed under a name, or `None`."""
         return self._require_store().load_cursor(_validate_name("cursor", name))
 
     def commit_cursor(self, name: str, position: Position) -> None:
-        """Remember a position, the last word wins; as durable as the log's events when it returns."""
+        """Store a position; the last write wins. As durable as events when it returns."""
         if not _is_position(position):
             raise Invalid(f"not a position: {position!r}; 1 to 100 digits and hyphens are needed, as the log gives them")
         self._require_store().commit_cursor(_validate_name("cursor", name), position)
 
     def list_cursors(self) -> dict[str, Position]:
-        """Every cursor, by name."""
+        """Return all cursors, sorted by name."""
         return dict(sorted(self._require_store().list_cursors().items()))
 
     def delete_cursor(self, name: str) -> None:
-        """Drop a cursor; nothing happens if there is none."""
+        """Delete a cursor, if it exists."""
         self._require_store().delete_cursor(_validate_name("cursor", name))
 
     # --- leases
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take a lease for so long; `None` while another holds it. Whoever holds it already gets a new epoch, and loses the old one.
+        """Acquire a lease for `seconds`; `None` while another holder has it.
 
-        NATS counts whole seconds and rounds up.
+        A holder that already has it gets a new epoch, and its old one becomes invalid. NATS rounds up to whole seconds.
         """
         return self._require_store().take(_validate_name("lease", name), _validate_name("holder", holder), _validate_lease_seconds(seconds))
 
     def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
-        """Let a lease last so long from now, by default as long as before. `LeaseLost` if it ended, was released or was taken since."""
+        """Extend a lease to `seconds` from now, by default its previous duration.
+
+        Raises `LeaseLost` if it expired, was released or was taken by another holder.
+        """
         return self._require_store().renew(lease, _validate_lease_seconds(lease.seconds if seconds is None else seconds))
 
     def release(self, lease: Lease) -> None:
-        """Let the next one in. A lease that was lost is let be, whoever has it now."""
+        """Free a lease. Nothing happens if it was lost, whoever holds it now."""
         self._require_store().release(lease)
 
     def find_lease(self, name: str) -> Lease | None:
-        """The lease as it is held now, or `None` if it is free."""
+        """Return the current lease, or `None` if it is free."""
         return self._require_store().find_lease(_validate_name("lease", name))
 
     # --- tokens
 
     def save_token(self, token: Token) -> None:
-        """Let a token in from now on; one of the same id gives way. As durable as the log's events when it returns."""
+        """Store a token and accept it from now on; replaces one with the same id. As durable as events."""
         self._require_store().save_token(token_rules.validate_token(token))
 
     def list_tokens(self) -> list[Token]:
-        """Every token, the oldest first, those whose time is up among them."""
+        """Return all tokens, oldest first, including expired ones."""
         return sorted(self._require_store().list_tokens(), key=lambda token: (token.created_at, token.id))
 
     def delete_token(self, id: str) -> None:
-        """Let a token in no more; nothing happens if there is none."""
+        """Delete a token, if it exists; it is rejected from now on."""
         self._require_store().delete_token(token_rules.validate_token_id(id))
 
     # --- the seal
 
     def load_seal(self) -> Seal | None:
-        """The seal, `None` if there is none; one that cannot be read is `Damaged`, never an open door."""
-        kept = self._require_store().load_seal()
-        return None if kept is None else seal_rules.decode_seal(kept)
+        """Return the seal, or `None`. An unreadable seal raises `Damaged`; it never counts as missing."""
+        raw = self._require_store().load_seal()
+        return None if raw is None else seal_rules.decode_seal(raw)
 
     def set_seal(self, seal: Seal, expect: Seal | None) -> None:
-        """Put a seal in the place of the one expected, or of none; `Busy` if another came first. As durable as the log's events."""
+        """Replace the seal `expect` (`None`: no seal yet); `Busy` if another one is stored. As durable as events."""
         before = None if expect is None else seal_rules.encode_seal(expect)
         if not self._require_store().set_seal(seal_rules.encode_seal(seal_rules.check_seal(seal)), before):
             raise Busy("somebody else has sealed this log, or changed its passphrase, meanwhile; look with `lore seal --status`")
@@ -195,10 +199,10 @@ class Coordination:
 
 
 class AsyncCoordination:
-    """`Shared`, each verb in a thread of its own while the loop goes on."""
+    """`Coordination` for asyncio: each call runs in a thread."""
 
-    def __init__(self, shared: Coordination) -> None:
-        self._coordination = shared
+    def __init__(self, coordination: Coordination) -> None:
+        self._coordination = coordination
 
     async def __aenter__(self) -> Self:
         await _run_in_thread(self._coordination.__enter__)
@@ -208,92 +212,92 @@ class AsyncCoordination:
         await _run_in_thread(self._coordination.close)
 
     async def load_cursor(self, name: str) -> Position | None:
-        """See `Shared.load`."""
+        """See `Coordination.load_cursor`."""
         return await _run_in_thread(self._coordination.load_cursor, name)
 
     async def commit_cursor(self, name: str, position: Position) -> None:
-        """See `Shared.commit`."""
+        """See `Coordination.commit_cursor`."""
         await _run_in_thread(self._coordination.commit_cursor, name, position)
 
     async def list_cursors(self) -> dict[str, Position]:
-        """See `Shared.cursors`."""
+        """See `Coordination.list_cursors`."""
         return await _run_in_thread(self._coordination.list_cursors)
 
     async def delete_cursor(self, name: str) -> None:
-        """See `Shared.forget`."""
+        """See `Coordination.delete_cursor`."""
         await _run_in_thread(self._coordination.delete_cursor, name)
 
     async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """See `Shared.take`."""
+        """See `Coordination.take`."""
         return await _run_in_thread(self._coordination.take, name, holder, seconds)
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
-        """See `Shared.renew`."""
+        """See `Coordination.renew`."""
         return await _run_in_thread(self._coordination.renew, lease, seconds)
 
     async def release(self, lease: Lease) -> None:
-        """See `Shared.release`."""
+        """See `Coordination.release`."""
         await _run_in_thread(self._coordination.release, lease)
 
     async def find_lease(self, name: str) -> Lease | None:
-        """See `Shared.holder_of`."""
+        """See `Coordination.find_lease`."""
         return await _run_in_thread(self._coordination.find_lease, name)
 
     async def save_token(self, token: Token) -> None:
-        """See `Shared.keep_token`."""
+        """See `Coordination.save_token`."""
         await _run_in_thread(self._coordination.save_token, token)
 
     async def list_tokens(self) -> list[Token]:
-        """See `Shared.tokens`."""
+        """See `Coordination.list_tokens`."""
         return await _run_in_thread(self._coordination.list_tokens)
 
     async def delete_token(self, id: str) -> None:
-        """See `Shared.drop_token`."""
+        """See `Coordination.delete_token`."""
         await _run_in_thread(self._coordination.delete_token, id)
 
     async def load_seal(self) -> Seal | None:
-        """See `Shared.seal`."""
+        """See `Coordination.load_seal`."""
         return await _run_in_thread(self._coordination.load_seal)
 
     async def set_seal(self, seal: Seal, expect: Seal | None) -> None:
-        """See `Shared.set_seal`."""
+        """See `Coordination.set_seal`."""
         await _run_in_thread(self._coordination.set_seal, seal, expect)
 
 
 async def _run_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    from asyncio import to_thread  # the blocking door does without it
+    from asyncio import to_thread  # not at the top: the blocking API must not import asyncio
 
     return await to_thread(work, *args, **kwargs)
 
 
 def next_epoch(last: int, now: int) -> int:
-    """The epoch after `last`, at a time in microseconds.
+    """Return the epoch after `last` at time `now` (microseconds).
 
-    The time is in it so that epochs go on growing where the last one is not known any more: a backup was restored, or
-    a server lost its newest second.
+    It is at least the time, so epochs keep growing even if the last one was lost: after restoring a backup, or when a
+    server lost its last second of writes.
     """
     return max(last + 1, now)
 
 
 def epoch_microseconds(moment: datetime) -> int:
-    """A time as it is kept, in microseconds."""
+    """Convert a time to microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def seconds_to_microseconds(seconds: float) -> int:
-    """The length of a lease as it is kept."""
+    """Convert a lease duration to microseconds."""
     return timedelta(seconds=seconds) // _MICROSECOND
 
 
 def make_lease(name: str, holder: str, epoch: int, until: int, seconds: float) -> Lease:
-    """A lease by what is kept of it."""
+    """Build a lease from its stored values."""
     return Lease(name=name, holder=holder, epoch=epoch, until=_EPOCH + until * _MICROSECOND, seconds=seconds)
 
 
-def _validate_name(what: str, name: str) -> str:
+def _validate_name(label: str, name: str) -> str:
     if is_name(name):
         return name
-    raise Invalid(f"not a name for a {what}: {name!r}; 1 to 200 bytes without control characters are needed")
+    raise Invalid(f"not a name for a {label}: {name!r}; 1 to 200 bytes without control characters are needed")
 
 
 def _validate_lease_seconds(seconds: float) -> float:
@@ -306,9 +310,9 @@ def _validate_lease_seconds(seconds: float) -> float:
 
 
 def open_shared(url: str = connect.DEFAULT_URL, *, town: str | None = None, now: clock.Clock = clock.now) -> Coordination:
-    """The cursors, leases, tokens and seal beside the log at an address, which is read as `connect()` reads it.
+    """Return the cursors, leases, tokens and seal beside the log at a URL; URLs are those of `connect()`.
 
-    `now` is for tests of `memory:` and `sqlite:`; a server goes by its own clock.
+    `now` is for tests of `memory:` and `sqlite:`; servers use their own clock.
     """
     scheme, place, options, name = connect.resolve_url(url, town)
     match scheme:
@@ -357,5 +361,5 @@ def _open_nats(address: str, options: dict[str, str], town: str) -> Coordination
 
 
 def _select_options(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The options that mean something here; the others are the log's."""
+    """Select the options used here; the others are for the log."""
     return {name: options[name] for name in names if name in options}

@@ -1,4 +1,4 @@
-"""Stored records given back as events; one that cannot be read becomes a `log.rejected`, never an exception."""
+"""Decodes stored records into events for the recorders. An unreadable record becomes a `log.rejected` event, not an exception."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _CURRENT_VERSIONS = {SCHEMA_VERSION}
 
 
 def decode_stored(stored: StoredRecord) -> Event:
-    """The event of a stored record, with its position."""
+    """Decode a stored record; the event carries its position."""
     try:
         event = codec.decode(stored.raw)
     except InvalidEvent as error:
         event = _make_rejected_event(stored.raw, str(error))
-    force_setattr(event, "position", stored.position)  # nobody else holds this event yet
+    force_setattr(event, "position", stored.position)  # safe: nobody else has a reference to this event yet
     return event
 
 
 def decode_all_stored(rows: Sequence[StoredRecord]) -> list[Event]:
-    """The events of several records, in less time than one by one."""
+    """Decode several records; faster than one by one."""
     events = decode_without_positions(rows)
     assign_positions(events, rows)
     return events
 
 
 def decode_without_positions(rows: Sequence[StoredRecord]) -> list[Event]:
-    """The same, for those who do not ask an event for its position: most have none."""
+    """Like `decode_all_stored`, but leaves `position` unset, for callers that do not need it."""
     try:
         events = list(map(_decode, map(_get_raw, rows)))
     except _DECODE_ERRORS:
-        return list(map(decode_stored, rows))  # which tells of each what is the matter with it
+        return list(map(decode_stored, rows))  # the slow path reports each unreadable record
     return events if _CURRENT_VERSIONS.issuperset(map(_get_version, events)) else list(map(decode_stored, rows))
 
 
 def assign_positions(events: Iterable[Event], rows: Iterable[StoredRecord]) -> None:
-    """Give events that nobody else holds yet the positions of their records."""
+    """Set the positions of freshly decoded events from their records."""
     deque(map(force_setattr, events, repeat("position"), map(_get_position, rows)), maxlen=0)
 
 
@@ -71,7 +71,7 @@ def _make_rejected_event(raw: bytes, reason: str) -> Event:
 
 
 def make_gap_event(after: Position | None, through: Position) -> Event:
-    """What a follower is told when events that it had not seen were trimmed away; it goes on behind them."""
+    """Return the `log.gap` event for a follower: events up to `through` were trimmed before it read them."""
     return Event(
         id=derive_id("log.gap", f"{after}/{through}".encode()),
         at=clock.now(),

@@ -1,4 +1,7 @@
-"""The blocking door to any backend: for scripts, hooks and threads. Never imports asyncio."""
+"""Blocking recorder: append, read and follow events from scripts, hooks and threads. Never imports asyncio.
+
+Also holds the helpers (batches, paging) that the async recorder shares.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +42,16 @@ from fleetlore.log.base import (
 from fleetlore.log.reading import decode_all_stored, decode_stored, make_gap_event
 
 BATCHES_PER_COMMIT = 10
-"""Full appends that `append_all` puts on the disk at once; it holds no more than these in memory."""
+"""Full batches that `append_all` writes with one commit; it keeps no more than these in memory."""
 
 MAX_FORGOTTEN_IDS = 3000
 
 WAIT_SECONDS = 1.0
-"""How long one wait of a follower lasts; it then looks whether it was closed, and waits again."""
+"""Longest single wait of a follower; after it the follower checks whether the log was closed."""
 
 
 class BlockingRecorder:
-    """A log, opened. Threads that append at the same time share one write to the disk."""
+    """An open log. Threads that append at the same time share one commit."""
 
     def __init__(self, open_backend: Callable[[], Backend], admission: Admission) -> None:
         self._open_backend = open_backend
@@ -65,17 +68,20 @@ class BlockingRecorder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the log; nothing acknowledged is lost."""
+        """Close the log; nothing acknowledged is lost."""
         if self._backend is not None:
             self._backend.close()
             self._backend = None
 
     def backend_and_admission(self) -> tuple[Backend, Admission]:
-        """What it is made of, for another door to the same log."""
+        """Return backend and admission, for another recorder on the same log."""
         return self._require_backend(), self._admission
 
     def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
-        """Store events, all or none, and answer their positions once they are durable."""
+        """Store events, all or none; return their positions once they are durable.
+
+        Raises `Conflict` if `expect` does not hold, `Forgotten` for erased ids, `InvalidEvent` or `TooLarge`.
+        """
         return self._append_batch(prepare_batch(self._admission, events, expect))
 
     def _append_batch(self, batch: AppendBatch) -> list[Position]:
@@ -88,7 +94,7 @@ class BlockingRecorder:
         return unwrap_outcome(outcome)
 
     def _append_in_group(self, batch: AppendBatch) -> list[Position]:
-        """Another thread is committing: whoever comes next stores everything that gathers meanwhile."""
+        """Wait while another thread commits; the next thread to get the lock commits all pending batches."""
         request = _PendingAppend(batch)
         self._pending.append(request)
         with self._commit_lock:
@@ -97,28 +103,28 @@ class BlockingRecorder:
         return request.unwrap_result()
 
     def _commit_pending(self) -> None:
-        """Commit for every thread that is waiting; those behind find their outcome when they get the lock."""
+        """Commit for every waiting thread; the others find their outcome when they get the lock."""
         requests, self._pending = self._pending, []
         try:
             outcomes: Sequence[AppendOutcome | BaseException] = self._require_backend().commit([request.batch for request in requests])
-        except BaseException as error:  # noqa: BLE001 - it belongs to every thread that waits, this one among them
+        except BaseException as error:  # noqa: BLE001 - re-raised in every waiting thread, including this one
             outcomes = [error] * len(requests)
         for request, outcome in zip(requests, outcomes, strict=True):
             request.outcome = outcome
 
     def append_all(self, events: Iterable[Event]) -> list[Position]:
-        """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
+        """Store any number of events in batches of the largest size; each batch is all or nothing."""
         return self.append_records(map(self._admission.admit, events))
 
     def admit(self, event: Event) -> Record:
-        """The event as it would be stored: stamped, checked, its secrets taken out. `Invalid` says what is wrong with it."""
+        """Return the event as it would be stored: stamped, validated, redacted. Raises `Invalid`."""
         return self._admission.admit(event)
 
     def append_records(self, records: Iterable[Record]) -> list[Position]:
-        """Store what `admit` has made, cut as `append_all` cuts: what one append may hold is stored all or not at all."""
+        """Store records made by `admit`, in batches as `append_all` does."""
         positions: list[Position] = []
         for batches in group_batches(records):
-            if len(batches) == 1:  # it may share its write to the disk with other threads
+            if len(batches) == 1:  # may share its commit with other threads
                 positions += self._append_batch(batches[0])
             else:
                 for outcome in self._require_backend().commit(batches):
@@ -136,7 +142,7 @@ class BlockingRecorder:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> Generator[Event, None, None]:
-        """Events of a scope, oldest first unless told otherwise, read a page at a time."""
+        """Yield events of a scope, oldest first unless `newest_first`; reads a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
         return self._read_events(query, limit)
 
@@ -145,7 +151,7 @@ class BlockingRecorder:
             yield from decode_all_stored(rows)
 
     def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[StoredRecord], None, None]:
-        """The stored records of a scope, oldest first: for those who do not need all that is in each."""
+        """Yield pages of stored records of a scope, oldest first, for callers that decode only parts."""
         return self._read_pages(make_query(scope, None, None, (), since, False), None)
 
     def _read_pages(self, query: LogQuery, limit: int | None) -> Generator[list[StoredRecord], None, None]:
@@ -158,7 +164,7 @@ class BlockingRecorder:
             query = advance_query(query, rows[-1].position)
 
     def follow(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[Event, None, None]:
-        """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
+        """Yield the events of a scope after `after`, then new ones as they arrive. Ends when the log is closed."""
         return self._follow_events(check_scope(scope), after)
 
     def _follow_events(self, scope: str, after: Position | None) -> Generator[Event, None, None]:
@@ -169,7 +175,7 @@ class BlockingRecorder:
                     yield event
 
     def follow_pages(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[TailPage, None, None]:
-        """What `follow` gives, as stored records; an empty page when nothing came for a moment. Ends when the log is closed."""
+        """Like `follow`, but yields pages of stored records; an empty page after each wait without news."""
         return self._follow_pages(check_scope(scope), after)
 
     def _follow_pages(self, scope: str, after: Position | None) -> Generator[TailPage, None, None]:
@@ -183,25 +189,25 @@ class BlockingRecorder:
             tail.close()
 
     def get(self, ids: Sequence[str]) -> list[Event]:
-        """The events with these ids that are here, in log order."""
+        """Return the events with these ids that exist, in log order."""
         known = [form for id in ids if (form := find_uuid(id))]
         return [decode_stored(stored) for stored in self._require_backend().get(known)]
 
     def head(self, scope: str = TOWN) -> Position | None:
-        """The position of the newest event in a scope; `None` if it has none."""
+        """Return the position of the newest event in a scope, or `None`."""
         return self._require_backend().head(check_scope(scope))
 
     def trim(self, before: Position) -> int:
-        """Drop everything in the town before a position; answers how many events went."""
+        """Delete everything in the town before a position; return how many events were deleted."""
         return self._require_backend().trim(before)
 
     def erase(self, ids: Sequence[str], reason: str) -> int:
-        """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
+        """Delete these events for good, leaving one `log.forgotten` event; their ids are rejected from now on."""
         backend = self._require_backend()
         return sum(backend.erase(part, self._admission.admit(make_forgotten_event(part, reason))) for part in split_ids(ids))
 
     def info(self) -> LogInfo:
-        """What this log is, how large, and what it promises."""
+        """Describe this log: backend, size, guarantees."""
         return self._require_backend().info()
 
     def _require_backend(self) -> Backend:
@@ -214,33 +220,31 @@ def _wait_for_page(tail: LogTail) -> TailPage:
     try:
         return tail.next_page(WAIT_SECONDS)
     except RuntimeError as error:
-        if isinstance(error.__context__, KeyboardInterrupt):  # it came after a Condition let go of its lock, and hides behind that now
+        # Ctrl-C between the unlock and relock inside Condition.wait surfaces as this RuntimeError.
+        if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
         raise
 
 
 class _PendingAppend:
-    """One append that waits for its turn."""
-
     def __init__(self, batch: AppendBatch) -> None:
         self.batch = batch
         self.outcome: AppendOutcome | BaseException | None = None
 
     def unwrap_result(self) -> list[Position]:
-        """The positions, or the error that kept the events out."""
         assert self.outcome is not None
         return unwrap_outcome(self.outcome)
 
 
 def unwrap_outcome(outcome: AppendOutcome | BaseException) -> list[Position]:
-    """The positions, or the error raised."""
+    """Return the positions, or raise the error."""
     if isinstance(outcome, list):
         return outcome
     raise outcome
 
 
 def prepare_batch(admission: Admission, events: Sequence[Event], expect: Expect | None) -> AppendBatch:
-    """Everything that can be said against an append before the backend is asked."""
+    """Admit and validate the events of one append; raises everything that can be known without the backend."""
     if isinstance(events, Event):
         raise InvalidEvent("$", "append takes a list of events; write append([event])")
     records = [admission.admit(event) for event in events]
@@ -267,7 +271,7 @@ def _validate_size(records: Sequence[Record]) -> None:
 
 
 def split_records(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Any number of records, in groups that one append may hold."""
+    """Split records into groups that fit one batch."""
     group: list[Record] = []
     size = 0
     for record in records:
@@ -281,16 +285,16 @@ def split_records(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def group_batches(records: Iterable[Record]) -> Iterator[list[AppendBatch]]:
-    """Any number of records as appends of the largest size, as many together as are worth one write to the disk."""
+    """Yield lists of full batches, up to `BATCHES_PER_COMMIT` each, for one commit."""
     batches = map(AppendBatch, split_records(records))
-    while crate := list(islice(batches, BATCHES_PER_COMMIT)):
-        yield crate
+    while group := list(islice(batches, BATCHES_PER_COMMIT)):
+        yield group
 
 
 def make_query(
     scope: str, after: Position | None, before: Position | None, kinds: Sequence[str], since: datetime | None, newest_first: bool
 ) -> LogQuery:
-    """A query whose parts were checked."""
+    """Build a query and validate its parts; raises `InvalidEvent` or `InvalidScope`."""
     if since is not None and since.tzinfo is None:
         raise InvalidEvent("since", "needs a time zone, as datetime.now(UTC) has")
     wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -301,37 +305,37 @@ def make_query(
 
 
 def next_page_query(query: LogQuery, limit: int | None) -> LogQuery | None:
-    """The query for the next page; `None` when enough was read."""
+    """Return the query for the next page, or `None` when `limit` is reached."""
     size = PAGE_SIZE if limit is None else min(PAGE_SIZE, limit)
     return replace(query, limit=size) if size > 0 else None
 
 
 def advance_query(query: LogQuery, last: Position) -> LogQuery:
-    """The same query, behind what was read."""
+    """Return the same query, continuing after `last`."""
     return replace(query, before=last) if query.newest_first else replace(query, after=last)
 
 
 def decode_page(page: TailPage, after: Position | None) -> Iterator[Event]:
-    """A follower's page as events, the gap first."""
+    """Yield the events of a follower's page, a gap first."""
     if page.gap is not None:
         yield make_gap_event(after, page.gap)
     yield from map(decode_stored, page.rows)
 
 
 def split_ids(ids: Sequence[str]) -> Iterator[list[str]]:
-    """Ids of events as the log writes them, each once, as many together as one fact can name."""
-    known: dict[str, None] = {}
+    """Validate and deduplicate event ids; yield them in groups that one `log.forgotten` event can name."""
+    unique: dict[str, None] = {}
     for id in ids:
         if (form := find_uuid(id)) is None:
             raise InvalidEvent("ids", f"not the id of an event: {id!r}")
-        known[form] = None
-    each = iter(known)
-    while group := list(islice(each, MAX_FORGOTTEN_IDS)):
+        unique[form] = None
+    remaining = iter(unique)
+    while group := list(islice(remaining, MAX_FORGOTTEN_IDS)):
         yield group
 
 
 def make_forgotten_event(ids: Sequence[str], reason: str) -> Event:
-    """The one trace that erased events leave."""
+    """Return the `log.forgotten` event: the only trace of erased events."""
     return Event(
         kind="log.forgotten",
         actor="fleetlore",

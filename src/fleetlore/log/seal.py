@@ -1,12 +1,12 @@
-"""The seal of a log: who holds its passphrase signs what steers goals, and nobody else is obeyed. docs/sealing.md tells it for people.
+"""The seal of a log: only the holder of its passphrase can sign events that steer goals. See docs/sealing.md.
 
-The operator key is 256 bits of chance. Beside the log lies the seal, which is that key under a pad that scrypt makes of the
-passphrase: a new passphrase is a new pad over the same key, so that what was signed before still holds. Keys live in the memory of
-whoever was given the passphrase; they are never written, shown or pickled.
+The operator key is 256 random bits. The stored seal is that key encrypted with a pad that scrypt derives from the
+passphrase. Changing the passphrase re-encrypts the same key, so earlier signatures stay valid. Keys exist only in the
+memory of processes that were given the passphrase; they are never written, shown or pickled.
 
-The operator key itself signs nothing. From it follow one key a goal, one for facts of no goal, and one for tokens, so that nothing
-signed for one purpose is worth anything for another. A signature is over the canonical JSON without `mac`, and without the place
-that an event was shipped from, which every `lore ship` writes anew.
+The operator key signs nothing itself. One key per goal, one for events without a goal and one for tokens are derived
+from it, so a signature made for one purpose is useless for another. A signature covers the canonical JSON without
+`mac` and without the origin log, which `lore ship` rewrites.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fleetlore.log.tokens import Token
 
 MIN_PASSPHRASE_CHARS, MAX_PASSPHRASE_CHARS = 12, 1000
 SCRYPT_COST, SCRYPT_BLOCK_SIZE, SCRYPT_PARALLELISM = 2**17, 8, 1
-"""scrypt's n, r and p: 128 MiB, and about half a second, for every guess."""
+"""scrypt's n, r and p: 128 MiB and about half a second per guess."""
 _MAX_SCRYPT_MEMORY = 2**29
 _KEY_BYTES = 32
 _MAX_ADMISSIONS = 4
@@ -44,10 +44,10 @@ _is_key_id = re.compile(r"[0-9a-f]{16}", re.ASCII).fullmatch
 
 
 class Seal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept beside a sealed log. Whoever reads it can guess at the passphrase, slowly, and no more."""
+    """The stored seal. Reading it only allows slow guessing of the passphrase."""
 
     key: str
-    """The operator key's name: 16 hex digits, no part of it."""
+    """Id of the operator key: 16 hex digits derived from it."""
     made_at: datetime
     """When this passphrase was set."""
     salt: str
@@ -55,13 +55,13 @@ class Seal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     r: int
     p: int
     wrapped: str
-    """The operator key under the passphrase's pad, in hex."""
+    """The operator key, encrypted with the passphrase's pad, in hex."""
     check: str
-    """Over all of it, by the passphrase: whether that is the right one."""
+    """HMAC over the seal with a key from the passphrase: detects a wrong passphrase."""
 
 
 class SigningKey:
-    """Signs the facts of one goal, or those of none."""
+    """Signs the events of one goal, or events without a goal."""
 
     __slots__ = ("_secret", "goal", "id")
 
@@ -69,22 +69,25 @@ class SigningKey:
         self._secret, self.id, self.goal = secret, id, goal
 
     def sign_event(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
-        """The event as the log will store it, signed: stamped, checked, its secrets taken out. Give `admit` of the log that it is for."""
+        """Return the event as the log will store it (stamped, validated, redacted), signed.
+
+        Pass `admit` of the log that will store it. Raises `Invalid` for an event of another goal.
+        """
         if event.goal != self.goal:
-            whose = "no goal" if self.goal is None else f"the goal {self.goal}"
-            raise Invalid(f"this key signs facts of {whose}, not of {event.goal}")
-        settled = _admit_until_stable(replace(event, mac=None), admit or _ADMISSION.admit)
-        return replace(settled, mac=Mac(key=self.id, hex=self._compute_mac(settled)))
+            owner = "no goal" if self.goal is None else f"the goal {self.goal}"
+            raise Invalid(f"this key signs facts of {owner}, not of {event.goal}")
+        admitted = _admit_until_stable(replace(event, mac=None), admit or _ADMISSION.admit)
+        return replace(admitted, mac=Mac(key=self.id, hex=self._compute_mac(admitted)))
 
     def has_signed(self, event: Event) -> bool:
-        """Whether this key signed the event as it is. A stored event may be anything."""
+        """Return whether this key signed exactly this event. Safe for any stored event, however malformed."""
         if event.mac is None or event.mac.key != self.id or event.goal != self.goal:
             return False
         try:
-            wanted = self._compute_mac(event)
+            expected = self._compute_mac(event)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return False
-        return hmac.compare_digest(wanted.encode(), event.mac.hex.encode(errors="replace"))
+        return hmac.compare_digest(expected.encode(), event.mac.hex.encode(errors="replace"))
 
     def _compute_mac(self, event: Event) -> str:
         return hmac.digest(self._secret, _signed_bytes(event), "sha256").hex()
@@ -97,7 +100,7 @@ class SigningKey:
 
 
 class OperatorKey:
-    """What the passphrase gives: signs facts of any goal and of none, and vouches for tokens."""
+    """The key behind the passphrase: signs events of any goal or none, and tokens."""
 
     __slots__ = ("_secret", "id")
 
@@ -106,27 +109,27 @@ class OperatorKey:
         self.id = self._derive_secret("name")[:8].hex()
 
     def goal_key(self, goal_id: str) -> SigningKey:
-        """The key of one goal; whoever has it can sign for no other."""
+        """Return the key of one goal; it cannot sign for another."""
         return SigningKey(self._derive_secret("goal", goal_id), id=self.id, goal=goal_id)
 
     def sign_event(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
-        """The event, signed by the key of its goal, or by that for facts of no goal."""
+        """Sign with the key of the event's goal, or with the key for events without a goal."""
         return self._signing_key_for(event).sign_event(event, admit=admit)
 
     def has_signed(self, event: Event) -> bool:
-        """Whether the event was signed by the key of its goal, or by that for facts of no goal."""
+        """Return whether the event is signed by the key of its goal, or by the key for events without a goal."""
         return self._signing_key_for(event).has_signed(event)
 
     def sign_token(self, token: Token) -> Token:
-        """The token, signed: on a sealed log no other may steer."""
+        """Return the token signed; on a sealed log only signed tokens may steer."""
         return replace(token, mac=self._compute_token_mac(token))
 
     def has_signed_token(self, token: Token) -> bool:
-        """Whether the token was signed, as it is."""
+        """Return whether the token carries a valid signature."""
         return hmac.compare_digest(self._compute_token_mac(token), token.mac)
 
     def wrap_with_pad(self, pad: bytes) -> str:
-        """The key under a pad, which must be used for nothing else."""
+        """Return the key encrypted with a pad. Never use a pad for anything else."""
         return _xor_with_pad(self._secret, pad).hex()
 
     def _signing_key_for(self, event: Event) -> SigningKey:
@@ -146,7 +149,7 @@ class OperatorKey:
 
 
 def is_trusted_event(event: Event, key: SigningKey | OperatorKey | None) -> bool:
-    """Whether a fact that steers is believed: all are on a log that is not sealed (no key), else those that the key has signed."""
+    """Return whether a steering event is accepted: without a key (log not sealed) all are, else only signed ones."""
     return key is None or key.has_signed(event)
 
 
@@ -156,7 +159,7 @@ def is_trusted_event(event: Event, key: SigningKey | OperatorKey | None) -> bool
 def make_seal(
     passphrase: str, *, key: OperatorKey | None = None, cost: int = SCRYPT_COST, now: clock.Clock = clock.now
 ) -> tuple[Seal, OperatorKey]:
-    """A seal by a new passphrase: over a key that there is, or over a new one."""
+    """Create a seal with a new passphrase, for an existing key or a new one."""
     key = key or OperatorKey(secrets.token_bytes(_KEY_BYTES))
     blank = Seal(
         key=key.id,
@@ -174,7 +177,7 @@ def make_seal(
 
 
 def unlock_seal(seal: Seal, passphrase: str) -> OperatorKey:
-    """The operator key; `Denied` if this is not the passphrase."""
+    """Return the operator key; raise `Denied` if the passphrase is wrong."""
     pad, guard = _derive_pad_and_guard(passphrase, check_seal(seal))
     if not hmac.compare_digest(_compute_check(guard, seal), seal.check):
         raise Denied("this is not the passphrase of this log; try again")
@@ -182,7 +185,7 @@ def unlock_seal(seal: Seal, passphrase: str) -> OperatorKey:
 
 
 def check_passphrase(passphrase: str) -> str:
-    """A passphrase that can be set."""
+    """Return the passphrase unchanged; raise `Invalid` if it is too short or too long."""
     if any(unicodedata.category(character) == "Cc" for character in passphrase):
         raise Invalid("a passphrase holds no control characters; type it again")
     if not MIN_PASSPHRASE_CHARS <= len(passphrase) <= MAX_PASSPHRASE_CHARS:
@@ -194,10 +197,10 @@ def check_passphrase(passphrase: str) -> str:
 
 
 def _derive_pad_and_guard(passphrase: str, seal: Seal) -> tuple[bytes, bytes]:
-    """The pad and the guard of a passphrase. One character may be written in two ways, and keyboards differ in that."""
+    """Derive pad and check key. NFC first: keyboards encode the same character differently."""
     typed = unicodedata.normalize("NFC", passphrase).encode(errors="surrogateescape")
-    made = scrypt(typed, salt=bytes.fromhex(seal.salt), n=seal.n, r=seal.r, p=seal.p, maxmem=_MAX_SCRYPT_MEMORY, dklen=2 * _KEY_BYTES)
-    return made[:_KEY_BYTES], made[_KEY_BYTES:]
+    derived = scrypt(typed, salt=bytes.fromhex(seal.salt), n=seal.n, r=seal.r, p=seal.p, maxmem=_MAX_SCRYPT_MEMORY, dklen=2 * _KEY_BYTES)
+    return derived[:_KEY_BYTES], derived[_KEY_BYTES:]
 
 
 def _compute_check(guard: bytes, seal: Seal) -> str:
@@ -208,31 +211,31 @@ def _xor_with_pad(key: bytes, pad: bytes) -> bytes:
     return bytes(left ^ right for left, right in zip(key, pad, strict=True))
 
 
-# --- what is kept
+# --- storage
 
 
 def check_seal(seal: Seal) -> Seal:
-    """The seal, if it can be one; its numbers may ask for no more memory than there should be."""
-    is_formal = _is_key_id(seal.key) and all(_is_hex(text) for text in (seal.salt, seal.wrapped, seal.check)) and seal.made_at.tzinfo
-    is_cost = (
+    """Return the seal unchanged; raise `Damaged` if it is malformed or its scrypt numbers need too much memory."""
+    has_valid_format = _is_key_id(seal.key) and all(_is_hex(text) for text in (seal.salt, seal.wrapped, seal.check)) and seal.made_at.tzinfo
+    has_valid_cost = (
         seal.n > 1
         and seal.n & (seal.n - 1) == 0
         and seal.r > 0
         and seal.p > 0
         and 128 * seal.r * (seal.n + seal.p + 2) < _MAX_SCRYPT_MEMORY
     )
-    if not (is_formal and is_cost):
+    if not (has_valid_format and has_valid_cost):
         raise Damaged("the seal of this log cannot be read, so nothing that it guards is done; restore a backup (`lore restore`)")
     return seal
 
 
 def encode_seal(seal: Seal) -> bytes:
-    """A seal as it is kept."""
+    """Encode a seal as JSON for storage."""
     return msgspec.json.encode(seal)
 
 
 def decode_seal(raw: bytes | str) -> Seal:
-    """A seal by what is kept of it. One that cannot be read is no open door: `Damaged`."""
+    """Decode a stored seal; raise `Damaged` if it cannot be read."""
     try:
         return check_seal(_decode_json(raw))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -244,11 +247,11 @@ def decode_seal(raw: bytes | str) -> Seal:
 _decode_json = msgspec.json.Decoder(Seal).decode
 
 
-# --- what is signed
+# --- signed bytes
 
 
 def _admit_until_stable(event: Event, admit: Callable[[Event], Record]) -> Event:
-    """The event as it stays, however often it is admitted."""
+    """Admit repeatedly until nothing changes, so that storing a signed event does not alter it."""
     raw = admit(event).raw
     for _ in range(_MAX_ADMISSIONS):
         event = codec.decode(raw)

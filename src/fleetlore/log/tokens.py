@@ -1,7 +1,7 @@
-"""Tokens: who may read, write or steer over the network. The secret is shown once, and only its hash is kept.
+"""Access tokens for the network: the secret is shown once and only its hash is stored.
 
-A secret holds 256 bits of chance. Nobody comes upon it by trying, however fast a hash is computed, so plain SHA-256 guards
-it better than a slow and salted one guards a password that somebody thought up; and a fast one can be asked for on every request.
+A secret has 256 random bits, so it cannot be guessed. Plain SHA-256 is therefore enough (slow salted hashes protect
+passwords that people chose), and it is fast enough to compute for every request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fleetlore.events.names import is_name
 
 TokenScope: TypeAlias = Literal["read", "write", "admin"]
 TOKEN_SCOPES: tuple[TokenScope, ...] = get_args(TokenScope)
-"""What a token lets its bearer do; each includes those before it."""
+"""Ordered: each scope includes the ones before it."""
 
 SECRET_PREFIX = "lore_"
 _SECRET_BYTES = 32
@@ -31,49 +31,49 @@ _is_hash = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
 
 
 class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a token: not its secret."""
+    """A stored token: everything but its secret."""
 
     id: str
-    """By which it is spoken of: 8 hex digits, no part of the secret."""
+    """Shown to users: 8 hex digits, not part of the secret."""
     hash: str
     """SHA-256 of the secret, in hex."""
     scope: TokenScope
     created_at: datetime
     label: str = ""
     expires_at: datetime | None = None
-    """`None`: it lasts until it is revoked."""
+    """`None`: valid until revoked."""
     mac: str = ""
-    """On a sealed log, the signature of whoever holds its passphrase: without it, `admin` is worth no more than `write`."""
+    """On a sealed log, a signature made with the operator key; without it `admin` counts as `write`."""
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether its time is up."""
+        """Return whether the token has expired at `now`."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 def create_token(scope: TokenScope, *, now: datetime, label: str = "", expires_at: datetime | None = None) -> tuple[str, Token]:
-    """A new secret, to be shown once, and the token that is kept of it."""
+    """Return a new secret, to be shown once, and the token to store for it."""
     secret = SECRET_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-    made = Token(id=secrets.token_hex(4), hash=hash_secret(secret), scope=scope, created_at=now, label=label, expires_at=expires_at)
-    return secret, validate_token(made)
+    token = Token(id=secrets.token_hex(4), hash=hash_secret(secret), scope=scope, created_at=now, label=label, expires_at=expires_at)
+    return secret, validate_token(token)
 
 
 def hash_secret(secret: str) -> str:
-    """What is kept of a secret."""
+    """Return the hash that is stored for a secret."""
     return sha256(secret.encode()).hexdigest()
 
 
 def is_secret(text: str) -> bool:
-    """Whether a text has the form of a secret."""
+    """Return whether a text has the format of a secret."""
     return _is_secret(text) is not None
 
 
 def included_scopes(scope: TokenScope) -> tuple[TokenScope, ...]:
-    """What a scope lets its bearer do: itself and the smaller ones."""
+    """Return the scopes that a scope grants: itself and the smaller ones."""
     return TOKEN_SCOPES[: TOKEN_SCOPES.index(scope) + 1]
 
 
 def validate_token(token: Token) -> Token:
-    """The token, if it can be kept."""
+    """Return the token unchanged; raise `Invalid` if it cannot be stored."""
     if not _is_hash(token.hash):
         raise Invalid("the hash of a token is SHA-256 in lower-case hex; use mint()")
     if token.scope not in TOKEN_SCOPES:
@@ -89,21 +89,21 @@ def validate_token(token: Token) -> Token:
 
 
 def validate_token_id(text: str) -> str:
-    """The id of a token, if it can be one."""
+    """Return the id unchanged; raise `Invalid` if it is not a token id."""
     if _is_id(text):
         return text
     raise Invalid(f"not the id of a token: {text[:80]!r}; 8 hex digits are needed, as `lore token list` shows them")
 
 
 def encode_token(token: Token) -> bytes:
-    """A token as it is kept."""
+    """Encode a token as JSON for storage."""
     return msgspec.json.encode(token)
 
 
-def decode_tokens(kept: Iterable[bytes | str]) -> list[Token]:
-    """Tokens by what is kept of them. One that cannot be read lets nobody in, and is left out."""
+def decode_tokens(rows: Iterable[bytes | str]) -> list[Token]:
+    """Decode stored tokens. Unreadable ones are skipped, so they grant no access."""
     tokens = []
-    for raw in kept:
+    for raw in rows:
         try:
             tokens.append(validate_token(_decode_json(raw)))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Invalid):

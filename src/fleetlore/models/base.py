@@ -1,4 +1,4 @@
-"""The seam: whatever answers a prompt, and what it is asked and answers."""
+"""The interface to models: `Model`, what it is asked (`ModelRequest`), and what it answers (`ModelReply`)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from msgspec import Struct, to_builtins
 from fleetlore.errors import InvalidMind
 
 JsonSchema: TypeAlias = dict[str, Any]
-"""A JSON schema of the object that is wanted."""
+"""The JSON schema of the object that an answer must have."""
 
 FinishReason: TypeAlias = Literal["stop", "length", "filtered", "other"]
-"""Why an answer ended: it was complete, it reached `max_tokens`, the endpoint withheld it, or it does not say."""
+"""Why an answer ended: complete, `max_tokens` reached, withheld by the endpoint, or unknown."""
 
 ChatRole: TypeAlias = Literal["user", "assistant", "tool"]
-"""Who said an earlier message: whoever asks, the model, or a tool that it had called."""
+"""Who wrote an earlier message: the user, the model, or a tool that it called."""
 
 DEFAULT_TIMEOUT_SECONDS = 120.0
-"""Seconds for one answer, every attempt included, where nothing is said."""
+"""Default time for one answer, including all attempts."""
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True):
-    """Tokens of one answer. `input` does not count those of the cache."""
+    """Tokens of one answer. `input` does not include cached tokens."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     estimated: bool = False
-    """Whether the endpoint said nothing, and these were reckoned from the text."""
+    """Whether the endpoint reported nothing, and the numbers are estimates from the text."""
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Sum of all tokens."""
         return self.input + self.output + self.cache_read + self.cache_write
 
 
@@ -44,12 +44,12 @@ _TOOL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
-    """What a model may call, besides answering or instead."""
+    """A tool that a model may call."""
 
     name: str
     description: str
     schema: JsonSchema
-    """Of its arguments, which are an object; calls are checked against it."""
+    """JSON schema of its arguments, which are an object. Calls are validated against it."""
 
     def __post_init__(self) -> None:
         if not _TOOL_NAME.fullmatch(self.name):
@@ -57,50 +57,50 @@ class ToolDefinition(Struct, frozen=True, kw_only=True):
 
 
 class ModelToolCall(Struct, frozen=True, kw_only=True):
-    """One call of a tool, as a model wants it."""
+    """A tool call that a model asks for."""
 
     id: str
-    """By which its result is given back; no two calls of an answer share one."""
+    """Identifies the call when its result is sent back; unique within an answer."""
     name: str
     arguments: dict[str, Any]
-    """They fit the tool's schema."""
+    """Validated against the tool's schema."""
 
 
 class ChatMessage(Struct, frozen=True, kw_only=True):
-    """One message of an earlier turn."""
+    """A message of an earlier turn."""
 
     role: ChatRole
     text: str = ""
     calls: tuple[ModelToolCall, ...] = ()
-    """What the model called with it."""
+    """The tool calls of a model's message."""
     call: str | None = None
-    """Of a tool's: the id of the call whose result this is."""
+    """For a tool's message: the id of the call whose result it is."""
     failed: bool = False
-    """Of a tool's: whether it could not do what was wanted; `text` says why."""
+    """For a tool's message: whether the call failed; `text` says why."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One prompt, and how it is to be answered."""
+    """A prompt, and how it is to be answered."""
 
     prompt: str
-    """May be empty where `messages` end with what is to be answered: the results of tools."""
+    """May be empty if `messages` end with tool results to be answered."""
     system: str | None = None
     messages: tuple[ChatMessage, ...] = ()
-    """What was said before, oldest first."""
+    """Earlier messages, oldest first."""
     tools: tuple[ToolDefinition, ...] = ()
-    """What may be called; not together with a `schema`."""
+    """Tools that the model may call. Cannot be combined with `schema`."""
     schema: JsonSchema | None = None
-    """The object that is wanted; `None` for prose."""
+    """Schema of the object that the answer must be; `None` for prose."""
     max_tokens: int = 1024
     temperature: float | None = None
     timeout: float | None = None
-    """Seconds, every attempt included; `None` for the mind's own."""
+    """Seconds including all attempts; `None` for the model's default."""
     stop: tuple[str, ...] = ()
     seed: int | None = None
     role: str | None = None
-    """Who asks: `judge`, or an agent's name. Scripts choose by it; it is never sent."""
+    """Who asks: `judge`, or an agent's name. Scripted answers are chosen by it; it is never sent."""
     hear: Callable[[str], None] | None = None
-    """Called with each piece of prose as it comes. Together they are the reply's `text`; never is a word said twice."""
+    """Called with each piece of prose as it arrives. Together they are the reply's `text`; nothing is repeated."""
 
     def __post_init__(self) -> None:
         if self.tools and self.schema is not None:
@@ -110,56 +110,56 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def newest_text(self) -> str:
-        """What was said last, and is to be answered."""
+        """The newest text, which is to be answered."""
         return self.prompt or (self.messages[-1].text if self.messages else "")
 
     @property
     def context_json(self) -> str:
-        """What the model reads besides system and prompt: earlier messages and tools, as JSON; nothing if there are none."""
-        return "".join(json.dumps(to_builtins(each), ensure_ascii=False) for each in (*self.messages, *self.tools))
+        """What the model reads besides system and prompt: earlier messages and tools, as JSON; empty if there are none."""
+        return "".join(json.dumps(to_builtins(item), ensure_ascii=False) for item in (*self.messages, *self.tools))
 
 
 class ModelReply(Struct, frozen=True, kw_only=True):
-    """What a mind answered, and what that took."""
+    """A model's answer, and what it cost."""
 
     text: str
     data: dict[str, Any] | None = None
-    """The object that was wanted; it fits the schema."""
+    """The object that was asked for; valid against the schema."""
     calls: tuple[ModelToolCall, ...] = ()
-    """What it wants to call, in its order; `text` may then be empty."""
+    """The tool calls that the model asks for, in order; `text` may be empty then."""
     usage: TokenUsage = TokenUsage()
     usd: float | None = None
-    """What the endpoint says that it cost; else what the table of prices says, once it is recorded."""
+    """The cost that the endpoint reports; else that from the price table, once the reply is recorded."""
     model: str = ""
-    """As the endpoint names it."""
+    """The model's name as the endpoint reports it."""
     latency_ms: int = 0
-    """From the question to the last word, every attempt included."""
+    """From the request to the last token, including all attempts."""
     finish: FinishReason = "stop"
     attempts: int = 1
     message_id: str | None = None
     request_id: str | None = None
     event: str | None = None
-    """The id of the `model.replied` that tells of it, once it is recorded."""
+    """The id of its `model.replied` event, once it is recorded."""
 
 
 class Model(Protocol):
-    """Anything that answers a prompt. Many may ask at once."""
+    """Anything that answers a prompt. Concurrent calls are allowed."""
 
     @property
     def name(self) -> str:
-        """Its provider and model, as in `openai:gpt-5-mini`."""
+        """Provider and model, as in `openai:gpt-5-mini`."""
 
-    async def reply(self, ask: ModelRequest) -> ModelReply:
-        """The answer; a `MindError` if there is none that can be used. May be cancelled at any moment."""
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Answer a request. Raises `MindError` if there is no usable answer. May be cancelled at any time."""
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a text may be, where nobody says: a quarter of its bytes, rounded up."""
+    """Estimated number of tokens of a text: a quarter of its bytes, rounded up."""
     return (len(text.encode(errors="surrogatepass")) + 3) // 4
 
 
-def estimate_usage(ask: ModelRequest, text: str) -> TokenUsage:
-    """What an answer may have taken, where the endpoint does not say."""
+def estimate_usage(request: ModelRequest, text: str) -> TokenUsage:
+    """Estimated usage of an answer whose endpoint reports none."""
     return TokenUsage(
-        input=estimate_tokens((ask.system or "") + ask.context_json + ask.prompt), output=estimate_tokens(text), estimated=True
+        input=estimate_tokens((request.system or "") + request.context_json + request.prompt), output=estimate_tokens(text), estimated=True
     )

@@ -1,6 +1,6 @@
-"""Earlier turns as every endpoint takes them: each call has its result right behind it, each result its call.
+"""Makes earlier messages valid for every endpoint: each tool call is followed by its result, each result has its call.
 
-A history that was cut anywhere would be refused: a result whose call is gone, a call that was never answered.
+Endpoints reject a truncated history with a result whose call is gone, or a call without a result.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall
 LOST_RESULT_TEXT = "No result of this call was kept."
 
 
-def normalise_messages(ask: ModelRequest) -> list[ChatMessage]:
-    """The messages and the prompt, beginning with whoever asks. Without tools, calls and results are told in words."""
-    prompt = ChatMessage(role="user", text=ask.prompt)
-    mended = list(_pair_calls_with_results([*ask.messages, prompt])) or [prompt]
-    if not ask.tools:
-        mended = list(_calls_as_text(mended))
-    first = next((number for number, message in enumerate(mended) if message.role == "user"), 0)
-    return mended[first:]
+def normalise_messages(request: ModelRequest) -> list[ChatMessage]:
+    """The messages and the prompt, starting with a user message. Without tools, calls and results become text."""
+    prompt = ChatMessage(role="user", text=request.prompt)
+    messages = list(_pair_calls_with_results([*request.messages, prompt])) or [prompt]
+    if not request.tools:
+        messages = list(_calls_as_text(messages))
+    first = next((number for number, message in enumerate(messages) if message.role == "user"), 0)
+    return messages[first:]
 
 
 def _pair_calls_with_results(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
@@ -32,7 +32,7 @@ def _pair_calls_with_results(messages: Iterable[ChatMessage]) -> Iterator[ChatMe
                 yield message
             continue
         if not message.text.strip() and not message.calls:
-            continue  # nothing but blanks, which is refused, too
+            continue  # endpoints reject messages of blanks only, too
         yield from _lost_results(open_calls)
         open_calls = {call.id: call for call in message.calls}
         yield message
@@ -50,5 +50,5 @@ def _calls_as_text(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
             yield ChatMessage(role="user", text=f"[{names.get(message.call, 'a tool')} answered]\n{message.text}")
             continue
         names |= {call.id: call.name for call in message.calls}
-        called = (f"[called {call.name}: {json.dumps(call.arguments, ensure_ascii=False)}]" for call in message.calls)
-        yield ChatMessage(role=message.role, text="\n".join(filter(None, (message.text, *called))))
+        call_lines = (f"[called {call.name}: {json.dumps(call.arguments, ensure_ascii=False)}]" for call in message.calls)
+        yield ChatMessage(role=message.role, text="\n".join(filter(None, (message.text, *call_lines))))

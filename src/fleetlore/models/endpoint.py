@@ -1,4 +1,7 @@
-"""What all models behind HTTP have in common: patience, attempts, parameters that an endpoint does not know, and an end to long answers."""
+"""What all models behind HTTP share: timeouts, retries, adapting to parameters that an endpoint does not support, and error messages.
+
+`openai.py` and `anthropic.py` subclass `HttpModel`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ from fleetlore.models.stream_accumulator import StreamAccumulator
 from fleetlore.models.text_stream import TextStream
 from fleetlore.redact import MASK, Redactor
 
-# --- What clients of models raise and endpoints complain of, in our own words, without the key.
+# --- Errors of client libraries and endpoints as `MindError`, with the key masked
 
 _MAX_MESSAGE_CHARS = 300
 _MIN_MASKED_KEY_CHARS = 4
-"""A shorter key would be found in every other word."""
+"""A shorter key would match parts of ordinary words."""
 
 _STATUS_BY_WORD = (
     ("quota", 402),
@@ -53,13 +56,13 @@ _ADVICE = {
 
 
 class ErrorTranslator:
-    """The words of one mind. `sdk` is its client library; both libraries name their errors alike."""
+    """Translates errors for one model. `sdk` is its client library; both libraries use the same error names."""
 
     def __init__(self, name: str, sdk: ModuleType, key: str) -> None:
         self.name, self._sdk, self._key = name, sdk, key
 
     def to_model_error(self, error: Exception) -> MindError:
-        """The same failure as a `MindError`."""
+        """The error as a `MindError`."""
         if isinstance(error, MindError):
             return error
         if isinstance(error, self._sdk.APIStatusError):
@@ -73,21 +76,21 @@ class ErrorTranslator:
         return MindNonsense(f"the endpoint sent what its protocol does not know ({type(error).__name__}: {self._clean_message(error)})")
 
     def from_body(self, body: object) -> MindError:
-        """What a body says that came with status 200."""
+        """The error in a response body that came with status 200."""
         status, words = parse_error_body(body)
         return self.from_status(status or 400, words or "it reports an error and does not say which")
 
     def from_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> MindError:
-        """By an HTTP status: 429 and 5xx pass, everything else does not."""
-        told = f"{self.name}: {status}: {self._clean_message(words)}"
+        """The error for an HTTP status: 429 and 5xx are temporary, all others permanent."""
+        message = f"{self.name}: {status}: {self._clean_message(words)}"
         if status == 429 or status >= 500:
-            return MindBusy(told, status=status, retry_after=parse_retry_after(headers or {}, clock.now()))
+            return MindBusy(message, status=status, retry_after=parse_retry_after(headers or {}, clock.now()))
         advice = _ADVICE.get(status)
-        return MindRefused(f"{told}; {advice}" if advice else told, status=status)
+        return MindRefused(f"{message}; {advice}" if advice else message, status=status)
 
     def _from_status_error(self, error: Any) -> MindError:
         status, words = parse_error_body(error.body)
-        # A stream that has begun with 200 may still end in an error.
+        # A stream that started with 200 may still end with an error.
         if error.status_code == 200 or (status == 402 and error.status_code == 429):
             return self.from_status(status or 500, words or error.message)
         if 300 <= error.status_code < 400:
@@ -95,7 +98,7 @@ class ErrorTranslator:
         return self.from_status(error.status_code, words or error.message, error.response.headers)
 
     def _clean_message(self, words: object) -> str:
-        """One line of what was said, without secrets."""
+        """One line of the message, with secrets redacted."""
         line = " ".join(str(words).split())
         if len(self._key) >= _MIN_MASKED_KEY_CHARS:
             line = line.replace(self._key, MASK)
@@ -104,7 +107,7 @@ class ErrorTranslator:
 
 
 def parse_error_body(body: object) -> tuple[int | None, str]:
-    """The status and the words of an endpoint's error, wherever in its body they stand."""
+    """Status and message of an endpoint's error, wherever they are in its body."""
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):
         body = body["error"]
     if not isinstance(body, Mapping):
@@ -116,30 +119,30 @@ def parse_error_body(body: object) -> tuple[int | None, str]:
     return None, words
 
 
-def _parse_status(said: object) -> int | None:
-    if isinstance(said, int):
-        return said if 400 <= said < 600 else None
-    word = said.lower() if isinstance(said, str) else ""
+def _parse_status(value: object) -> int | None:
+    if isinstance(value, int):
+        return value if 400 <= value < 600 else None
+    word = value.lower() if isinstance(value, str) else ""
     if word.isdecimal():
         return _parse_status(int(word)) if len(word) == 3 else None
-    return next((status for part, status in _STATUS_BY_WORD if part in word), None)
+    return next((status for fragment, status in _STATUS_BY_WORD if fragment in word), None)
 
 
 def _has_class_name(error: Exception, *names: str) -> bool:
-    """By the names of its classes: those of httpx2 are known where its clients are, and not here."""
-    return any(each.__name__ in names for each in type(error).__mro__)
+    """By class name, so that httpx2 need not be imported here."""
+    return any(cls.__name__ in names for cls in type(error).__mro__)
 
 
-# ---
+# --- HTTP model
 
 FORMAT_PARAMETER = "format"
-"""The parameter that holds a model to a schema, whatever its endpoint calls it."""
+"""Our name for the parameter that makes a model follow a schema; endpoints name it differently."""
 
 _TOOL_REFUSAL_PATTERN = re.compile(r"\btools?\b|tool[_ ]|function.?call", re.IGNORECASE)
 
 
 class ModelTimeouts(Struct, frozen=True, kw_only=True):
-    """Seconds for each step of an answer. What an endpoint sends to show that it lives is no token."""
+    """Seconds for each step of an answer. Keep-alive messages do not count as tokens."""
 
     connect: float = 10.0
     first: float = 60.0
@@ -148,16 +151,16 @@ class ModelTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class ModelEndpoint(Struct, frozen=True, kw_only=True):
-    """Where a model is asked, and with what."""
+    """The address of a model, and the key."""
 
     model: str
     base_url: str | None = None
-    """`None` for the provider's own."""
+    """`None` for the provider's default."""
     key: str = ""
 
 
 class _ResponseStream(Protocol):
-    """A response of which the client library makes pieces."""
+    """A streamed response of a client library."""
 
     response: Any
 
@@ -167,44 +170,44 @@ class _ResponseStream(Protocol):
 
 
 class HttpModel:
-    """A model behind HTTP. Open it with `async with`; its connections end with it."""
+    """A model behind HTTP. Use it with `async with`, which closes its connections."""
 
     provider: ClassVar[str]
     parameters: ClassVar[dict[str, tuple[str, ...]]]
-    """What an endpoint may not know, and the words by which it then complains."""
+    """Optional parameters, and the words by which an endpoint's error shows that it does not support them."""
 
     def __init__(
         self,
-        place: ModelEndpoint,
+        endpoint: ModelEndpoint,
         *,
         timeouts: ModelTimeouts | None = None,
         attempts: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.endpoint, self.timeouts = place, timeouts or ModelTimeouts()
-        self.name = f"{self.provider}:{place.model}"
-        self._new_retrier = partial(Retrier, attempts or RetryPolicy(), sleep=sleep, chance=chance)
+        self.endpoint, self.timeouts = endpoint, timeouts or ModelTimeouts()
+        self.name = f"{self.provider}:{endpoint.model}"
+        self._new_retrier = partial(Retrier, attempts or RetryPolicy(), sleep=sleep, jitter=jitter)
         self._unknown_parameters: frozenset[str] = frozenset()
         self._client: Any = None
         sdk = self._import_sdk()
-        self._error_translator = ErrorTranslator(self.name, sdk, place.key)
+        self._error_translator = ErrorTranslator(self.name, sdk, endpoint.key)
         self._sdk_errors = (sdk.APIError, *http_error_types(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
     def _import_sdk(self) -> ModuleType:
-        """The client library, imported now."""
+        """Import the client library."""
         raise NotImplementedError
 
     def _new_client(self, http: Any) -> Any:
-        """The library's client, which asks once and no more."""
+        """The library's client, with its own retries disabled."""
         raise NotImplementedError
 
-    async def _stream_answer(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
-        """One attempt, without the parameters that the endpoint does not know."""
+    async def _stream_answer(self, request: ModelRequest, unknown: frozenset[str], accumulator: StreamAccumulator) -> None:
+        """One attempt, without the parameters in `unknown`."""
         raise NotImplementedError
 
     async def __aenter__(self) -> HttpModel:
-        # In a thread: it loads more of the library, and certificates.
+        # In a thread: it imports more of the library, and loads certificates.
         self._client = await asyncio.to_thread(lambda: self._new_client(create_http_client(self.timeouts.connect)))
         return self
 
@@ -212,105 +215,109 @@ class HttpModel:
         client, self._client = self._client, None
         await client.close()
 
-    async def reply(self, ask: ModelRequest) -> ModelReply:
-        """The answer, asked for again as long as that may help and there is time."""
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """The answer, with retries while they may help and there is time."""
         if self._client is None:
             raise MindRefused(f"{self.name} is not open; ask it within `async with`")
-        start, seconds, tries = monotonic(), self.timeouts.total if ask.timeout is None else ask.timeout, self._new_retrier()
-        speech = TextStream(ask.hear) if ask.hear and ask.schema is None else None
+        started_at, timeout, retrier = monotonic(), self.timeouts.total if request.timeout is None else request.timeout, self._new_retrier()
+        text_stream = TextStream(request.hear) if request.hear and request.schema is None else None
 
         def time_left() -> float:
-            # Whoever has heard a beginning would hear it twice.
-            return 0.0 if speech and speech.has_emitted else start + seconds - monotonic()
+            # No retry after text was passed on: the listener would get it twice.
+            return 0.0 if text_stream and text_stream.has_emitted else started_at + timeout - monotonic()
 
         try:
-            async with asyncio.timeout(seconds):
-                heard = await tries.run_attempts(partial(self._attempt_adapting, ask, speech), time_left)
+            async with asyncio.timeout(timeout):
+                accumulator = await retrier.run_attempts(partial(self._attempt_adapting, request, text_stream), time_left)
         except TimeoutError as error:
             raise MindTimeout(
-                f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.attempt_number
+                f"{self.name}: no answer within {timeout:g} s", waiting_for="the whole answer", attempts=retrier.attempt_number
             ) from error
         return build_reply(
-            ask, heard, model=self.endpoint.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.attempt_number
+            request,
+            accumulator,
+            model=self.endpoint.model,
+            latency_ms=round((monotonic() - started_at) * 1000),
+            attempts=retrier.attempt_number,
         )
 
-    async def _attempt_adapting(self, ask: ModelRequest, speech: TextStream | None) -> StreamAccumulator:
-        """One attempt; what the endpoint refuses to know is left out, now and from now on."""
+    async def _attempt_adapting(self, request: ModelRequest, text_stream: TextStream | None) -> StreamAccumulator:
+        """One attempt; a parameter that the endpoint rejects is left out, now and in later requests."""
         unknown = self._unknown_parameters
         while True:
             try:
-                heard = await self._attempt_once(ask, unknown, speech)
+                accumulator = await self._attempt_once(request, unknown, text_stream)
             except MindRefused as refusal:
-                if ask.tools and (plainly := self._explain_tool_refusal(refusal)):
-                    raise plainly from refusal
-                name = self._find_refused_parameter(refusal, ask)
+                if request.tools and (tool_refusal := self._explain_tool_refusal(refusal)):
+                    raise tool_refusal from refusal
+                name = self._find_refused_parameter(refusal, request)
                 if name is None or name in unknown:
                     raise
                 unknown |= {name}
             else:
                 self._unknown_parameters |= unknown
-                return heard
+                return accumulator
 
-    def _find_refused_parameter(self, refusal: MindRefused, ask: ModelRequest) -> str | None:
-        """The parameter that a refusal is about. One that says nothing may be about the schema, which fewest endpoints know."""
+    def _find_refused_parameter(self, refusal: MindRefused, request: ModelRequest) -> str | None:
+        """The parameter that a rejection is about. If it names none, it may be the schema, which the fewest endpoints support."""
         if refusal.status not in (400, 404, 415, 422):
             return None
         words = str(refusal).lower()
-        named = next((name for name, signs in self.parameters.items() if any(sign in words for sign in signs)), None)
-        return named or (FORMAT_PARAMETER if ask.schema is not None and refusal.status in (400, 422) else None)
+        parameter = next((name for name, fragments in self.parameters.items() if any(fragment in words for fragment in fragments)), None)
+        return parameter or (FORMAT_PARAMETER if request.schema is not None and refusal.status in (400, 422) else None)
 
     def _explain_tool_refusal(self, refusal: MindRefused) -> MindRefused | None:
-        """The same refusal, said plainly, if it is about tools; what it would do without them is not what was asked for."""
+        """A clearer error if the rejection is about tools. They are never left out: that would not be what was asked."""
         words = str(refusal).removeprefix(f"{self.name}: ")
         if refusal.status not in (400, 404, 415, 422) or not _TOOL_REFUSAL_PATTERN.search(words):
             return None
-        told = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
-        return MindRefused(told, status=refusal.status)
+        message = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
+        return MindRefused(message, status=refusal.status)
 
-    async def _attempt_once(self, ask: ModelRequest, unknown: frozenset[str], speech: TextStream | None) -> StreamAccumulator:
-        heard = StreamAccumulator(wants_calls=bool(ask.tools), speech=speech)
-        if speech:
-            speech.restart()
+    async def _attempt_once(self, request: ModelRequest, unknown: frozenset[str], text_stream: TextStream | None) -> StreamAccumulator:
+        accumulator = StreamAccumulator(wants_calls=bool(request.tools), text_stream=text_stream)
+        if text_stream:
+            text_stream.restart()
         try:
-            await self._stream_answer(ask, unknown, heard)
+            await self._stream_answer(request, unknown, accumulator)
         except self._sdk_errors as error:
-            if speech and speech.listener_error is error:
+            if text_stream and text_stream.listener_error is error:
                 raise
             raise self._error_translator.to_model_error(error) from error
-        if heard.finish is None:
+        if accumulator.finish is None:
             raise self._error_translator.from_status(502, "the answer broke off before its end")
-        if speech:
-            speech.flush()
-        return heard
+        if text_stream:
+            text_stream.flush()
+        return accumulator
 
     async def _read_stream(
-        self, create: Callable[[], Awaitable[_ResponseStream]], take: Callable[[Any], bool], take_whole: Callable[[Any], None]
+        self, create: Callable[[], Awaitable[_ResponseStream]], accept_piece: Callable[[Any], bool], accept_body: Callable[[Any], None]
     ) -> Any:
-        """Read a stream to its end; `take` says whether a piece was a token. Answers the response's headers."""
+        """Read a stream to its end. Returns the response's headers.
+
+        `accept_piece` returns whether a piece had a token; `accept_body` gets the body of a response that is not a
+        stream.
+        """
         waiting_for, loop = "the first token", asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self.timeouts.first) as limit, await create() as stream:
-                if not _is_event_stream(stream.response):
-                    take_whole(await self._read_whole_body(stream.response))
+            async with asyncio.timeout(self.timeouts.first) as timeout, await create() as stream:
+                if "event-stream" not in stream.response.headers.get("content-type", ""):
+                    accept_body(await self._read_whole_body(stream.response))
                 async for piece in stream:
-                    if take(piece):
+                    if accept_piece(piece):
                         waiting_for = "the next token"
-                        limit.reschedule(loop.time() + self.timeouts.between)
+                        timeout.reschedule(loop.time() + self.timeouts.between)
         except TimeoutError as error:
             raise MindTimeout(f"{self.name}: {waiting_for} did not come in time", waiting_for=waiting_for) from error
         return stream.response.headers
 
     async def _read_whole_body(self, response: Any) -> Any:
-        """The body of a response that is no stream, as an endpoint sends it that cannot stream, or has an error to report."""
+        """The body of a response that is not a stream: the endpoint cannot stream, or reports an error."""
         await response.aread()
-        kind = response.headers.get("content-type", "nothing")
-        if "json" not in kind:
-            raise MindNonsense(f"the endpoint answered with {kind[:80]} where a stream was wanted; see to base_url")
+        content_type = response.headers.get("content-type", "nothing")
+        if "json" not in content_type:
+            raise MindNonsense(f"the endpoint answered with {content_type[:80]} where a stream was wanted; see to base_url")
         body = response.json()
         if isinstance(body, dict) and body.get("error"):
             raise self._error_translator.from_body(body)
         return body
-
-
-def _is_event_stream(response: Any) -> bool:
-    return "event-stream" in response.headers.get("content-type", "")

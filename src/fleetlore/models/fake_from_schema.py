@@ -1,4 +1,4 @@
-"""An object that fits a JSON schema, made by chance that is none: the same `Dice` make the same object."""
+"""Deterministic fake objects from a JSON schema: the same seed gives the same object. Used by `scripted.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fleetlore.models.json_schema import resolve_reference
 
-# --- What a scripted mind says where no script tells it: lines that fit into most conversations, and lead nowhere dangerous.
+# --- Built-in lines: harmless, and fitting into most conversations
 
 SPOKEN_LINES = (
     "Let us look at what we know before we guess at what we do not.",
@@ -56,7 +56,7 @@ JUDGE_LINES = (
 SHORT_WORDS = ("amber", "birch", "candle", "drift", "ember", "fern", "gable", "harbour", "ivory", "juniper", "kettle", "lantern")
 
 
-# ---
+# --- Generator
 
 _Item = TypeVar("_Item")
 _MAX_DEPTH = 24
@@ -64,43 +64,43 @@ _DEFAULT_RANGE = 10
 
 
 class SeededRandom:
-    """Numbers that follow from a seed, on every machine and in every version."""
+    """Numbers that depend only on the seed, on every machine and in every Python version."""
 
     def __init__(self, *seed: object) -> None:
         self._seed = "\x1f".join(map(str, seed))
         self._draw_count = 0
 
-    def next_number(self, sides: int) -> int:
-        """The next number below `sides`."""
+    def next_number(self, limit: int) -> int:
+        """The next number below `limit`."""
         self._draw_count += 1
         digest = sha256(f"{self._draw_count}\x1f{self._seed}".encode(errors="surrogatepass")).digest()
-        return int.from_bytes(digest[:8]) % max(1, sides)
+        return int.from_bytes(digest[:8]) % max(1, limit)
 
     def choose_item(self, items: Sequence[_Item]) -> _Item:
-        """One of several."""
+        """One of the items."""
         return items[self.next_number(len(items))]
 
 
-def make_line(dice: SeededRandom, *, role: str | None = None, field: str = "text") -> str:
-    """Something to say, as one who judges, thinks or speaks."""
+def make_line(random: SeededRandom, *, role: str | None = None, field: str = "text") -> str:
+    """A line of text, depending on the role and on the field's name."""
     if field in ("thought", "thoughts", "thinking", "reasoning"):
-        return dice.choose_item(THOUGHT_LINES)
-    return dice.choose_item(JUDGE_LINES if role and "judge" in role.lower() else SPOKEN_LINES)
+        return random.choose_item(THOUGHT_LINES)
+    return random.choose_item(JUDGE_LINES if role and "judge" in role.lower() else SPOKEN_LINES)
 
 
-def make_fake_value(schema: Any, dice: SeededRandom, *, role: str | None = None) -> Any:
-    """A value that fits the schema, where any of ours can."""
-    return _FakeBuilder(schema, dice, role).make_value(schema, "text", 0)
+def make_fake_value(schema: Any, random: SeededRandom, *, role: str | None = None) -> Any:
+    """A value that fits the schema, as far as the generator supports it."""
+    return _FakeBuilder(schema, random, role).make_value(schema, "text", 0)
 
 
 class _FakeBuilder:
     """Walks through one schema."""
 
-    def __init__(self, root: Any, dice: SeededRandom, role: str | None) -> None:
-        self._root, self._random, self._role = root, dice, role
+    def __init__(self, root: Any, random: SeededRandom, role: str | None) -> None:
+        self._root, self._random, self._role = root, random, role
 
     def make_value(self, schema: Any, field: str, depth: int) -> Any:
-        """One value; `field` is the name that it stands under."""
+        """One value; `field` is its name in the parent object."""
         schema = resolve_reference(schema, self._root)
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return None
@@ -108,9 +108,9 @@ class _FakeBuilder:
             return schema["const"]
         if schema.get("enum"):
             return self._random.choose_item(schema["enum"])
-        for forms in ("anyOf", "oneOf"):
-            if schema.get(forms):
-                return self.make_value(schema[forms][0], field, depth + 1)
+        for combinator in ("anyOf", "oneOf"):
+            if schema.get(combinator):
+                return self.make_value(schema[combinator][0], field, depth + 1)
         if schema.get("allOf"):
             schema = _merge_schemas([schema, *(resolve_reference(part, self._root) for part in schema["allOf"])])
         return self._make_typed_value(schema, field, depth)
@@ -120,8 +120,8 @@ class _FakeBuilder:
             case "object":
                 return self._make_object(schema, depth)
             case "array":
-                most = schema.get("maxItems", schema.get("minItems", 0) + 2)
-                count = schema.get("minItems", min(1, most))
+                max_items = schema.get("maxItems", schema.get("minItems", 0) + 2)
+                count = schema.get("minItems", min(1, max_items))
                 return [self.make_value(schema.get("items", {"type": "string"}), field, depth + 1) for _ in range(count)]
             case "integer" | "number" as kind:
                 return self._make_number(schema, kind)
@@ -133,33 +133,33 @@ class _FakeBuilder:
                 return self._make_string(schema, field)
 
     def _make_object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
-        known = schema.get("properties", {})
-        wanted = dict.fromkeys([*known, *schema.get("required", ())])
+        properties = schema.get("properties", {})
+        names = dict.fromkeys([*properties, *schema.get("required", ())])
         return {
-            name: self.make_value(known.get(name, {}), name, depth + 1)
-            for name in wanted
+            name: self.make_value(properties.get(name, {}), name, depth + 1)
+            for name in names
             if depth < 4 or name in schema.get("required", ())
         }
 
     def _make_number(self, schema: dict[str, Any], kind: str) -> float:
-        least = schema.get("minimum", schema.get("exclusiveMinimum"))
-        most = schema.get("maximum", schema.get("exclusiveMaximum"))
-        if least is None:
-            least = 0 if most is None or most > 0 else most - _DEFAULT_RANGE
-        if most is None:
-            most = least + _DEFAULT_RANGE
+        minimum = schema.get("minimum", schema.get("exclusiveMinimum"))
+        maximum = schema.get("maximum", schema.get("exclusiveMaximum"))
+        if minimum is None:
+            minimum = 0 if maximum is None or maximum > 0 else maximum - _DEFAULT_RANGE
+        if maximum is None:
+            maximum = minimum + _DEFAULT_RANGE
         if kind == "integer":
-            low = int(-(-least // 1)) + (schema.get("exclusiveMinimum") == least)
-            high = int(most // 1) - (schema.get("exclusiveMaximum") == most)
+            low = int(-(-minimum // 1)) + (schema.get("exclusiveMinimum") == minimum)
+            high = int(maximum // 1) - (schema.get("exclusiveMaximum") == maximum)
             return low + self._random.next_number(high - low + 1)
-        return round(float(least + (most - least) * (1 + self._random.next_number(98)) / 100), 4)
+        return round(float(minimum + (maximum - minimum) * (1 + self._random.next_number(98)) / 100), 4)
 
     def _make_string(self, schema: dict[str, Any], field: str) -> str:
         is_short = schema.get("maxLength", 1000) < 20 or field in ("mood", "name", "kind", "label")
-        said = self._random.choose_item(SHORT_WORDS) if is_short else make_line(self._random, role=self._role, field=field)
-        while len(said) < schema.get("minLength", 0):
-            said += f" {make_line(self._random, role=self._role, field=field)}"
-        return said[: schema.get("maxLength", len(said))]
+        text = self._random.choose_item(SHORT_WORDS) if is_short else make_line(self._random, role=self._role, field=field)
+        while len(text) < schema.get("minLength", 0):
+            text += f" {make_line(self._random, role=self._role, field=field)}"
+        return text[: schema.get("maxLength", len(text))]
 
 
 def _schema_type(schema: dict[str, Any]) -> str:
@@ -170,16 +170,16 @@ def _schema_type(schema: dict[str, Any]) -> str:
 
 
 def _merge_schemas(parts: list[Any]) -> dict[str, Any]:
-    """Several schemas that must all hold, as one."""
-    whole: dict[str, Any] = {}
+    """One schema for several that must all hold (`allOf`)."""
+    merged: dict[str, Any] = {}
     for part in parts:
         for key, item in part.items() if isinstance(part, dict) else ():
-            match whole.get(key), item:
+            match merged.get(key), item:
                 case dict(before), dict():
-                    whole[key] = before | item
+                    merged[key] = before | item
                 case list(before), list():
-                    whole[key] = [*before, *item]
+                    merged[key] = [*before, *item]
                 case _:
-                    whole[key] = item
-    whole.pop("allOf", None)
-    return whole
+                    merged[key] = item
+    merged.pop("allOf", None)
+    return merged

@@ -1,4 +1,4 @@
-"""Connections to models. The only module that knows httpx2, on which the client libraries stand; it is imported with them."""
+"""HTTP connections to models. The only module that imports httpx2, on which the client libraries are based."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Any
 
 from fleetlore.errors import MindNonsense
 
-MOST_BYTES = 32 << 20
-"""What is read of one response at the most; a token's wrapping is far larger than the token."""
+MAX_RESPONSE_BYTES = 32 << 20
+"""Limit for one response. The JSON around a token is much larger than the token."""
 
 
 def create_http_client(connect: float) -> Any:
-    """Connections for one mind: `connect` seconds for each to come about."""
+    """An HTTP client for one model, with a timeout of `connect` seconds for each connection."""
     import httpx2
 
-    class Bounded(httpx2.AsyncByteStream):
-        """The same bytes, and an error instead of too many."""
+    class LimitedStream(httpx2.AsyncByteStream):
+        """Raises if the response is too large."""
 
         def __init__(self, stream: Any) -> None:
-            self._stream, self._left = stream, MOST_BYTES
+            self._stream, self._remaining = stream, MAX_RESPONSE_BYTES
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            async for part in self._stream:
-                self._left -= len(part)
-                if self._left < 0:
-                    raise MindNonsense(f"the endpoint sent more than {MOST_BYTES} bytes")
-                yield part
+            async for chunk in self._stream:
+                self._remaining -= len(chunk)
+                if self._remaining < 0:
+                    raise MindNonsense(f"the endpoint sent more than {MAX_RESPONSE_BYTES} bytes")
+                yield chunk
 
         async def aclose(self) -> None:
             await self._stream.aclose()
 
-    async def bound(response: httpx2.Response) -> None:
-        response.stream = Bounded(response.stream)
+    async def limit_response(response: httpx2.Response) -> None:
+        response.stream = LimitedStream(response.stream)
 
-    # Tokens are waited for above; here nothing but the connection has its own time.
+    # Timeouts for tokens are in `endpoint.py`; here only the connection has one.
     timeout = httpx2.Timeout(None, connect=connect)
-    # A compressed answer could be any size, and to go where an endpoint points would take the prompt there.
-    return httpx2.AsyncClient(timeout=timeout, event_hooks={"response": [bound]}, headers={"accept-encoding": "identity"})
+    # No compression, as a small response could expand to any size. Redirects are not followed: they would get the prompt.
+    return httpx2.AsyncClient(timeout=timeout, event_hooks={"response": [limit_response]}, headers={"accept-encoding": "identity"})
 
 
 def http_error_types() -> tuple[type[Exception], ...]:
-    """What may come through the client libraries as it is."""
+    """Exceptions that the client libraries pass through unchanged."""
     import httpx2
 
     return (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)

@@ -1,7 +1,7 @@
-"""Whether a value fits a JSON schema: the part of the standard that answers of models are described with.
+"""Validates a value against a JSON schema: the part of the standard that is used for answers of models.
 
-Known are `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `anyOf`, `oneOf`, `allOf`, `$ref` within the
-schema, and the limits of length and size. Anything else says nothing.
+Supported are `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `anyOf`, `oneOf`,
+`allOf`, `$ref` within the schema, and the limits of length and size. Other keywords are ignored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MAX_SHOWN_CHARS = 60
 
 
 def first_error(value: Any, schema: Any) -> str | None:
-    """The first thing that is wrong with a value, and where, as in `$.winner: wants one of ada, bob; got "eve"`; `None` if it fits."""
+    """The first error and where it is, as in `$.winner: wants one of ada, bob; got "eve"`; `None` if the value is valid."""
     return next(_iter_errors(value, schema, "$", schema, 0), None)
 
 
 def resolve_reference(schema: Any, root: Any) -> Any:
-    """The schema that a `$ref` within it means, or the schema itself."""
+    """The schema that a `$ref` within the root schema refers to, or the schema itself."""
     for _ in range(_MAX_DEPTH):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str) or not reference.startswith("#"):
@@ -55,9 +55,9 @@ def _combinator_errors(value: Any, schema: dict[str, Any], path: str, root: Any,
     for part in schema.get("allOf", ()):
         yield from _iter_errors(value, part, path, root, depth)
     for name in ("anyOf", "oneOf"):
-        wrongs = [next(_iter_errors(value, choice, path, root, depth), None) for choice in schema.get(name, ())]
-        if wrongs and all(wrongs):
-            yield wrongs[0] if len(wrongs) == 1 and wrongs[0] else f"{path}: fits none of the forms wanted"
+        errors = [next(_iter_errors(value, choice, path, root, depth), None) for choice in schema.get(name, ())]
+        if errors and all(errors):
+            yield errors[0] if len(errors) == 1 and errors[0] else f"{path}: fits none of the forms wanted"
 
 
 def _child_errors(value: Any, schema: dict[str, Any], path: str, root: Any, depth: int) -> Iterator[str]:
@@ -94,11 +94,11 @@ def _size_error(value: Any, schema: dict[str, Any]) -> str | None:
             return None
 
 
-def _length_error(length: int, what: str, schema: dict[str, Any], least: str, most: str) -> str | None:
-    if least in schema and length < schema[least]:
-        return f"wants at least {schema[least]} {what}; got {length}"
-    if most in schema and length > schema[most]:
-        return f"wants at most {schema[most]} {what}; got {length}"
+def _length_error(length: int, unit: str, schema: dict[str, Any], min_key: str, max_key: str) -> str | None:
+    if min_key in schema and length < schema[min_key]:
+        return f"wants at least {schema[min_key]} {unit}; got {length}"
+    if max_key in schema and length > schema[max_key]:
+        return f"wants at most {schema[max_key]} {unit}; got {length}"
     return None
 
 
@@ -122,15 +122,15 @@ def _number_error(value: float, schema: dict[str, Any]) -> str | None:
 
 
 def _property_errors(value: dict[str, Any], schema: dict[str, Any], path: str, root: Any, depth: int) -> Iterator[str]:
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{path}.{name}: is missing"
     for name, item in value.items():
-        if name in known:
-            yield from _iter_errors(item, known[name], f"{path}.{name}", root, depth)
+        if name in properties:
+            yield from _iter_errors(item, properties[name], f"{path}.{name}", root, depth)
         elif schema.get("additionalProperties") is False:
-            yield f"{path}.{name[:_MAX_SHOWN_CHARS]}: is not wanted; {', '.join(known) or 'nothing'} is known"
+            yield f"{path}.{name[:_MAX_SHOWN_CHARS]}: is not wanted; {', '.join(properties) or 'nothing'} is known"
         elif "additionalProperties" in schema:
             yield from _iter_errors(item, schema["additionalProperties"], f"{path}.{name[:_MAX_SHOWN_CHARS]}", root, depth)
 
@@ -140,5 +140,5 @@ def _is_equal(value: Any, other: Any) -> bool:
 
 
 def _format_value(value: Any) -> str:
-    said = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
-    return said if len(said) <= _MAX_SHOWN_CHARS else f"{said[:_MAX_SHOWN_CHARS]}…"
+    text = f'"{value}"' if isinstance(value, str) else "null" if value is None else str(value)
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"

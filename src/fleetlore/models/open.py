@@ -1,10 +1,10 @@
-"""From an address to a mind. The only module that knows which there are.
+"""Opens the model at an address. The only module that knows all providers.
 
-scripted:                                                    lines for tests and for shows without a network
-openai:gpt-5-mini                                            the key is in OPENAI_API_KEY
-openai:qwen3:8b?base_url=http://localhost:11434/v1           no key is sent
-openai:m?base_url=https://host/v1&key_env=HOST_KEY           the key is in HOST_KEY
-anthropic:claude-sonnet-5?total=300&attempts=2               patience in seconds: connect, first, between, total
+scripted:                                            built-in lines, for tests and demos without a network
+openai:gpt-5-mini                                    the key is in OPENAI_API_KEY
+openai:qwen3:8b?base_url=http://localhost:11434/v1   no key is sent
+openai:m?base_url=https://host/v1&key_env=HOST_KEY   the key is in HOST_KEY
+anthropic:claude-sonnet-5?total=300&attempts=2       timeouts in seconds: connect, first, between, total
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SECRET_OPTIONS = ("key", "api_key", "apikey", "token", "password")
 
 
 class ModelAddress(NamedTuple):
-    """The parts of an address, checked."""
+    """The validated parts of an address."""
 
     provider: str
     model: str
@@ -40,23 +40,23 @@ class ModelAddress(NamedTuple):
 
 
 def open_model(address: str = DEFAULT_MODEL, *, environ: Mapping[str, str] = os.environ) -> AbstractAsyncContextManager[Model]:
-    """The mind at an address, for `async with`. What is wrong is said at once: `InvalidMind`, or `MindError` for what is missing."""
+    """The model at an address, for `async with`. Raises `InvalidMind` for a bad address, `MindError` for a missing key or library."""
     parts = parse_address(address)
     if parts.provider == "scripted":
         return _open_scripted(address, parts.model)
-    place, patience, attempts = _build_endpoint(parts, environ), _parse_timeouts(parts.options), _parse_attempts(parts.options)
+    endpoint, timeouts, attempts = _build_endpoint(parts, environ), _parse_timeouts(parts.options), _parse_attempts(parts.options)
     with _require_extra(parts.provider):
         if parts.provider == "openai":
             from fleetlore.models.openai import OpenAIModel
 
-            return OpenAIModel(place, timeouts=patience, attempts=attempts)
+            return OpenAIModel(endpoint, timeouts=timeouts, attempts=attempts)
         from fleetlore.models.anthropic import AnthropicModel
 
-        return AnthropicModel(place, timeouts=patience, attempts=attempts)
+        return AnthropicModel(endpoint, timeouts=timeouts, attempts=attempts)
 
 
 def parse_address(address: str) -> ModelAddress:
-    """The parts of an address; `InvalidMind` if there is anything wrong with them."""
+    """The parts of an address. Raises `InvalidMind` if anything is wrong with them."""
     provider, colon, rest = address.partition(":")
     if not colon or provider not in _PROVIDERS:
         raise InvalidMind(f"no mind at {_mask_address(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
@@ -88,8 +88,8 @@ def _check_url(url: str) -> None:
         host, parts = None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
         raise InvalidMind("base_url is no address of an endpoint; write it like https://HOST/v1")
-    asked = {part.partition("=")[0].casefold() for part in parts.query.split("&")}
-    if parts.username is not None or parts.password is not None or not asked.isdisjoint(_SECRET_OPTIONS):
+    query_names = {part.partition("=")[0].casefold() for part in parts.query.split("&")}
+    if parts.username is not None or parts.password is not None or not query_names.isdisjoint(_SECRET_OPTIONS):
         raise InvalidMind("no password in base_url, which may be shown; put it into a variable and name that with ?key_env=")
 
 
@@ -100,7 +100,7 @@ def _build_endpoint(parts: ModelAddress, environ: Mapping[str, str]) -> ModelEnd
     variable = parts.options.get("key_env")
     if variable is None and base_url is None:
         variable = f"{parts.provider.upper()}_API_KEY"
-    # To an endpoint of somebody else goes no key but the one that is named for it.
+    # Another provider's endpoint never gets the default key, only one that `key_env` names.
     key = environ.get(variable, "").strip() if variable else ""
     if variable and not key:
         raise MindError(
@@ -120,16 +120,16 @@ def _parse_timeouts(options: Mapping[str, str]) -> ModelTimeouts:
 def _parse_attempts(options: Mapping[str, str]) -> RetryPolicy:
     from fleetlore.models.retry import RetryPolicy
 
-    return RetryPolicy(most=int(_parse_positive("attempts", options["attempts"], int))) if "attempts" in options else RetryPolicy()
+    return RetryPolicy(max_attempts=int(_parse_positive("attempts", options["attempts"], int))) if "attempts" in options else RetryPolicy()
 
 
-def _parse_positive(name: str, said: str, kind: Callable[[str], float]) -> float:
+def _parse_positive(name: str, text: str, convert: Callable[[str], float]) -> float:
     try:
-        number = kind(said)
+        number = convert(text)
     except ValueError:
         number = 0
     if not isfinite(number) or number <= 0:
-        raise InvalidMind(f"?{name}={said[:40]}: a number above 0 is needed")
+        raise InvalidMind(f"?{name}={text[:40]}: a number above 0 is needed")
     return number
 
 
@@ -142,7 +142,7 @@ async def _open_scripted(address: str, name: str) -> AsyncIterator[Model]:
 
 @contextmanager
 def _require_extra(name: str) -> Iterator[None]:
-    """What to install where a client library is missing."""
+    """Say what to install if a client library is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -150,5 +150,5 @@ def _require_extra(name: str) -> Iterator[None]:
 
 
 def _mask_address(address: str) -> str:
-    """As much of an address as cannot be a secret: some give the key itself."""
+    """The part of an address that is safe to show: some users put the key into it."""
     return Redactor().redact_value(address.partition("?")[0])[0][:60]

@@ -1,4 +1,4 @@
-"""Models behind the chat completions of OpenAI, and everybody who speaks like it. The only module that knows its client library."""
+"""Models behind OpenAI's chat completions API, or a compatible one. The only module that imports the `openai` library."""
 
 from __future__ import annotations
 
@@ -48,60 +48,60 @@ class OpenAIModel(HttpModel):
     def _new_client(self, http: Any) -> Any:
         import openai
 
-        # The library wants a key even where none is needed.
+        # The library requires a key even if the endpoint needs none.
         key, url = self.endpoint.key or "none", self.endpoint.base_url or DEFAULT_URL
-        # Who its user is at OpenAI, the library takes from the environment; that is nobody else's business.
+        # The library reads the user's OpenAI organization from the environment; other endpoints must not get it.
         headers: Any = {name: openai.Omit() for name in _ACCOUNT_HEADERS} if self.endpoint.base_url else None
         client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, default_headers=headers, http_client=http)
-        _ = client.chat.completions  # loads more of the library: now, and not in the time of the first answer
+        _ = client.chat.completions  # import more of the library now, not during the first request
         return client
 
-    async def _stream_answer(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
-        asked = self._build_request(ask, unknown)
+    async def _stream_answer(self, request: ModelRequest, unknown: frozenset[str], accumulator: StreamAccumulator) -> None:
+        parameters = self._build_request(request, unknown)
         headers = await self._read_stream(
-            lambda: self._client.chat.completions.create(**asked),
-            lambda piece: _accept_piece(heard, piece, "delta"),
-            lambda body: _accept_body(heard, body),
+            lambda: self._client.chat.completions.create(**parameters),
+            lambda piece: _accept_piece(accumulator, piece, "delta"),
+            lambda body: _accept_body(accumulator, body),
         )
-        heard.request_id = parse_short_text(headers.get("x-request-id"))
+        accumulator.request_id = parse_short_text(headers.get("x-request-id"))
 
-    def _build_request(self, ask: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
-        if ask.schema is not None and FORMAT_PARAMETER in unknown:
-            ask = replace(ask, prompt=f"{ask.prompt}\n\n{schema_instruction(ask.schema)}")
-        system = [{"role": "system", "content": ask.system}] if ask.system else []
-        asked: dict[str, Any] = {
+    def _build_request(self, request: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
+        if request.schema is not None and FORMAT_PARAMETER in unknown:
+            request = replace(request, prompt=f"{request.prompt}\n\n{schema_instruction(request.schema)}")
+        system = [{"role": "system", "content": request.system}] if request.system else []
+        parameters: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": [*system, *map(_encode_message, normalise_messages(ask))],
+            "messages": [*system, *map(_encode_message, normalise_messages(request))],
             "stream": True,
         }
-        # The newest models of the provider itself refuse the older name, which is the only one that others know.
+        # OpenAI's newest models reject `max_tokens`; compatible endpoints know only that.
         is_new = (self.endpoint.base_url is None) != ("max_tokens" in unknown)
-        asked["max_completion_tokens" if is_new else "max_tokens"] = ask.max_tokens
+        parameters["max_completion_tokens" if is_new else "max_tokens"] = request.max_tokens
         optional = {
-            FORMAT_PARAMETER: ask.schema and {"response_format": _response_format(ask.schema)},
+            FORMAT_PARAMETER: request.schema and {"response_format": _response_format(request.schema)},
             "stream_options": {"stream_options": {"include_usage": True}},
-            "temperature": ask.temperature is not None and {"temperature": ask.temperature},
-            "seed": ask.seed is not None and {"seed": ask.seed},
-            "stop": ask.stop and {"stop": list(ask.stop)},
-            "tools": ask.tools and {"tools": [*map(_encode_tool, ask.tools)]},
+            "temperature": request.temperature is not None and {"temperature": request.temperature},
+            "seed": request.seed is not None and {"seed": request.seed},
+            "stop": request.stop and {"stop": list(request.stop)},
+            "tools": request.tools and {"tools": [*map(_encode_tool, request.tools)]},
         }
-        for name, given in optional.items():
-            if given and name not in unknown:
-                asked |= given
-        return asked
+        for name, values in optional.items():
+            if values and name not in unknown:
+                parameters |= values
+        return parameters
 
 
 def _encode_message(message: ChatMessage) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call, "content": message.text}
-    said: dict[str, Any] = {"role": message.role, "content": message.text}
+    encoded: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.calls:
-        said["content"] = message.text or None
-        said["tool_calls"] = [
+        encoded["content"] = message.text or None
+        encoded["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
             for call in message.calls
         ]
-    return said
+    return encoded
 
 
 def _encode_tool(tool: ToolDefinition) -> dict[str, Any]:
@@ -109,14 +109,14 @@ def _encode_tool(tool: ToolDefinition) -> dict[str, Any]:
 
 
 def _response_format(schema: JsonSchema) -> dict[str, Any]:
-    named: dict[str, Any] = {"name": "answer", "schema": schema}
+    json_schema: dict[str, Any] = {"name": "answer", "schema": schema}
     if _is_strict(schema):
-        named["strict"] = True
-    return {"type": "json_schema", "json_schema": named}
+        json_schema["strict"] = True
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether every object in it names all its fields and allows no other: what the endpoint can hold a model to exactly."""
+    """Whether every object in the schema requires all its fields and allows no others, as strict mode demands."""
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, dict):
@@ -128,45 +128,49 @@ def _is_strict(schema: Any) -> bool:
     return all(map(_is_strict, schema.values()))
 
 
-def _accept_piece(heard: StreamAccumulator, piece: Any, where: str) -> bool:
-    """Take in a piece; whether it was a token."""
+def _accept_piece(accumulator: StreamAccumulator, piece: Any, delta_key: str) -> bool:
+    """Add a chunk of the stream. Returns whether it had a token."""
     choice = get_nested(piece, "choices", 0)
-    said = get_nested(choice, where)
-    heard.model = heard.model or parse_short_text(get_nested(piece, "model"))
-    heard.message_id = heard.message_id or parse_short_text(get_nested(piece, "id"))
+    delta = get_nested(choice, delta_key)
+    accumulator.model = accumulator.model or parse_short_text(get_nested(piece, "model"))
+    accumulator.message_id = accumulator.message_id or parse_short_text(get_nested(piece, "id"))
     finish = get_nested(choice, "finish_reason")
     if isinstance(finish, str) and finish:
-        heard.finish = _FINISH_REASONS.get(finish, "other")
-    _accept_usage(heard, get_nested(piece, "usage"))
-    if get_nested(said, "refusal"):
-        heard.finish = "filtered"
-    thought = get_nested(said, "reasoning_content") or get_nested(said, "reasoning")
-    is_called = _accept_calls(heard, get_nested(said, "tool_calls"))
-    return heard.add_text(get_nested(said, "content")) or is_called or bool(thought)
+        accumulator.finish = _FINISH_REASONS.get(finish, "other")
+    _accept_usage(accumulator, get_nested(piece, "usage"))
+    if get_nested(delta, "refusal"):
+        accumulator.finish = "filtered"
+    reasoning = get_nested(delta, "reasoning_content") or get_nested(delta, "reasoning")
+    has_call = _accept_calls(accumulator, get_nested(delta, "tool_calls"))
+    return accumulator.add_text(get_nested(delta, "content")) or has_call or bool(reasoning)
 
 
-def _accept_calls(heard: StreamAccumulator, calls: Any) -> bool:
-    took = False
+def _accept_calls(accumulator: StreamAccumulator, calls: Any) -> bool:
+    has_new = False
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
-        place, made = get_nested(call, "index"), get_nested(call, "function")
-        place = number if place is None else place
-        took |= heard.add_call_piece(
-            place, id=get_nested(call, "id"), name=get_nested(made, "name"), arguments=get_nested(made, "arguments")
+        index, function = get_nested(call, "index"), get_nested(call, "function")
+        index = number if index is None else index
+        has_new |= accumulator.add_call_piece(
+            index, id=get_nested(call, "id"), name=get_nested(function, "name"), arguments=get_nested(function, "arguments")
         )
-    return took
+    return has_new
 
 
-def _accept_body(heard: StreamAccumulator, body: Any) -> None:
-    _accept_piece(heard, body, "message")
-    if heard.parts or heard.calls:
-        heard.finish = heard.finish or "other"
+def _accept_body(accumulator: StreamAccumulator, body: Any) -> None:
+    _accept_piece(accumulator, body, "message")
+    if accumulator.parts or accumulator.calls:
+        accumulator.finish = accumulator.finish or "other"
 
 
-def _accept_usage(heard: StreamAccumulator, usage: Any) -> None:
-    if usage is None or not (read := parse_count(get_nested(usage, "prompt_tokens"))) + parse_count(get_nested(usage, "completion_tokens")):
+def _accept_usage(accumulator: StreamAccumulator, usage: Any) -> None:
+    if usage is None or not (input_tokens := parse_count(get_nested(usage, "prompt_tokens"))) + parse_count(
+        get_nested(usage, "completion_tokens")
+    ):
         return
-    cached = min(read, parse_count(get_nested(usage, "prompt_tokens_details", "cached_tokens")))
-    heard.usage = TokenUsage(input=read - cached, output=parse_count(get_nested(usage, "completion_tokens")), cache_read=cached)
-    cost = get_nested(usage, "cost")  # some endpoints say it, in dollars
+    cached = min(input_tokens, parse_count(get_nested(usage, "prompt_tokens_details", "cached_tokens")))
+    accumulator.usage = TokenUsage(
+        input=input_tokens - cached, output=parse_count(get_nested(usage, "completion_tokens")), cache_read=cached
+    )
+    cost = get_nested(usage, "cost")  # some endpoints report it, in US dollars
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 10**6:
-        heard.usd = float(cost)
+        accumulator.usd = float(cost)

@@ -1,7 +1,7 @@
-"""From what a model wrote to the object that was wanted.
+"""Finds the JSON object in a model's text.
 
-The last balanced JSON object counts, whatever stands around it: prose, code fences, reasoning in tags. What stands in an object's
-strings is left alone. Commas behind the last item are forgiven, nothing else is.
+The last complete JSON object counts, whatever surrounds it: prose, code fences, reasoning in tags. The content of its
+strings is left alone. Trailing commas are accepted, no other errors. Used by `parse_reply.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from fleetlore.errors import MindNonsense
 
 MAX_DEPTH = 64
-"""How deep an object may be nested."""
+"""Deepest nesting of an object."""
 _MAX_SHOWN_CHARS = 400
-"""So much of an answer is told with an error."""
+"""How much of an answer an error shows."""
 
-# From every brace on, the text may have to be read to its end. There is an end to that, far behind anything honest.
+# Each brace may need a scan to the end of the text. The limit prevents quadratic time, and no honest answer reaches it.
 _SCAN_FACTOR, _SCAN_ALLOWANCE = 2, 500_000
 
 REASONING_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
@@ -30,25 +30,28 @@ _TRAILING_COMMA = re.compile(rf"(?P<string>{_STRING})|,(?=\s*[}}\]])", re.DOTALL
 
 
 class FoundObject(NamedTuple):
-    """An object, and the JSON in which it was written."""
+    """An object, and the JSON text that it was parsed from."""
 
     data: dict[str, Any]
     text: str
 
 
 def find_object(text: str) -> FoundObject:
-    """The last JSON object in a text, an empty one only if there is no other; `MindNonsense` if there is none."""
-    found = list(_find_objects(text))
-    if not found:
+    """The last JSON object in a text; an empty one only if there is no other. Raises `MindNonsense` if there is none."""
+    objects = list(_find_objects(text))
+    if not objects:
         raise MindNonsense(_explain_missing_object(text), text=text[:_MAX_SHOWN_CHARS])
-    last = next((each for each in reversed(found) if each.data), found[-1])
-    if not _is_depth_allowed(last.data):
+    chosen = next((item for item in reversed(objects) if item.data), objects[-1])
+    if not _is_depth_allowed(chosen.data):
         raise MindNonsense(f"the object is nested more than {MAX_DEPTH} deep", text=text[:_MAX_SHOWN_CHARS])
-    return last._replace(data=_replace_surrogates(last.data))
+    return chosen._replace(data=_replace_surrogates(chosen.data))
 
 
 def strip_reasoning(text: str) -> str:
-    """Prose without what stands in reasoning tags; a tag that is not closed takes everything behind it, one not opened all before."""
+    """The text without reasoning tags and their content.
+
+    An unclosed tag removes everything after it, a closing tag without an opening one everything before it.
+    """
     kept: list[str] = []
     start, depth = 0, 0
     for tag in REASONING_TAG.finditer(text):
@@ -73,34 +76,34 @@ def parse_whole_object(text: str) -> dict[str, Any] | None:
 
 
 def _find_objects(text: str) -> Iterator[FoundObject]:
-    """Every outermost object, in order, those in reasoning tags not counted."""
-    found: list[FoundObject] = []
-    place, left = 0, _SCAN_FACTOR * len(text) + _SCAN_ALLOWANCE
-    while left > 0 and (mark := _OBJECT_OR_TAG.search(text, place)):
-        place = mark.end()
+    """All outermost objects in order, except for those in reasoning tags."""
+    objects: list[FoundObject] = []
+    position, scan_budget = 0, _SCAN_FACTOR * len(text) + _SCAN_ALLOWANCE
+    while scan_budget > 0 and (mark := _OBJECT_OR_TAG.search(text, position)):
+        position = mark.end()
         if mark[0] != "{":
             if mark["end"]:
-                found.clear()  # it was all reasoning, whose beginning was not written
+                objects.clear()  # everything so far was reasoning: some endpoints leave out the opening tag
             else:
-                place = _find_reasoning_end(text, mark)
+                position = _find_reasoning_end(text, mark)
             continue
         end = _find_closing_bracket(text, mark.start())
-        left -= (end or len(text)) - mark.start()
+        scan_budget -= (end or len(text)) - mark.start()
         if end and (data := _decode_lenient(text[mark.start() : end])) is not None:
-            found.append(FoundObject(data, text[mark.start() : end]))
-            place = end
-    return iter(found)
+            objects.append(FoundObject(data, text[mark.start() : end]))
+            position = end
+    return iter(objects)
 
 
-def _find_reasoning_end(text: str, opened: re.Match[str]) -> int:
-    for tag in REASONING_TAG.finditer(text, opened.end()):
-        if tag["end"] and tag["name"].lower() == opened["name"].lower():
+def _find_reasoning_end(text: str, opening_tag: re.Match[str]) -> int:
+    for tag in REASONING_TAG.finditer(text, opening_tag.end()):
+        if tag["end"] and tag["name"].lower() == opening_tag["name"].lower():
             return tag.end()
     return len(text)
 
 
 def _find_closing_bracket(text: str, start: int) -> int | None:
-    """Where the bracket that opens at `start` is closed; `None` if it is not."""
+    """The position after the bracket that closes the one at `start`; `None` if there is none."""
     depth = 0
     for mark in _STRING_OR_BRACKET.finditer(text, start):
         if mark[0] in "{[":
@@ -110,7 +113,7 @@ def _find_closing_bracket(text: str, start: int) -> int | None:
             if depth == 0:
                 return mark.end()
         elif mark[0] == '"':
-            return None  # a string without an end
+            return None  # an unterminated string
     return None
 
 
@@ -124,8 +127,8 @@ def _decode_lenient(source: str) -> dict[str, Any] | None:
     return None
 
 
-def _reject_constant(word: str) -> float:
-    raise ValueError(f"{word} is no JSON")
+def _reject_constant(literal: str) -> float:
+    raise ValueError(f"{literal} is no JSON")
 
 
 def _parse_finite(digits: str) -> float:
@@ -134,13 +137,13 @@ def _parse_finite(digits: str) -> float:
 
 
 def _is_depth_allowed(value: Any) -> bool:
-    """Whether it is not nested too deep for whoever walks through it next."""
+    """Whether recursive code can walk through the value."""
     level, depth = [value], 0
     while level:
         if depth > MAX_DEPTH:
             return False
         depth += 1
-        level = [item for each in level for item in _child_values(each) if isinstance(item, dict | list)]
+        level = [item for parent in level for item in _child_values(parent) if isinstance(item, dict | list)]
     return True
 
 
@@ -149,7 +152,7 @@ def _child_values(value: Any) -> list[Any]:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """The same without halves of characters, which no file can hold."""
+    """The same value without lone surrogates, which cannot be encoded as UTF-8."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""From what was heard of a model to its reply, or to what is wrong with it. Every mind ends here."""
+"""Turns a collected answer into a `ModelReply`, or raises what is wrong with it. Every model uses it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from fleetlore.models.stream_accumulator import PartialToolCall, StreamAccumulat
 _MAX_SHOWN_CHARS = 400
 
 
-def build_reply(ask: ModelRequest, heard: StreamAccumulator, *, model: str, latency_ms: int, attempts: int = 1) -> ModelReply:
-    """The reply. If it cannot be used, a `MindError` that carries what it took."""
+def build_reply(request: ModelRequest, accumulator: StreamAccumulator, *, model: str, latency_ms: int, attempts: int = 1) -> ModelReply:
+    """The reply. Raises a `MindError` that carries the reply, and so its usage, if it cannot be used."""
     reply = ModelReply(
-        text=strip_reasoning(heard.text),
-        usage=heard.usage or estimate_usage(ask, heard.written_text),
-        usd=heard.usd,
-        model=heard.model or model,
+        text=strip_reasoning(accumulator.text),
+        usage=accumulator.usage or estimate_usage(request, accumulator.written_text),
+        usd=accumulator.usd,
+        model=accumulator.model or model,
         latency_ms=latency_ms,
-        finish=heard.finish or "other",
+        finish=accumulator.finish or "other",
         attempts=attempts,
-        message_id=heard.message_id,
-        request_id=heard.request_id,
+        message_id=accumulator.message_id,
+        request_id=accumulator.request_id,
     )
     if reply.finish == "filtered":
         raise MindRefused(f"{model}: the endpoint withheld the answer; ask for something else", attempts=attempts, reply=reply)
-    if heard.calls:
-        return _attach_calls(reply, heard, ask)
-    if ask.schema is None:
-        return _require_text(reply, heard.text)
-    return _attach_object(reply, heard.text, ask.schema)
+    if accumulator.calls:
+        return _attach_calls(reply, accumulator, request)
+    if request.schema is None:
+        return _require_text(reply, accumulator.text)
+    return _attach_object(reply, accumulator.text, request.schema)
 
 
 def schema_instruction(schema: JsonSchema) -> str:
-    """What a model is told where its endpoint has no way to hold it to a schema."""
+    """The instruction for a model whose endpoint cannot enforce a schema."""
     return f"Answer with one JSON object and nothing else. It must fit this JSON schema:\n{json.dumps(schema, ensure_ascii=False)}"
 
 
@@ -49,31 +49,31 @@ def _require_text(reply: ModelReply, text: str) -> ModelReply:
     raise MindNonsense(reason, text=text[:_MAX_SHOWN_CHARS], attempts=reply.attempts, reply=reply)
 
 
-def _attach_calls(reply: ModelReply, heard: StreamAccumulator, ask: ModelRequest) -> ModelReply:
-    tools = {tool.name: tool for tool in ask.tools}
-    # Ids of a conversation are never used again, also where an endpoint gives none.
-    number = sum(len(message.calls) for message in ask.messages)
+def _attach_calls(reply: ModelReply, accumulator: StreamAccumulator, request: ModelRequest) -> ModelReply:
+    tools = {tool.name: tool for tool in request.tools}
+    # Ids must be unique within a conversation, also if the endpoint sends none.
+    earlier_calls = sum(len(message.calls) for message in request.messages)
     calls: dict[str, ModelToolCall] = {}
-    for begun in heard.calls:
-        id = begun.id if begun.id and begun.id not in calls else f"call_{number + len(calls) + 1}"
+    for call in accumulator.calls:
+        id = call.id if call.id and call.id not in calls else f"call_{earlier_calls + len(calls) + 1}"
         try:
-            calls[id] = _parse_call(id, begun, tools)
+            calls[id] = _parse_call(id, call, tools)
         except MindNonsense as error:
-            cut = "; it was cut off at max_tokens, more may be needed" if reply.finish == "length" else ""
-            raise MindNonsense(error.reason + cut, text=begun.arguments[:_MAX_SHOWN_CHARS], attempts=reply.attempts, reply=reply) from None
+            hint = "; it was cut off at max_tokens, more may be needed" if reply.finish == "length" else ""
+            raise MindNonsense(error.reason + hint, text=call.arguments[:_MAX_SHOWN_CHARS], attempts=reply.attempts, reply=reply) from None
     return replace(reply, calls=tuple(calls.values()))
 
 
-def _parse_call(id: str, begun: PartialToolCall, tools: dict[str, ToolDefinition]) -> ModelToolCall:
-    tool = tools.get(begun.name or "")
+def _parse_call(id: str, call: PartialToolCall, tools: dict[str, ToolDefinition]) -> ModelToolCall:
+    tool = tools.get(call.name or "")
     if tool is None:
-        raise MindNonsense(f"there is no tool {(begun.name or '')[:80]!r}; there are {', '.join(tools)}")
-    # Nothing at all is how some endpoints write no arguments.
-    arguments = parse_whole_object(begun.arguments.strip() or "{}")
+        raise MindNonsense(f"there is no tool {(call.name or '')[:80]!r}; there are {', '.join(tools)}")
+    # Some endpoints send an empty string for no arguments.
+    arguments = parse_whole_object(call.arguments.strip() or "{}")
     if arguments is None:
         raise MindNonsense(f"{tool.name}: its arguments are no JSON object")
-    if wrong := first_error(arguments, tool.schema):
-        raise MindNonsense(f"{tool.name}: {wrong}")
+    if error := first_error(arguments, tool.schema):
+        raise MindNonsense(f"{tool.name}: {error}")
     return ModelToolCall(id=id, name=tool.name, arguments=arguments)
 
 

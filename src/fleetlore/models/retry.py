@@ -1,4 +1,4 @@
-"""Asking again, for as long as it may help: pauses that grow, differ by chance, and are never shorter than the endpoint asks for."""
+"""Retries requests with exponential backoff and jitter, respecting the endpoint's `Retry-After`."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from msgspec import Struct
 from fleetlore.errors import MindBusy, MindError, MindTimeout
 
 WAITING_FOR_CONNECTION = "a connection"
-"""What a `MindTimeout` waits for before anything was sent, so that it does no harm to ask again."""
+"""`MindTimeout.waiting_for` before anything was sent, so that a retry is safe."""
 
 _Answer = TypeVar("_Answer")
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """How often to ask, and how long to pause in between, in seconds."""
+    """How often to try, and how long to pause in between, in seconds."""
 
-    most: int = 4
+    max_attempts: int = 4
     first_pause: float = 0.5
     longest_pause: float = 20.0
     longest_wait: float = 60.0
-    """Whoever asks for more patience with Retry-After is not waited for: the caller is told."""
+    """A longer `Retry-After` is not waited for: the error goes to the caller."""
 
 
 class Retrier:
-    """One question and its attempts; `number` is the one that runs."""
+    """The attempts of one request; `attempt_number` is the current one."""
 
-    def __init__(self, attempts: RetryPolicy, *, sleep: Callable[[float], Awaitable[object]], chance: Callable[[], float]) -> None:
-        self._policy, self._sleep, self._chance = attempts, sleep, chance
+    def __init__(self, policy: RetryPolicy, *, sleep: Callable[[float], Awaitable[object]], jitter: Callable[[], float]) -> None:
+        self._policy, self._sleep, self._jitter = policy, sleep, jitter
         self.attempt_number = 1
 
-    async def run_attempts(self, once: Callable[[], Awaitable[_Answer]], time_left: Callable[[], float]) -> _Answer:
-        """The first answer; else the error of the last attempt for which there was time."""
+    async def run_attempts(self, attempt: Callable[[], Awaitable[_Answer]], time_left: Callable[[], float]) -> _Answer:
+        """The first answer. Raises the error of the last attempt that there was time for."""
         while True:
             try:
-                return await once()
+                return await attempt()
             except MindError as error:
                 error.attempts = self.attempt_number
                 pause = self._next_backoff(error)
@@ -49,15 +49,15 @@ class Retrier:
             self.attempt_number += 1
 
     def _next_backoff(self, error: MindError) -> float | None:
-        """How long to wait before the next attempt; `None` if there is to be none."""
-        if self.attempt_number >= self._policy.most or not _is_retryable(error):
+        """Seconds to wait before the next attempt; `None` if there is none."""
+        if self.attempt_number >= self._policy.max_attempts or not _is_retryable(error):
             return None
-        told = error.retry_after if isinstance(error, MindBusy) else None
-        if told is not None:
-            # With a little more by chance: everybody else was told the same.
-            return told + self._policy.first_pause * self._chance() if told <= self._policy.longest_wait else None
-        grown = min(self._policy.longest_pause, self._policy.first_pause * 2.0 ** (self.attempt_number - 1))
-        return grown * (0.5 + self._chance() / 2)
+        retry_after = error.retry_after if isinstance(error, MindBusy) else None
+        if retry_after is not None:
+            # With jitter: all other clients got the same value.
+            return retry_after + self._policy.first_pause * self._jitter() if retry_after <= self._policy.longest_wait else None
+        backoff = min(self._policy.longest_pause, self._policy.first_pause * 2.0 ** (self.attempt_number - 1))
+        return backoff * (0.5 + self._jitter() / 2)
 
 
 def _is_retryable(error: MindError) -> bool:
@@ -65,24 +65,24 @@ def _is_retryable(error: MindError) -> bool:
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds that an endpoint asks for: in milliseconds, in seconds, or as a date; `None` if it says nothing that can be read."""
-    if (thousandths := _parse_seconds(headers.get("retry-after-ms"))) is not None:
-        return thousandths / 1000
-    said = headers.get("retry-after")
-    if said is None or (seconds := _parse_seconds(said)) is not None:
-        return seconds if said is not None else None
+    """The seconds that an endpoint asks for (in milliseconds, in seconds or as a date), or `None`."""
+    if (milliseconds := _parse_seconds(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if value is None or (seconds := _parse_seconds(value)) is not None:
+        return seconds if value is not None else None
     try:
-        moment = parsedate_to_datetime(said)
+        date = parsedate_to_datetime(value)
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - now).total_seconds())
 
 
-def _parse_seconds(said: str | None) -> float | None:
+def _parse_seconds(text: str | None) -> float | None:
     try:
-        number = float(said or "")
+        number = float(text or "")
     except ValueError:
         return None
     return max(0.0, number) if isfinite(number) else None

@@ -1,11 +1,11 @@
-"""A mind that answers by a script: deterministic, offline, free.
+"""A scripted model: deterministic, offline and free. For tests and demos.
 
-    ScriptedMind(["First answer.", {"text": "an object"}, MindBusy("too many questions"), Stall()])
-    ScriptedMind({"judge": {"winner": "ada"}, re.compile("lantern|lamp"): AnyOf(["It was lit.", "It was out."])})
-    ScriptedMind(lambda ask: f"You said {len(ask.prompt)} characters.")
-    ScriptedMind([Calls([("query_db", {"sql": "SELECT 1"})], text="Let me look."), "It is one.", BreaksOff("It is", MindBusy("gone"))])
+ScriptedMind(["First answer.", {"text": "an object"}, MindBusy("too many questions"), Stall()])
+ScriptedMind({"judge": {"winner": "ada"}, re.compile("lantern|lamp"): AnyOf(["It was lit.", "It was out."])})
+ScriptedMind(lambda ask: f"You said {len(ask.prompt)} characters.")
+ScriptedMind([Calls([("query_db", {"sql": "SELECT 1"})], text="Let me look."), "It is one.", BreaksOff("It is", MindBusy("gone"))])
 
-Without a script it answers by curated lines, and makes whatever object is wanted.
+Without a script it answers with built-in lines, and generates objects that fit the requested schema.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from fleetlore.models.parse_reply import build_reply
 from fleetlore.models.stream_accumulator import StreamAccumulator
 from fleetlore.models.text_stream import TextStream
 
-# --- Scripts that come with Fleetlore, each played by the mind `scripted:NAME`: agents for demos and first steps, offline and free.
+# --- Built-in scripts, used as `scripted:NAME` in demos
 
 
 def find_script(name: str) -> Callable[[ModelRequest], dict[str, Any]] | None:
-    """The script of that name; `None` where there is none, and lines are made up."""
+    """The built-in script with that name, or `None`."""
     return _SCRIPTS.get(name)
 
 
-def _herald_script(ask: ModelRequest) -> dict[str, Any]:
-    """Puts a notice on the board, which is asked of a person first; takes no for an answer."""
-    turn = ask.prompt.rpartition(" task, turn ")[2]
+def _herald_script(request: ModelRequest) -> dict[str, Any]:
+    """Copies a notice to the board after asking a person; accepts a denial."""
+    turn = request.prompt.rpartition(" task, turn ")[2]
     if "what shell told" in turn:
         if "You may not do that" in turn:
             return {"say": "I was not allowed to, so the board is as it was. The table waits in table.txt.", "done": True}
@@ -53,19 +53,19 @@ def _herald_script(ask: ModelRequest) -> dict[str, Any]:
 _SCRIPTS: Mapping[str, Callable[[ModelRequest], dict[str, Any]]] = {"herald": _herald_script}
 
 
-# ---
+# --- Scripted model
 
 Answer: TypeAlias = Union[
     str, "dict[str, Any]", Exception, "Calls", "BreaksOff", "Stall", "Slow", "AnyOf", "Callable[[ModelRequest], Answer]"
 ]
-"""Words, an object, calls, an error to raise, a stall, a delay, a choice, or a function that gives one of these."""
+"""Text, an object, tool calls, an error to raise, a stall, a delay, a choice, or a function that returns one of these."""
 
 Key: TypeAlias = "str | re.Pattern[str]"
-"""A role, or what is found in the prompt."""
+"""A role, or a pattern to find in the prompt."""
 
-# A mapping's keys are of one type to mypy, hence Any.
+# `Any` because the key type of a Mapping is invariant to mypy.
 Script: TypeAlias = "Sequence[Answer] | Mapping[Any, Answer | Sequence[Answer]] | Callable[[ModelRequest], Answer]"
-"""Answers one after the other; or by `Key`, a role before a pattern; or what a function says."""
+"""Answers in order; or by `Key`, roles before patterns; or a function."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 
@@ -74,22 +74,22 @@ _WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 class Calls(Struct, frozen=True):
-    """Tools to call, each with its arguments: an object, or the text that stands where one should."""
+    """Tool calls with their arguments: an object, or invalid text in its place."""
 
     calls: Sequence[tuple[str, dict[str, Any] | str]]
     text: str = ""
-    """What is said with it."""
+    """Text of the answer beside the calls."""
 
 
 class BreaksOff(Struct, frozen=True):
-    """The beginning of an answer, which is heard, and an error."""
+    """The beginning of an answer, which is streamed, and then an error."""
 
     text: str
     error: Exception
 
 
 class Stall(Struct, frozen=True):
-    """Nothing comes: the question's time runs out."""
+    """No answer: the request times out."""
 
 
 class Slow(Struct, frozen=True):
@@ -101,117 +101,117 @@ class Slow(Struct, frozen=True):
 
 
 class AnyOf(Struct, frozen=True):
-    """One of several answers, chosen by a hash of the question: the same one gets the same answer, after a restart, too."""
+    """One of several answers, chosen by a hash of the request: the same request always gets the same answer."""
 
     answers: Sequence[Any]
 
 
 class ScriptedMind:
-    """Answers by a script. Takes no time but what the script says, and costs nothing."""
+    """A model that answers from a script. Takes only the time that the script says, and costs nothing."""
 
     def __init__(self, script: Script | None = None, *, name: str = "scripted:", sleep: Sleep = asyncio.sleep) -> None:
         self.name, self._script, self._sleep = name, script, sleep
         self._given_counts: Counter[Key] = Counter()
         self.asked: list[ModelRequest] = []
-        """What it was asked, in order."""
+        """All requests, in order."""
 
-    async def reply(self, ask: ModelRequest) -> ModelReply:
-        """What the script says."""
-        self.asked.append(ask)
-        answer, seconds = self._next_answer(ask), 0.0
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """The script's next answer."""
+        self.asked.append(request)
+        answer, seconds = self._next_answer(request), 0.0
         while True:
             match answer:
                 case Slow():
                     seconds += answer.seconds
-                    await self._wait_or_time_out(answer.seconds, ask, seconds)
+                    await self._wait_or_time_out(answer.seconds, request, seconds)
                     answer = answer.answer
                 case Stall():
-                    await self._wait_or_time_out(float("inf"), ask, float("inf"))
+                    await self._wait_or_time_out(float("inf"), request, float("inf"))
                 case AnyOf():
-                    answer = self._seeded_random(ask).choose_item(answer.answers)
+                    answer = self._seeded_random(request).choose_item(answer.answers)
                 case Exception():
                     raise answer
                 case BreaksOff():
-                    await _stream_words(StreamAccumulator(speech=_open_text_stream(ask)), answer.text)
+                    await _stream_words(StreamAccumulator(text_stream=_open_text_stream(request)), answer.text)
                     raise answer.error
                 case str() | dict() | Calls():
-                    return await self._build_reply(ask, answer, seconds)
+                    return await self._build_reply(request, answer, seconds)
                 case _ if callable(answer):
-                    answer = answer(ask)
+                    answer = answer(request)
                 case _:
                     raise InvalidMind(f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function")
 
-    async def _build_reply(self, ask: ModelRequest, answer: str | dict[str, Any] | Calls, seconds: float) -> ModelReply:
-        heard = StreamAccumulator(finish="stop", usd=_FREE, wants_calls=True, speech=_open_text_stream(ask))
+    async def _build_reply(self, request: ModelRequest, answer: str | dict[str, Any] | Calls, seconds: float) -> ModelReply:
+        accumulator = StreamAccumulator(finish="stop", usd=_FREE, wants_calls=True, text_stream=_open_text_stream(request))
         match answer:
             case Calls():
-                await _stream_words(heard, answer.text)
+                await _stream_words(accumulator, answer.text)
                 for number, (name, arguments) in enumerate(answer.calls):
-                    heard.add_call_piece(number, name=name, arguments=arguments)
+                    accumulator.add_call_piece(number, name=name, arguments=arguments)
             case str():
-                await _stream_words(heard, answer)
+                await _stream_words(accumulator, answer)
             case _:
-                await _stream_words(heard, json.dumps(answer, ensure_ascii=False))
-        return build_reply(ask, heard, model=self.name, latency_ms=round(seconds * 1000))
+                await _stream_words(accumulator, json.dumps(answer, ensure_ascii=False))
+        return build_reply(request, accumulator, model=self.name, latency_ms=round(seconds * 1000))
 
-    async def _wait_or_time_out(self, seconds: float, ask: ModelRequest, altogether: float) -> None:
-        patience = DEFAULT_TIMEOUT_SECONDS if ask.timeout is None else ask.timeout
-        if altogether >= patience:
-            await self._sleep(patience - (0 if seconds == altogether else altogether - seconds))
-            raise MindTimeout(f"{self.name}: no answer within {patience:g} s", waiting_for="the whole answer")
+    async def _wait_or_time_out(self, seconds: float, request: ModelRequest, total: float) -> None:
+        timeout = DEFAULT_TIMEOUT_SECONDS if request.timeout is None else request.timeout
+        if total >= timeout:
+            await self._sleep(timeout - (0 if seconds == total else total - seconds))
+            raise MindTimeout(f"{self.name}: no answer within {timeout:g} s", waiting_for="the whole answer")
         await self._sleep(seconds)
 
-    def _next_answer(self, ask: ModelRequest) -> Answer:
+    def _next_answer(self, request: ModelRequest) -> Answer:
         match self._script:
             case None:
-                return self._improvise_answer(ask)
-            case Mapping() as parts:
-                key = _find_key(parts, ask)
-                return self._improvise_answer(ask) if key is None else self._answer_in_turn(parts[key], key)
+                return self._improvise_answer(request)
+            case Mapping() as answers_by_key:
+                key = _find_key(answers_by_key, request)
+                return self._improvise_answer(request) if key is None else self._answer_in_turn(answers_by_key[key], key)
             case Sequence() as answers:
                 return self._answer_in_turn(answers, "")
             case function:
-                return function(ask)
+                return function(request)
 
     def _answer_in_turn(self, answers: Answer | Sequence[Answer], key: Key) -> Answer:
         if isinstance(answers, str) or not isinstance(answers, Sequence):
             return answers
         number = self._given_counts[key]
         if number >= len(answers):
-            whose = f" for {key if isinstance(key, str) else key.pattern}" if key else ""
+            suffix = f" for {key if isinstance(key, str) else key.pattern}" if key else ""
             raise MindError(
-                f"{self.name}: the script{whose} has no more than {len(answers)} answers; add some, or give AnyOf(…) or a function"
+                f"{self.name}: the script{suffix} has no more than {len(answers)} answers; add some, or give AnyOf(…) or a function"
             )
         self._given_counts[key] += 1
         return answers[number]
 
-    def _improvise_answer(self, ask: ModelRequest) -> str | dict[str, Any]:
-        dice = self._seeded_random(ask)
-        if ask.schema is None:
-            return make_line(dice, role=ask.role)
-        made: dict[str, Any] = make_fake_value(ask.schema, dice, role=ask.role)
-        return made
+    def _improvise_answer(self, request: ModelRequest) -> str | dict[str, Any]:
+        random = self._seeded_random(request)
+        if request.schema is None:
+            return make_line(random, role=request.role)
+        value: dict[str, Any] = make_fake_value(request.schema, random, role=request.role)
+        return value
 
-    def _seeded_random(self, ask: ModelRequest) -> SeededRandom:
-        return SeededRandom(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.context_json,)))
-
-
-def _open_text_stream(ask: ModelRequest) -> TextStream | None:
-    return TextStream(ask.hear) if ask.hear and ask.schema is None else None
+    def _seeded_random(self, request: ModelRequest) -> SeededRandom:
+        return SeededRandom(self.name, request.role, request.seed, request.system, request.prompt, *filter(None, (request.context_json,)))
 
 
-async def _stream_words(heard: StreamAccumulator, text: str) -> None:
-    """Word by word where somebody listens, with room for everybody else in between."""
-    if heard.speech is None:
-        heard.add_text(text)
+def _open_text_stream(request: ModelRequest) -> TextStream | None:
+    return TextStream(request.hear) if request.hear and request.schema is None else None
+
+
+async def _stream_words(accumulator: StreamAccumulator, text: str) -> None:
+    """Stream word by word if there is a listener, and let other tasks run in between."""
+    if accumulator.text_stream is None:
+        accumulator.add_text(text)
         return
     for word in _WORD.findall(text):
-        heard.add_text(word)
+        accumulator.add_text(word)
         await asyncio.sleep(0)
-    heard.speech.flush()
+    accumulator.text_stream.flush()
 
 
-def _find_key(parts: Mapping[Any, Any], ask: ModelRequest) -> Key | None:
-    if ask.role in parts:
-        return ask.role
-    return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.newest_text)), None)
+def _find_key(answers_by_key: Mapping[Any, Any], request: ModelRequest) -> Key | None:
+    if request.role in answers_by_key:
+        return request.role
+    return next((key for key in answers_by_key if isinstance(key, re.Pattern) and key.search(request.newest_text)), None)

@@ -1,4 +1,4 @@
-"""Prose that is heard while it comes: the same words that the reply will hold, in pieces, each once."""
+"""Streams a model's prose to a listener while it arrives: the same text that the reply will have, each piece once."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import Callable
 from fleetlore.models.parse_json import REASONING_TAG, REASONING_TAGS
 
 _MAYBE_TAG = re.compile(rf"<(?:/?[a-z]{{0,12}}|/?(?:{REASONING_TAGS})\s[^<>]{{0,80}})\Z", re.IGNORECASE)
-"""What may become a tag with the next piece."""
+"""Text that may become a tag with the next piece."""
 
 
 class TextStream:
-    """Hands on what a model says. Thoughts are not speech, nor are blanks at either end.
+    """Passes on the text without reasoning, and without blanks at either end.
 
-    Where an endpoint leaves out the tag that opens its reasoning, the reasoning is heard: only its end tells that it was none.
+    If an endpoint leaves out the tag that opens its reasoning, the reasoning is passed on: only the closing tag shows
+    what it was.
     """
 
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        self._listener = hear
+    def __init__(self, on_text: Callable[[str], None]) -> None:
+        self._on_text = on_text
         self.restart()
         self.has_emitted = False
-        """Whether anything was heard: from then on, nothing may be asked for again."""
+        """Whether any text was passed on; after that, the request must not be retried."""
         self.listener_error: BaseException | None = None
-        """What the hearer raised."""
+        """The exception that the listener raised."""
 
     def restart(self) -> None:
-        """The first attempt, or one after others of which nothing was heard."""
+        """Start an attempt. Only allowed as long as nothing was passed on."""
         self._partial_tag, self._tag_depth, self._pending_blanks = "", 0, list[str]()
 
     def feed(self, text: str) -> None:
-        """The next piece."""
+        """Add the next piece."""
         text = self._partial_tag + text
-        maybe = _MAYBE_TAG.search(text)
-        end = maybe.start() if maybe else len(text)
+        partial_tag = _MAYBE_TAG.search(text)
+        end = partial_tag.start() if partial_tag else len(text)
         self._partial_tag = text[end:]
         self._emit_text(self._strip_reasoning(text[:end]))
 
     def flush(self) -> None:
-        """There is no more; what looked like the beginning of a tag was none."""
+        """End of the answer: what looked like the beginning of a tag is text."""
         self._emit_text(self._strip_reasoning(self._partial_tag))
         self._partial_tag = ""
 
     def _strip_reasoning(self, text: str) -> str:
-        """The text without tags, and without what stands in them."""
         kept, start = [], 0
         for tag in REASONING_TAG.finditer(text):
             if not self._tag_depth:
@@ -54,19 +54,19 @@ class TextStream:
             kept.append(text[start:])
         return "".join(kept)
 
-    def _emit_text(self, words: str) -> None:
-        """Blanks wait for the next word: they may be the last."""
-        said = words.rstrip()
-        if said:
-            said = "".join((*self._pending_blanks, said))
+    def _emit_text(self, text: str) -> None:
+        """Blanks wait for the next word, as they may be the end of the answer."""
+        emitted = text.rstrip()
+        if emitted:
+            emitted = "".join((*self._pending_blanks, emitted))
             self._pending_blanks.clear()
-            self._call_listener(said if self.has_emitted else said.lstrip())
-        self._pending_blanks.append(words[len(words.rstrip()) :])
+            self._call_listener(emitted if self.has_emitted else emitted.lstrip())
+        self._pending_blanks.append(text[len(text.rstrip()) :])
 
-    def _call_listener(self, words: str) -> None:
+    def _call_listener(self, text: str) -> None:
         self.has_emitted = True
         try:
-            self._listener(words)
+            self._on_text(text)
         except BaseException as error:
             self.listener_error = error
             raise

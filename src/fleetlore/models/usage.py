@@ -1,4 +1,4 @@
-"""What an answer took, and why one did not come, as figures for the log."""
+"""Usage of a model call, and details of a failed one, as data for `model.replied` and `model.failed` events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fleetlore.models.base import ModelReply, TokenUsage
 
 
 def reply_event_data(reply: ModelReply) -> dict[str, Any]:
-    """What `model.replied` says; not what was said."""
+    """Data of a `model.replied` event: usage, cost and ids, without the text."""
     return _token_counts(reply.usage) | {
         "model": reply.model or None,
         "usd": reply.usd,
@@ -22,11 +22,11 @@ def reply_event_data(reply: ModelReply) -> dict[str, Any]:
 
 
 def failure_event_data(error: BaseException) -> dict[str, Any]:
-    """What `model.failed` says besides the error's own words."""
+    """Data of a `model.failed` event besides the error message."""
     if not isinstance(error, MindError):
         return {}
-    waits = {"retry_after_ms": error.retry_after * 1000} if isinstance(error, MindBusy) and error.retry_after is not None else {}
-    return {"status": error.status, "attempt": error.attempts, **waits}
+    retry_fields = {"retry_after_ms": error.retry_after * 1000} if isinstance(error, MindBusy) and error.retry_after is not None else {}
+    return {"status": error.status, "attempt": error.attempts, **retry_fields}
 
 
 def _token_counts(usage: TokenUsage) -> dict[str, Any]:

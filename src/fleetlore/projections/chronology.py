@@ -6,90 +6,26 @@ in a first reading, and merged in where they belong in the second. However many 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from functools import partial
 from heapq import merge
 from itertools import compress
 from operator import attrgetter
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self, TypedDict, cast
+from typing import Self
 
 import apsw
-import msgspec
-from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from fleetlore.events import codec
-from fleetlore.events.envelope import SCHEMA_VERSION, Event, Moment
+from fleetlore.events.envelope import Event
 from fleetlore.log.base import StoredRecord
-from fleetlore.log.reading import assign_positions, decode_all_stored, decode_stored, decode_without_positions
+from fleetlore.log.reading import decode_all_stored, decode_stored, decode_without_positions
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.thread_events import Selection
 from fleetlore.views.event_text import EventRank, event_rank
-
-# --- Partial decoding, for counting events
-
-
-class ToolTraits(TypedDict, total=False):
-    """What of a tool's data decides on its beat; msgspec passes over the rest."""
-
-    deed: Any
-    subject: Any
-    interrupted: Any
-
-
-class PartialOrigin(Struct, frozen=True, gc=False):
-    """What of an origin orders events."""
-
-    dialect: str = ""
-    source: str | None = None
-    id: str | None = None
-    n: int | None = None
-
-
-class PartialEvent(Struct, frozen=True, kw_only=True):
-    """What is counted of an event, and what orders it: named as in the event itself."""
-
-    kind: str
-    id: str | None = None
-    at: Moment | None = None
-    actor: str | None = None
-    agent: str | None = None
-    child: str | None = None
-    run: str | None = None
-    origin: PartialOrigin | None = None
-    data: ToolTraits = field(default_factory=ToolTraits)
-    v: int = SCHEMA_VERSION
-    position: str | None = None
-
-
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_decode_partial = msgspec.json.Decoder(PartialEvent).decode
-_OWN_RECORD_PREFIX = b'{"id":"'
-"""How a record begins that we have written. What else is wrong with another one, a glance would not tell."""
-
-
-def decode_partial_events(rows: Sequence[StoredRecord], closely: Container[str]) -> list[Event]:
-    """Records at a glance; those of the kinds in `closely`, and all of them if one cannot be read, as `revive` gives them."""
-    raws = [row.raw for row in rows]
-    try:
-        found = cast("list[Event]", list(map(_decode_partial, raws)))  # they have all that is asked of an event here
-        if not all(map(bytes.isascii, raws)):
-            deque(map(bytes.decode, raws), maxlen=0)  # what was passed over was not looked at
-    except _UNREADABLE:
-        return list(map(decode_stored, rows))
-    assign_positions(found, rows)
-    for number, (glimpse, raw) in enumerate(zip(found, raws, strict=True)):
-        if glimpse.kind in closely or glimpse.v != SCHEMA_VERSION or not raw.startswith(_OWN_RECORD_PREFIX):
-            found[number] = decode_stored(rows[number])
-    return found
-
-
-# ---
 
 MOST_IN_MEMORY = 20_000
 BATCH_EVENTS = 100
@@ -117,22 +53,19 @@ class Chronology(AbstractContextManager["Chronology"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._late.close()
 
-    def scan_events(self, see: Callable[[Event], None], *, closely: Container[str] | None = None) -> Self:
-        """The first reading: shows every event in the order of the log, and puts aside those that are late.
-
-        Where `closely` names kinds, the others are shown as glimpses, without most of their data.
-        """
+    def scan_events(self, see: Callable[[Event], None]) -> Self:
+        """The first reading: passes every event to `see` in the order of the log, and sets aside those that are late."""
 
         def see_each(batch: Sequence[Event]) -> None:
             for event in batch:
                 see(event)
 
-        return self.scan_batches(see_each, closely=closely)
+        return self.scan_batches(see_each)
 
-    def scan_batches(self, see: Callable[[Sequence[Event]], None], *, closely: Container[str] | None = None) -> Self:
-        """The same, and shows some events at a time."""
+    def scan_batches(self, see: Callable[[Sequence[Event]], None]) -> Self:
+        """The same, a batch of events per call."""
         newest = _OLDEST_RANK
-        for rows, batch in self._read_batches(decode_all_stored if closely is None else partial(decode_partial_events, closely=closely)):
+        for rows, batch in self._read_batches(decode_all_stored):
             see(batch)
             newest = _newest_rank_by_time(batch, newest) or self._collect_late_events(rows, batch, newest)
             self._end = rows[-1].position
@@ -185,7 +118,7 @@ class Chronology(AbstractContextManager["Chronology"]):
                 yield rows, batch
 
     def _batches(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
-        if not isinstance(self._scope, str):  # which events belong to a thread is seen by their names, which a glimpse leaves out
+        if not isinstance(self._scope, str):
             yield from self._scope.pages(self._log, since=self._since)
             return
         for page in self._log.pages(self._scope, since=self._since):

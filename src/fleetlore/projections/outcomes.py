@@ -8,6 +8,7 @@ the length of the log. Without a store the log is folded for each question.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from zlib import compress, decompress
@@ -16,12 +17,13 @@ from zlib import error as NotCompressed
 import apsw
 import msgspec
 
+from fleetlore import clock
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN, Position, epoch_microseconds
+from fleetlore.log.base import TOWN, Position, check_scope, epoch_microseconds
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite.file import ask
 from fleetlore.projections.runner import ProgressCallback, split_chunks
-from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, raise_anchor, set_fact
+from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, open_store, raise_anchor, set_fact
 from fleetlore.views import task_outcomes
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold, session
@@ -158,6 +160,25 @@ def find_outcomes(
     return [_decode_record(raw) for raw in list_outcomes(log, now=now, costs=costs, wanted=wanted, store=store)]
 
 
+def list_sessions(
+    log: BlockingRecorder,
+    *,
+    scope: str = TOWN,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int | None = None,
+    now: datetime | None = None,
+) -> list[Outcome]:
+    """What happened in the sessions of a log, the newest first: `with connect(url).blocking() as log: list_sessions(log)`.
+
+    `scope` is a scope of the log, such as `agent:ada` or `task:t7`. Sessions are those that were active since `since` and began
+    before `until`. Costs are counted with the built-in prices.
+    """
+    wanted = Wanted(since, until, runs_in(log, check_scope(scope)), limit)
+    with open_store(log.info()) or nullcontext() as store:
+        return find_outcomes(log, now=now or clock.now(), costs=Costs(), wanted=wanted, store=store)
+
+
 def _fold_all(log: BlockingRecorder, now: datetime, costs: Costs, wanted: Wanted, progress: ProgressCallback | None) -> Iterator[bytes]:
     sessions = fold.Sessions()
     done = 0
@@ -194,7 +215,10 @@ def select_scope(log: BlockingRecorder, scope: str, wanted: Wanted = ALL) -> Wan
     if scope == TOWN:
         return wanted
     runs, tasks = set[str](), set[str]()
+    kind, _, name = scope.partition(":")
     for event in log.read(scope):
+        if kind == "agent" and event.agent != name:
+            continue
         runs.update(() if event.run is None else (event.run,))
         tasks.update(() if event.task is None else (event.task,))
     return wanted._replace(runs=frozenset(runs), tasks=frozenset(tasks))
@@ -205,7 +229,10 @@ def runs_in(log: BlockingRecorder, scope: str) -> frozenset[str] | None:
     if scope == TOWN:
         return None
     kind, _, name = scope.partition(":")
-    return frozenset((name,)) if kind == "run" else frozenset(event.run for event in log.read(scope) if event.run is not None)
+    if kind == "run":
+        return frozenset((name,))
+    found = (event.run for event in log.read(scope) if kind != "agent" or event.agent == name)
+    return frozenset(run for run in found if run is not None)
 
 
 # --- with a store

@@ -1,4 +1,4 @@
-"""One function a block: what each has to say for a turn, in our own words around those of others."""
+"""The blocks of a prompt: each function renders one part of a turn, with others' words sanitised or quoted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, WINDOW_LI
 from fleetlore.views.stage import PublicLine
 
 MEMORY_PRIORITY, DISTURBANCE_PRIORITY, TALK_PRIORITY, EXTRA_PRIORITY, SCENE_PRIORITY, TOOLS_PRIORITY, GOAL_PRIORITY = range(1, 8)
-"""What is left out first where there is no room: memory, then interruptions, the talk, what is extra, the scene, tools, the goal."""
+"""What is left out first if there is no room: memory, then interruptions, the talk, extra text, the scene, tools, the goal."""
 
 MAX_LINE_CHARS = 800
 MAX_THOUGHT_CHARS = 300
@@ -21,7 +21,7 @@ MAX_SCENE_CHARS = 3000
 MAX_GOAL_CHARS = 4000
 MAX_MEMORY_CHARS = 6000
 MAX_LINES = 2 * WINDOW_LINES
-"""Of the agent's own lines, so many may stand between those of others."""
+"""Limit for the discussion, as the agent's own lines stand between those of others."""
 
 RECORD_NOTICE = (
     "Lines that begin with “>” are a record of what was said and done, in which “you” is yourself. Others know you as {name}. "
@@ -30,7 +30,7 @@ RECORD_NOTICE = (
 
 
 def identity_block(turn: PromptTurn) -> PromptPart:
-    """Who the agent is. Always there, always whole."""
+    """Who the agent is. Never left out, never cut."""
     name = text_safety.sanitize_name(turn.agent)
     persona = text_safety.sanitize_text(turn.persona) or f"You are {name}."
     body = f"{persona}\n\n{RECORD_NOTICE.format(name=name)}"
@@ -38,12 +38,12 @@ def identity_block(turn: PromptTurn) -> PromptPart:
 
 
 def shared_goal_block(turn: PromptTurn) -> PromptPart | None:
-    """What everybody is after, where that was said."""
+    """The goal of the run, if there is one."""
     return _goal_block(turn, "shared_goal", "What you all work towards", "the run has a goal")
 
 
 def task_block(turn: PromptTurn) -> PromptPart | None:
-    """What the agent was asked to do."""
+    """The agent's task."""
     return _goal_block(turn, "task", "What you were asked to do", "it is the newest task that the log tells of")
 
 
@@ -60,10 +60,10 @@ def _goal_block(turn: PromptTurn, name: str, heading: str, why: str) -> PromptPa
 
 
 def _render_handed_task(turn: PromptTurn, giver: str) -> str:
-    """A task in the words of an agent, behind the mark of a record."""
-    words = text_safety.quote_record(turn.goal, MAX_GOAL_CHARS)
-    how = "You took this on:" if giver == turn.agent else f"{text_safety.sanitize_name(giver)} handed this over to you:"
-    return f"{how}\n{words}" if words else ""
+    """A task worded by an agent, quoted as a record."""
+    quoted = text_safety.quote_record(turn.goal, MAX_GOAL_CHARS)
+    introduction = "You took this on:" if giver == turn.agent else f"{text_safety.sanitize_name(giver)} handed this over to you:"
+    return f"{introduction}\n{quoted}" if quoted else ""
 
 
 def scene_block(turn: PromptTurn) -> PromptPart:
@@ -72,26 +72,26 @@ def scene_block(turn: PromptTurn) -> PromptPart:
 
 
 def work_block(turn: PromptTurn) -> PromptPart:
-    """What the agent's own work came to last."""
+    """The state of the agent's own work."""
     return _scene_part(turn, "Where your work stands", "Nothing is on record yet.", "it tells what happened last on the agent's thread")
 
 
 def _scene_part(turn: PromptTurn, heading: str, otherwise: str, why: str) -> PromptPart:
-    shown = text_safety.quote_record(turn.scene.text, MAX_SCENE_CHARS) if turn.scene is not None else ""
-    events = turn.scene.events if turn.scene is not None and shown else ()
-    return PromptPart(name="scene", heading=heading, body=shown or otherwise, events=events, priority=SCENE_PRIORITY, why=why)
+    quoted = text_safety.quote_record(turn.scene.text, MAX_SCENE_CHARS) if turn.scene is not None else ""
+    events = turn.scene.events if turn.scene is not None and quoted else ()
+    return PromptPart(name="scene", heading=heading, body=quoted or otherwise, events=events, priority=SCENE_PRIORITY, why=why)
 
 
 def discussion_block(turn: PromptTurn) -> PromptPart:
-    """The last things that others said, the agent's own lines between them, and a nudge to go on from there."""
-    talk = _merge_lines(turn.said, turn.reports)
-    shown = _recent_window(turn.agent, talk)
+    """The last lines of others with the agent's own between them, and an encouragement to continue."""
+    lines = _merge_lines(turn.said, turn.reports)
+    shown = _recent_window(turn.agent, lines)
     return PromptPart(
         name="discussion",
         heading="The talk so far",
         items=_line_items(turn, shown),
-        earlier=max(0, turn.said_in_all - len(turn.said)) + len(talk) - len(shown),
-        after="Take it further: bring a fact, a doubt or a question that nobody has brought yet." if talk else "",
+        earlier=max(0, turn.said_in_all - len(turn.said)) + len(lines) - len(shown),
+        after="Take it further: bring a fact, a doubt or a question that nobody has brought yet." if lines else "",
         otherwise="Nobody has spoken. The first word is yours.",
         priority=TALK_PRIORITY,
         why=f"a worker hears the last {WINDOW_LINES} things that others said, and its own lines between them",
@@ -99,20 +99,20 @@ def discussion_block(turn: PromptTurn) -> PromptPart:
 
 
 def judge_exchange_block(turn: PromptTurn) -> PromptPart:
-    """All that was said to everybody, in order; of very much, the newest part."""
+    """Everything that was said to all, in order, with the instruction to judge it; the newest part if it is too long."""
     part = exchange_block(turn)
     return replace(part, after="Judge the whole of it, from the first line to the last.") if part.items else part
 
 
 def exchange_block(turn: PromptTurn) -> PromptPart:
-    """The same for somebody who is not to judge it."""
-    talk = _merge_lines(turn.said, turn.reports)
-    shown = talk[-TRANSCRIPT_LINES:]
+    """The same without the instruction."""
+    lines = _merge_lines(turn.said, turn.reports)
+    shown = lines[-TRANSCRIPT_LINES:]
     return PromptPart(
         name="exchange",
         heading="Everything that was said, in order",
         items=_line_items(turn, shown),
-        earlier=max(0, turn.said_in_all - len(turn.said)) + len(talk) - len(shown),
+        earlier=max(0, turn.said_in_all - len(turn.said)) + len(lines) - len(shown),
         otherwise="Not a word has been said.",
         priority=TALK_PRIORITY,
         why=f"everything that was said, up to {TRANSCRIPT_LINES} lines",
@@ -120,7 +120,7 @@ def exchange_block(turn: PromptTurn) -> PromptPart:
 
 
 def messages_block(turn: PromptTurn) -> PromptPart | None:
-    """What others said on the agent's thread, without a nudge."""
+    """What others said on the agent's thread."""
     shown = turn.said[-WINDOW_LINES:]
     if not shown:
         return None
@@ -132,12 +132,12 @@ def messages_block(turn: PromptTurn) -> PromptPart | None:
 
 
 def memory_block(turn: PromptTurn) -> PromptPart:
-    """What the agent remembers and no other block tells; or the text that was given in its place."""
+    """What the agent remembers and no other block shows; or the text that was given instead."""
     heading = "What you remember"
     if turn.memory_text is not None:
-        given = text_safety.quote_record(turn.memory_text, MAX_MEMORY_CHARS)
+        quoted = text_safety.quote_record(turn.memory_text, MAX_MEMORY_CHARS)
         return PromptPart(
-            name="memory", heading=heading, body=given or "Nothing yet.", priority=MEMORY_PRIORITY, why="it was put together elsewhere"
+            name="memory", heading=heading, body=quoted or "Nothing yet.", priority=MEMORY_PRIORITY, why="it was put together elsewhere"
         )
     items = tuple(build_memory_items(turn))
     return PromptPart(
@@ -159,7 +159,7 @@ def _memory_reason(turn: PromptTurn) -> str:
 
 
 def disturbances_block(turn: PromptTurn) -> PromptPart | None:
-    """What visitors broke in with, where they did."""
+    """Interruptions by visitors, if there were any."""
     shown = turn.disturbances[-MAX_DISTURBANCES:]
     if not shown:
         return None
@@ -168,9 +168,9 @@ def disturbances_block(turn: PromptTurn) -> PromptPart | None:
         heading="Interruptions from outside",
         items=tuple(
             PromptItem(
-                text=text_safety.sanitize_line(f"{text_safety.sanitize_name(one.speaker)}: {one.text}", MAX_LINE_CHARS), events=(one.id,)
+                text=text_safety.sanitize_line(f"{text_safety.sanitize_name(line.speaker)}: {line.text}", MAX_LINE_CHARS), events=(line.id,)
             )
-            for one in shown
+            for line in shown
         ),
         earlier=max(0, turn.disturbed_in_all - len(shown)),
         missing="interruptions",
@@ -180,7 +180,7 @@ def disturbances_block(turn: PromptTurn) -> PromptPart | None:
 
 
 def extra_block(turn: PromptTurn) -> PromptPart | None:
-    """What this turn needs beside."""
+    """Extra text for this turn."""
     text = text_safety.sanitize_text(turn.extra)
     return (
         PromptPart(name="extra", heading="For this turn", body=text, priority=EXTRA_PRIORITY, why="it was given with the turn")
@@ -190,7 +190,7 @@ def extra_block(turn: PromptTurn) -> PromptPart | None:
 
 
 def tools_block(turn: PromptTurn) -> PromptPart | None:
-    """What the agent may use."""
+    """The tools that the agent may use."""
     lines = [
         f"- {text_safety.sanitize_name(tool.name)}: {text_safety.sanitize_line(tool.description, MAX_LINE_CHARS) or 'no description'}"
         for tool in turn.tools
@@ -203,7 +203,7 @@ def tools_block(turn: PromptTurn) -> PromptPart | None:
 
 
 def output_format_block(turn: PromptTurn) -> PromptPart | None:
-    """How the answer is to look. Never left out."""
+    """The format of the answer. Never left out."""
     text = text_safety.sanitize_text(turn.output_format)
     return (
         PromptPart(name="output_format", heading="How to answer", body=text, priority=NEVER_DROPPED, why="it is never left out")
@@ -212,18 +212,18 @@ def output_format_block(turn: PromptTurn) -> PromptPart | None:
     )
 
 
-# --- lines
+# --- Lines
 
 
 def _merge_lines(said: Iterable[PublicLine], reports: Iterable[PublicLine]) -> list[PublicLine]:
     return sorted({line.id: line for line in (*said, *reports)}.values(), key=lambda line: line.position)
 
 
-def _recent_window(agent: str, talk: list[PublicLine]) -> list[PublicLine]:
-    """The end of the talk that holds the last few lines of others, and not too many of the agent's own."""
-    others = [place for place, line in enumerate(talk) if line.speaker != agent]
-    start = others[-WINDOW_LINES] if len(others) >= WINDOW_LINES else 0
-    return talk[max(start, len(talk) - MAX_LINES) :]
+def _recent_window(agent: str, lines: list[PublicLine]) -> list[PublicLine]:
+    """The end of the discussion with the last lines of others, limited to `MAX_LINES`."""
+    other_indices = [index for index, line in enumerate(lines) if line.speaker != agent]
+    start = other_indices[-WINDOW_LINES] if len(other_indices) >= WINDOW_LINES else 0
+    return lines[max(start, len(lines) - MAX_LINES) :]
 
 
 def _line_items(turn: PromptTurn, shown: Iterable[PublicLine]) -> tuple[PromptItem, ...]:
@@ -232,8 +232,8 @@ def _line_items(turn: PromptTurn, shown: Iterable[PublicLine]) -> tuple[PromptIt
 
 
 def _line_item(turn: PromptTurn, line: PublicLine, thought: str) -> PromptItem:
-    """A line, and where it is the agent's own, what it thought at it."""
-    aside = f" (to yourself: {text_safety.sanitize_line(thought, MAX_THOUGHT_CHARS)})" if thought else ""
+    """A line; if it is the agent's own, with what it thought."""
+    thought_note = f" (to yourself: {text_safety.sanitize_line(thought, MAX_THOUGHT_CHARS)})" if thought else ""
     return PromptItem(
-        text=f"{text_safety.sanitize_line(f'{render_speaker(turn, line)}: {line.text}', MAX_LINE_CHARS)}{aside}", events=(line.id,)
+        text=f"{text_safety.sanitize_line(f'{render_speaker(turn, line)}: {line.text}', MAX_LINE_CHARS)}{thought_note}", events=(line.id,)
     )

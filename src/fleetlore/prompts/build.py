@@ -1,4 +1,4 @@
-"""From a turn to its prompt."""
+"""Builds the prompt of a turn: collects the parts of its role, removes repeated events, and fits them into the token budget."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fleetlore.prompts.tokens import Tokenizer
 from fleetlore.prompts.tokens import tokenizer as tokenizer_named
 from fleetlore.prompts.turn import PromptSettings, PromptTurn
 
-# --- Makes parts fit into a budget of tokens: what has the lowest priority goes first, its oldest lines before its newer ones.
+# --- Fitting into the budget: the lowest priority goes first, and in a part the oldest lines
 
 SHORT_BODY_CHARS = 400
-"""Characters that are left of a long body before it goes altogether."""
+"""A long body is first cut to this length, before the whole part goes."""
 
 
 class ReductionStep(NamedTuple):
-    """One thing less: a part's oldest line, the rest of a long body, or the whole part."""
+    """One reduction: drop a part's oldest item, cut its long body, or drop the whole part."""
 
-    place: int
+    part_index: int
     what: Literal["item", "rest", "part"]
 
 
@@ -37,20 +37,20 @@ class FittedPrompt(NamedTuple):
 
 
 def fit_to_budget(parts: Sequence[PromptPart], budget: int, count: Tokenizer) -> FittedPrompt:
-    """The parts as one text of at most so many tokens; `PromptTooLarge` if what is never left out is more."""
+    """The parts as one text within the budget. Raises `PromptTooLarge` if the parts that are never left out do not fit."""
     steps = _plan_reductions(parts)
     text = _render_parts(_apply_reductions(parts, ()))
-    taken = 0
+    step_count = 0
     if count(text) > budget:
-        taken = _count_needed_steps(parts, steps, budget, count)
-        text = _render_parts(_apply_reductions(parts, steps[:taken]))
-    left = _apply_reductions(parts, steps[:taken])
-    shown = [_describe_part(whole, part, count) for whole, part in zip(parts, left, strict=True)]
+        step_count = _count_needed_steps(parts, steps, budget, count)
+        text = _render_parts(_apply_reductions(parts, steps[:step_count]))
+    reduced = _apply_reductions(parts, steps[:step_count])
+    shown = [_describe_part(original, part, count) for original, part in zip(parts, reduced, strict=True)]
     return FittedPrompt(text, count(text), shown)
 
 
 def _count_needed_steps(parts: Sequence[PromptPart], steps: Sequence[ReductionStep], budget: int, count: Tokenizer) -> int:
-    """How many steps it takes. Found by halving: `high` always fits, whatever the tokenizer says of the steps between."""
+    """How many steps are needed, by binary search. `high` always fits, even if token counts are not monotonic."""
     low, high = 0, len(steps)
     smallest = count(_render_parts(_apply_reductions(parts, steps)))
     if smallest > budget:
@@ -65,30 +65,29 @@ def _count_needed_steps(parts: Sequence[PromptPart], steps: Sequence[ReductionSt
 
 
 def _plan_reductions(parts: Sequence[PromptPart]) -> list[ReductionStep]:
-    places = sorted((place for place, part in enumerate(parts) if part.priority != NEVER_DROPPED), key=lambda place: parts[place].priority)
+    indices = sorted((index for index, part in enumerate(parts) if part.priority != NEVER_DROPPED), key=lambda index: parts[index].priority)
     steps = []
-    for place in places:
-        part = parts[place]
-        steps += [ReductionStep(place, "item")] * (len(part.items) - 1)
+    for index in indices:
+        part = parts[index]
+        steps += [ReductionStep(index, "item")] * (len(part.items) - 1)
         if len(part.body) > SHORT_BODY_CHARS:
-            steps.append(ReductionStep(place, "rest"))
-        steps.append(ReductionStep(place, "part"))
+            steps.append(ReductionStep(index, "rest"))
+        steps.append(ReductionStep(index, "part"))
     return steps
 
 
 def _apply_reductions(parts: Sequence[PromptPart], steps: Sequence[ReductionStep]) -> list[PromptPart | None]:
-    """The parts as some steps leave them."""
     dropped = [0] * len(parts)
-    left: list[PromptPart | None] = list(parts)
-    for place, what in steps:
-        part = left[place]
-        if what == "part" or part is None:
-            left[place] = None
-        elif what == "rest":
-            left[place] = replace(part, body=text_safety.truncate_block(part.body, SHORT_BODY_CHARS))
+    reduced: list[PromptPart | None] = list(parts)
+    for index, kind in steps:
+        part = reduced[index]
+        if kind == "part" or part is None:
+            reduced[index] = None
+        elif kind == "rest":
+            reduced[index] = replace(part, body=text_safety.truncate_block(part.body, SHORT_BODY_CHARS))
         else:
-            dropped[place] += 1
-    return [part and _drop_items(part, dropped[place]) for place, part in enumerate(left)]
+            dropped[index] += 1
+    return [part and _drop_items(part, dropped[index]) for index, part in enumerate(reduced)]
 
 
 def _drop_items(part: PromptPart, dropped: int) -> PromptPart:
@@ -100,7 +99,7 @@ def _render_parts(parts: Sequence[PromptPart | None]) -> str:
 
 
 def render_part(part: PromptPart) -> str:
-    """A part as it is read."""
+    """A part as text."""
     lines = [f"## {part.heading}"]
     if part.body:
         lines.append(part.body)
@@ -112,31 +111,33 @@ def render_part(part: PromptPart) -> str:
 
 
 def _omission_note(part: PromptPart) -> list[str]:
-    """That there is more; what is remembered is always a choice, and says nothing."""
+    """A note on earlier items. Memories are always a selection, so they have none."""
     if part.earlier <= 0 or part.yields:
         return []
-    one, many = part.missing.removesuffix("s"), part.missing
-    return [f"(One earlier {one} is not shown.)" if part.earlier == 1 else f"({part.earlier:,} earlier {many} are not shown.)"]
+    singular, plural = part.missing.removesuffix("s"), part.missing
+    return [f"(One earlier {singular} is not shown.)" if part.earlier == 1 else f"({part.earlier:,} earlier {plural} are not shown.)"]
 
 
-def _describe_part(whole: PromptPart, part: PromptPart | None, count: Tokenizer) -> PartReport:
+def _describe_part(original: PromptPart, part: PromptPart | None, count: Tokenizer) -> PartReport:
     if part is None:
-        gone = len(whole.items) or 1
-        return PartReport(name=whole.name, heading=whole.heading, tokens=0, left_out=gone + whole.earlier, is_shown=False, why=whole.why)
+        dropped = len(original.items) or 1
+        return PartReport(
+            name=original.name, heading=original.heading, tokens=0, left_out=dropped + original.earlier, is_shown=False, why=original.why
+        )
     return PartReport(
         name=part.name,
         heading=part.heading,
         tokens=count(render_part(part)),
         events=(*part.events, *(event for item in part.items for event in item.events)),
         left_out=part.earlier,
-        no_room=len(whole.items) - len(part.items),
-        passed_over=whole.passed_over,
-        is_cut=part.body != whole.body,
-        why=whole.why,
+        no_room=len(original.items) - len(part.items),
+        passed_over=original.passed_over,
+        is_cut=part.body != original.body,
+        why=original.why,
     )
 
 
-# ---
+# --- Building
 
 DEFAULT_BUDGET = PromptSettings().budget
 
@@ -148,10 +149,10 @@ def build_prompt(
     budget: int = DEFAULT_BUDGET,
     tokenizer: str | Tokenizer = "estimate",
 ) -> BuiltPrompt:
-    """The prompt for a turn: the blocks of its role in their order, each event once, within the budget. Deterministic.
+    """The prompt of a turn: the blocks of its role in order, each event once, within the budget. Deterministic.
 
-    `role`: a name of `roles.ROLES` (any other is a worker's), or blocks of your own; else the turn's own. `PromptTooLarge` if who the
-    agent is and how it is to answer do not fit alone.
+    `role` is a name in `roles.BLOCKS_BY_ROLE` (an unknown one is a worker's), or blocks of your own; default is the
+    turn's role. Raises `PromptTooLarge` if identity and output format alone do not fit.
     """
     name = role if isinstance(role, str) else turn.role
     blocks = role if role is not None and not isinstance(role, str) else find_role_blocks(name)
@@ -175,29 +176,29 @@ def build_prompt(
 
 
 def remove_repeated_events(parts: Sequence[PromptPart]) -> list[PromptPart]:
-    """The parts without what another tells already. Bodies come first, then lines in their order, then those parts that yield."""
-    told = {event for part in parts for event in part.events}
+    """The parts without events that another part shows. Bodies have precedence, then items in order, then parts with `yields`."""
+    shown_events = {event for part in parts for event in part.events}
     chosen: dict[int, tuple[PromptItem, ...]] = {}
-    for place in sorted(range(len(parts)), key=lambda place: parts[place].yields):
-        items = tuple(_drop_repeated_items(parts[place].items, told))
-        chosen[place] = select_best_items(items, parts[place].most)
-        told |= {event for item in chosen[place] for event in item.events}
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].yields):
+        items = tuple(_drop_repeated_items(parts[index].items, shown_events))
+        chosen[index] = select_best_items(items, parts[index].most)
+        shown_events |= {event for item in chosen[index] for event in item.events}
     return [
-        replace(part, items=chosen[place], passed_over=len(part.items) - len(chosen[place])) if part.items else part
-        for place, part in enumerate(parts)
+        replace(part, items=chosen[index], passed_over=len(part.items) - len(chosen[index])) if part.items else part
+        for index, part in enumerate(parts)
     ]
 
 
-def select_best_items(items: Sequence[PromptItem], most: int | None) -> tuple[PromptItem, ...]:
-    """Those worth most, in the order in which they came; of equals the later."""
-    if most is None or len(items) <= most:
+def select_best_items(items: Sequence[PromptItem], max_items: int | None) -> tuple[PromptItem, ...]:
+    """The items that are worth most, in their original order; of equal ones the later."""
+    if max_items is None or len(items) <= max_items:
         return tuple(items)
-    places = sorted(range(len(items)), key=lambda place: (items[place].worth, place), reverse=True)[:most]
-    return tuple(items[place] for place in sorted(places))
+    indices = sorted(range(len(items)), key=lambda index: (items[index].worth, index), reverse=True)[:max_items]
+    return tuple(items[index] for index in sorted(indices))
 
 
-def _drop_repeated_items(items: Iterable[PromptItem], told: set[str]) -> Iterator[PromptItem]:
-    seen = set(told)
+def _drop_repeated_items(items: Iterable[PromptItem], shown_events: set[str]) -> Iterator[PromptItem]:
+    seen = set(shown_events)
     for item in items:
         if seen.isdisjoint(item.events):
             seen.update(item.events)
@@ -205,7 +206,7 @@ def _drop_repeated_items(items: Iterable[PromptItem], told: set[str]) -> Iterato
 
 
 def _describe_omissions(parts: Iterable[PartReport]) -> Iterator[str]:
-    """A sentence for each thing that is not there."""
+    """A sentence for each thing that is not shown."""
     for part in parts:
         if not part.is_shown:
             yield f"{part.name}: left out, there was no room for it"

@@ -1,6 +1,7 @@
-"""How near texts are by what they mean: word embeddings that come with the extra `embeddings`, need no network and no server.
+"""Similarity of texts by meaning, with word embeddings from the extra `embeddings`. Needs no network and no server.
 
-The library is WordLlama (MIT): one vector a token, averaged; its weights are in the package. It is loaded when it is asked for.
+The library is WordLlama (MIT): one vector per token, averaged; its weights are in the package. It is imported on first
+use.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from fleetlore.errors import ConfigError
 from fleetlore.prompts.memory import Nearness
 
 SHARED_WORDS = "words"
-"""The index of words, or words in common: what comes without any extra."""
+"""The default: the word index, or words in common."""
 WORDLLAMA = "wordllama"
 KNOWN_MEASURES = (SHARED_WORDS, WORDLLAMA)
 MAX_TEXT_CHARS = 1000
-"""Characters of one text that are looked at."""
+"""How much of each text is used."""
 
 
 def find_nearness(name: str) -> Nearness | None:
-    """The measure of that name, as `Recall` takes it; `None` for words. `ConfigError` says which there are, and what to install."""
+    """The measure with that name, for `Recall`; `None` for words. Raises `ConfigError` for unknown names and missing packages."""
     if name == SHARED_WORDS:
         return None
     if name != WORDLLAMA:
@@ -39,7 +40,7 @@ def _load_wordllama() -> Nearness:
         with _preserve_logging():
             library: Any = import_module("wordllama")
         folder = Path(library.__file__).parent
-        # Its tokenizer is looked for in the cache alone: the package's own folder is laid out like one.
+        # It looks for its tokenizer only in the cache; the package's own folder has the same layout.
         model = library.WordLlama.load(cache_dir=folder, disable_download=True)
     except ImportError as error:
         raise ConfigError(
@@ -51,14 +52,14 @@ def _load_wordllama() -> Nearness:
         ) from error
 
     def by_meaning(query: str, texts: Sequence[str]) -> list[float]:
-        """The cosine of each text to the query."""
-        told = [text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode() for text in (query, *texts)]
-        places = [place for place, text in enumerate(told) if text.strip()]
-        if not told[0].strip():
+        """Cosine similarity of each text to the query."""
+        all_texts = [text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode() for text in (query, *texts)]
+        indices = [index for index, text in enumerate(all_texts) if text.strip()]
+        if not all_texts[0].strip():
             return [0.0] * len(texts)
-        vectors = model.embed([told[place] for place in places], norm=True)
-        near: Mapping[int, float] = dict(zip(places, (vectors @ vectors[0]).tolist(), strict=True))
-        return [near.get(place, 0.0) for place in range(1, len(told))]
+        vectors = model.embed([all_texts[index] for index in indices], norm=True)
+        similarity: Mapping[int, float] = dict(zip(indices, (vectors @ vectors[0]).tolist(), strict=True))
+        return [similarity.get(index, 0.0) for index in range(1, len(all_texts))]
 
     by_meaning.__name__ = WORDLLAMA
     return by_meaning
@@ -66,10 +67,10 @@ def _load_wordllama() -> Nearness:
 
 @contextmanager
 def _preserve_logging() -> Iterator[None]:
-    """The library sets up everybody's logging when it is imported, unless somebody has."""
-    root, guard = logging.getLogger(), logging.NullHandler()
-    root.addHandler(guard)
+    """The library configures the root logger on import, unless it has a handler."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
     try:
         yield
     finally:
-        root.removeHandler(guard)
+        root.removeHandler(handler)

@@ -1,4 +1,7 @@
-"""What an agent remembers: all that it saw is weighed, and what is worth most is told. What a search found comes in with the turn."""
+"""Ranks what an agent saw, and renders the most valuable memories as prompt items.
+
+Search results come in with the turn (`PromptTurn.recalled` and `.relevance`). Used by `blocks.memory_block`.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from fleetlore.prompts.turn import MemoryWeights, PromptTurn
 from fleetlore.views.stage import SPEECH_KINDS, PrivateThought, PublicLine
 
 MAX_MEMORY_CHARS = 400
-"""Characters of one memory."""
+"""Longest text of one memory."""
 EXTRA_CANDIDATES = 160
-"""More memories than other blocks can tell: so many beyond those that are wanted are put into words."""
+"""How many more memories than needed are rendered, as other blocks may show some of them already."""
 MIN_WORD_CHARS = 4
 EVENTS_PER_TURN = 4
-"""Where turns are not counted, so many events fade like one turn."""
+"""If turns are not counted, this many events age like one turn."""
 
 IMPORTANCE_BY_KIND: Mapping[str, float] = {
     "run.started": 0.3,
@@ -50,7 +53,7 @@ IMPORTANCE_BY_BEAT: Mapping[str, float] = {
     "pulse": 0.2,
     "rest": 0.2,
 }
-"""Of other known kinds, by their beat."""
+"""For other known kinds."""
 DEFAULT_IMPORTANCE = 0.5
 
 Nearness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
@@ -60,7 +63,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class AgentMemory(NamedTuple):
-    """One event that the agent saw: what was said or done, and what the agent itself thought at it."""
+    """One event that the agent saw: what was said or done, and what the agent itself thought about it."""
 
     id: str
     turn: int
@@ -70,62 +73,64 @@ class AgentMemory(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its words, for weighing."""
+        """Its words, for ranking."""
         return "\n".join(part.text for part in (self.line, self.thought) if part is not None)
 
 
 def collect_memories(turn: PromptTurn) -> list[AgentMemory]:
-    """Everything that the agent could remember, oldest first, each event once. Of thoughts, its own and nobody else's."""
+    """Everything that the agent could remember, oldest first, each event once. Of thoughts only its own."""
     thoughts = {thought.id: thought for thought in turn.thoughts if thought.owner == turn.agent}
     lines = {line.id: line for line in turn.recalled}
     parts: dict[str, PublicLine | PrivateThought] = {**thoughts, **lines}
-    found = [AgentMemory(id, part.turn, part.kind, lines.get(id), thoughts.get(id)) for id, part in parts.items()]
-    return sorted(found, key=lambda memory: parts[memory.id].position)
+    memories = [AgentMemory(id, part.turn, part.kind, lines.get(id), thoughts.get(id)) for id, part in parts.items()]
+    return sorted(memories, key=lambda memory: parts[memory.id].position)
 
 
 def build_memory_items(turn: PromptTurn) -> Iterator[PromptItem]:
-    """What the agent remembers as lines of a prompt, oldest first, each with its worth: enough, whatever other blocks tell."""
+    """Memories as prompt items with their scores, oldest first; more than needed, as other blocks may show some."""
     memories = collect_memories(turn)
-    worth = [float(place) for place in range(len(memories))] if turn.remembering.kind == "episodic" else score_salience(turn, memories)
-    best = sorted(range(len(memories)), key=lambda place: (worth[place], place), reverse=True)[
+    scores = [float(index) for index in range(len(memories))] if turn.remembering.kind == "episodic" else score_salience(turn, memories)
+    best = sorted(range(len(memories)), key=lambda index: (scores[index], index), reverse=True)[
         : max(0, turn.remembering.most) + EXTRA_CANDIDATES
     ]
-    for place in sorted(best):
+    for index in sorted(best):
         yield PromptItem(
-            text=text_safety.sanitize_line(render_memory(turn, memories[place]), MAX_MEMORY_CHARS),
-            events=(memories[place].id,),
-            worth=worth[place],
+            text=text_safety.sanitize_line(render_memory(turn, memories[index]), MAX_MEMORY_CHARS),
+            events=(memories[index].id,),
+            worth=scores[index],
         )
 
 
 def score_salience(turn: PromptTurn, memories: Sequence[AgentMemory]) -> list[float]:
-    """How much each memory matters now: weighed sums of how near, how recent and how important it is."""
-    weights, near = turn.remembering.weights, score_nearness(turn, memories)
+    """How much each memory matters now: a weighted sum of relevance, recency and importance."""
+    weights, nearness = turn.remembering.weights, score_nearness(turn, memories)
     return [
-        weights.relevance * near[place] + weights.recency * _score_recency(weights, age) + weights.importance * kind_importance(memory.kind)
-        for place, (memory, age) in enumerate(zip(memories, memory_ages(turn, memories), strict=True))
+        weights.relevance * nearness[index]
+        + weights.recency * _score_recency(weights, age)
+        + weights.importance * kind_importance(memory.kind)
+        for index, (memory, age) in enumerate(zip(memories, memory_ages(turn, memories), strict=True))
     ]
 
 
 def score_nearness(turn: PromptTurn, memories: Sequence[AgentMemory]) -> list[float]:
-    """What a search said; else by the words that a memory and what is going on have in common."""
+    """Relevance from the search if there was one, else by words shared with the query."""
     if turn.relevance is not None:
         return [turn.relevance.get(memory.id, 0.0) for memory in memories]
     query = significant_words(turn.query)
-    shared = [0.0 if memory.id in turn.query_events else _word_overlap(query, significant_words(memory.text)) for memory in memories]
-    highest = max(shared, default=0.0) or 1.0
-    return [value / highest for value in shared]
+    overlaps = [0.0 if memory.id in turn.query_events else _word_overlap(query, significant_words(memory.text)) for memory in memories]
+    max_overlap = max(overlaps, default=0.0) or 1.0
+    return [value / max_overlap for value in overlaps]
 
 
 def memory_ages(turn: PromptTurn, memories: Sequence[AgentMemory]) -> list[float]:
-    """How many turns ago each was; where turns are not counted, by how many memories are newer."""
+    """Age of each memory in turns; if turns are not counted, by the number of newer memories."""
     if turn.number:
         return [max(0.0, float(turn.number - memory.turn)) for memory in memories]
-    return [(len(memories) - 1 - place) / EVENTS_PER_TURN for place in range(len(memories))]
+    return [(len(memories) - 1 - index) / EVENTS_PER_TURN for index in range(len(memories))]
 
 
 def kind_importance(kind: str) -> float:
-    """How important an event of a kind is, from 0 to 1."""
+    """How important events of a kind are, from 0 to 1."""
     if kind in IMPORTANCE_BY_KIND:
         return IMPORTANCE_BY_KIND[kind]
     payload = find(kind)
@@ -133,12 +138,12 @@ def kind_importance(kind: str) -> float:
 
 
 def split_words(text: str) -> frozenset[str]:
-    """The words of a text, without capitals and punctuation."""
+    """The words of a text in lower case, without punctuation."""
     return frozenset(_WORD.findall(text.casefold()))
 
 
 def significant_words(text: str) -> frozenset[str]:
-    """The words of a text that tell something: short ones rarely do."""
+    """The words of a text that carry meaning; short ones rarely do."""
     words = split_words(text)
     return frozenset(word for word in words if len(word) >= MIN_WORD_CHARS or not word.isascii()) or words
 
@@ -147,15 +152,15 @@ def _score_recency(weights: MemoryWeights, age: float) -> float:
     return exp(-weights.decay * age) if weights.decay > 0 else 1.0
 
 
-def _word_overlap(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one and other else 0.0
+def _word_overlap(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / len(first | second) if first and second else 0.0
 
 
-# --- in words
+# --- Rendering
 
 
 def render_memory(turn: PromptTurn, memory: AgentMemory) -> str:
-    """A memory in one line: when it was, who it was, what was said."""
+    """A memory in one line: when, who, what."""
     when, thought = _render_time(turn, memory), "" if memory.thought is None else memory.thought.text
     if memory.line is None:
         return f"{when}, you {'came to believe' if memory.kind == 'agent.reflected' else 'thought'}: {thought}"
@@ -180,7 +185,7 @@ def render_speaker(turn: PromptTurn, line: PublicLine) -> str:
 
 
 def render_kind(kind: str) -> str:
-    """A kind as it is read: `clue.found` is a clue found; of a known one the family goes without saying."""
+    """A kind in words: `clue.found` becomes "clue found"; for known kinds the family is left out."""
     words = kind if find(kind) is None else kind.partition(".")[2]
     return words.replace(".", " ").replace("_", " ")
 

@@ -1,4 +1,4 @@
-"""What a prompt is put together from: parts, of which each block makes one, and the prompt that they come to."""
+"""The data types of a prompt: items, parts (one per block), and the built prompt with a report of what was shown."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fleetlore.events.envelope import Event
 from fleetlore.prompts.turn import PromptTurn
 
 NEVER_DROPPED = 0
-"""The priority of what is never left out. Else: what has the lowest goes first."""
+"""The priority of parts that are never left out. Of the others, the lowest priority is left out first."""
 
 
 class PromptItem(Struct, frozen=True, kw_only=True):
-    """One line of a part: harmless text, the events that it tells, and how much it is worth against its neighbours."""
+    """One line of a part: sanitised text, its source events, and its value compared with the other items."""
 
     text: str
     events: tuple[str, ...] = ()
@@ -24,60 +24,60 @@ class PromptItem(Struct, frozen=True, kw_only=True):
 
 
 class PromptPart(Struct, frozen=True, kw_only=True):
-    """What one block has to say. All text in it is harmless already."""
+    """What one block contributes. All its text is sanitised."""
 
     name: str
     heading: str
     body: str = ""
-    """Text that stands as a whole."""
+    """Text that is shown as a whole."""
     events: tuple[str, ...] = ()
-    """Those that the body tells."""
+    """Source events of the body."""
     items: tuple[PromptItem, ...] = ()
-    """Lines, oldest first: where there is no room, the first goes first."""
+    """Lines, oldest first; the oldest are dropped first."""
     most: int | None = None
-    """So many of the items, those worth most, are shown."""
+    """At most this many items are shown, those worth most."""
     earlier: int = 0
-    """Items before these that are not even here, and are to be spoken of."""
+    """Number of earlier items that are not in `items`; a note mentions them."""
     missing: str = "lines"
-    """What those are called that are not shown, in the plural."""
+    """The plural noun for items that are not shown."""
     after: str = ""
-    """Our own words behind the items."""
+    """Our own text after the items."""
     otherwise: str = ""
-    """What stands there if there is no item."""
+    """Shown if there are no items."""
     passed_over: int = 0
-    """Items that another part tells, or that others were worth more than."""
+    """Number of items that another part shows, or that were worth less than others."""
     yields: bool = False
-    """Whether an event that another part tells, wherever that stands, is left to it."""
+    """Whether events that any other part shows are left to that part."""
     priority: int = NEVER_DROPPED
     why: str = ""
-    """Why it is there, for whoever asks."""
+    """Why the part is there, for `lore context --explain`."""
 
 
 PromptBlock: TypeAlias = Callable[[PromptTurn], "PromptPart | None"]
-"""One block of a prompt; `None` where it has nothing to say."""
+"""One block of a prompt; returns `None` if it has nothing to show."""
 
 
 class PartReport(Struct, frozen=True, kw_only=True):
-    """One part as it came into the prompt, or did not."""
+    """What became of one part."""
 
     name: str
     heading: str
     tokens: int
-    """Of the part alone; nought where it was left out."""
+    """Tokens of the part alone; 0 if it was left out."""
     events: tuple[str, ...] = ()
     left_out: int = 0
-    """Items that are not shown, whatever the reason; one if a whole part without any is not."""
+    """Items that are not shown, for any reason; 1 for a whole part without items."""
     no_room: int = 0
-    """Of these, the ones for which there was no room."""
+    """Those of them that did not fit."""
     passed_over: int = 0
-    """Items that another part tells, or that others were worth more than."""
+    """Items that another part shows, or that were worth less than others."""
     is_shown: bool = True
     is_cut: bool = False
     why: str = ""
 
 
 class BuiltPrompt(Struct, frozen=True, kw_only=True):
-    """What an agent is shown, and an account of it."""
+    """A prompt, and a report of what is in it."""
 
     text: str
     agent: str
@@ -87,15 +87,15 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
     tokenizer: str
     parts: tuple[PartReport, ...]
     left_out: tuple[str, ...] = ()
-    """A sentence for each thing that had no room or was not shown."""
+    """A sentence for each thing that did not fit or was not shown."""
     events: tuple[str, ...] = ()
-    """Ids of the events that it tells, in the order in which they stand."""
+    """Ids of the source events, in the order of the text."""
     run: str | None = None
     turn: int = 0
     as_of: str | None = None
 
     def make_event(self, **fields: Any) -> Event:
-        """The `context.built` that tells of it; `fields` are further ones of the envelope, such as `cause`."""
+        """The `context.built` event. `fields` are further fields of the envelope, such as `cause`."""
         blocks = [
             {"name": part.name, "tokens": part.tokens, "events": len(part.events)} | ({"left_out": part.left_out} if part.left_out else {})
             for part in self.parts
@@ -106,5 +106,5 @@ class BuiltPrompt(Struct, frozen=True, kw_only=True):
         return Event(kind="context.built", agent=self.agent, run=self.run, visibility="system", data=data, **fields)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for programs."""
+        """Everything as plain values, for JSON output."""
         return asdict(self) | {"parts": [asdict(part) for part in self.parts]}

@@ -1,4 +1,4 @@
-"""Which blocks each role is shown, in order. A role of your own is a tuple more, handed to `build`."""
+"""The blocks that each role sees, in order. For a role of your own, pass a tuple of blocks to `build_prompt`."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ OBSERVER_BLOCKS: RoleBlocks = (
     blocks.disturbances_block,
     *_COMMON_BLOCKS,
 )
-"""Who comments on a run."""
+"""For an agent that comments on a run."""
 REFLECTOR_BLOCKS: RoleBlocks = (blocks.identity_block, blocks.shared_goal_block, blocks.memory_block, *_COMMON_BLOCKS)
-"""Who looks back, and comes to a belief."""
+"""For an agent that looks back and forms a belief."""
 CODER_BLOCKS: RoleBlocks = (
     blocks.identity_block,
     blocks.task_block,
@@ -51,7 +51,7 @@ CODER_BLOCKS: RoleBlocks = (
     blocks.disturbances_block,
     *_COMMON_BLOCKS,
 )
-"""An agent that works on a task, alone or in a town."""
+"""For an agent that works on a task, alone or in a town."""
 
 BLOCKS_BY_ROLE: Mapping[str, RoleBlocks] = {
     "worker": WORKER_BLOCKS,
@@ -63,5 +63,5 @@ BLOCKS_BY_ROLE: Mapping[str, RoleBlocks] = {
 
 
 def find_role_blocks(role: str) -> RoleBlocks:
-    """The blocks of a role; one that is not known is a worker's."""
+    """The blocks of a role; those of a worker if the role is unknown."""
     return BLOCKS_BY_ROLE.get(role, WORKER_BLOCKS)

@@ -1,7 +1,8 @@
-"""Makes text harmless in a prompt: nobody's words can begin a heading, end their block, or hide what they say.
+"""Sanitises text for prompts: nobody's words can start a heading, end their block, or hide what they say.
 
-A prompt is read like Markdown. Ours has headings (`## …`) and records, whose lines begin with `> `. Words from the log always stand
-behind such a mark; words of whoever set the agent up stand free, with a backslash before what would mean something there.
+A prompt is read like Markdown. Ours has headings (`## …`) and records, whose lines start with `> `. Text from the log
+is always quoted as a record. Text of the people who set the agent up is not quoted, but Markdown syntax in it is
+escaped with a backslash.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 import re
 
 RECORD_MARK = "> "
-"""Begins every line of a record."""
+"""Starts every line of a record."""
 LINE_BREAK_MARK = " / "
-"""Stands for a line break within one line."""
+"""Replaces line breaks in one-line text."""
 MAX_NAME_CHARS = 60
 
-# Controls; marks that turn the direction of writing; fillers and tags that are not seen at all; halves of characters.
-# Line breaks are split at before. The joiners U+200C and U+200D and the emoji selectors U+FE0E and U+FE0F stay: they belong to words.
+# Control characters, bidirectional marks, invisible fillers and tags, and lone surrogates.
+# Line breaks are handled before. The joiners U+200C and U+200D and the emoji selectors U+FE0E and U+FE0F are part of words.
 _INVISIBLE_CHARS = re.compile(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-# Programs that serve models may read these as their own: <|im_start|>, [INST], <s>.
+# Model servers may interpret these as control tokens: <|im_start|>, [INST], <s>.
 _TEMPLATE_TOKENS = re.compile(r"<(?=\|)|(?<=\|)>|\[(?=/?INST\])|<(?=/?s>)")
 _TEMPLATE_REPLACEMENTS = {"<": "< ", ">": " >", "[": "[ "}
 _MARKDOWN_SYNTAX = re.compile(r"[#＃﹟>]|(?:=+|-{2,}|\*{3,}|_{3,})\s*$")
@@ -28,49 +29,49 @@ _CODE_FENCE = re.compile(r"\s*(?:```|~~~)")
 _RESERVED_NAMES = frozenset(("you", "the scene", "a visitor"))
 
 
-def sanitize_line(text: str, longest: int) -> str:
-    """Any text on one line of at most so many characters."""
-    pieces = (" ".join(piece.split()) for piece in _remove_invisible(text[: 8 * longest]).splitlines())
-    return truncate_text(LINE_BREAK_MARK.join(filter(None, pieces)), longest)
+def sanitize_line(text: str, max_chars: int) -> str:
+    """Any text as one line of at most `max_chars`."""
+    lines = (" ".join(line.split()) for line in _remove_invisible(text[: 8 * max_chars]).splitlines())
+    return truncate_text(LINE_BREAK_MARK.join(filter(None, lines)), max_chars)
 
 
 def sanitize_name(text: str) -> str:
-    """A speaker's name: one line without a colon, which ends it, and never a word that we use for others."""
-    shown = sanitize_line(text, MAX_NAME_CHARS).replace(":", "·") or "someone"
-    return f"“{shown}”" if shown.casefold() in _RESERVED_NAMES else shown
+    """A speaker's name: one line without a colon, which would end it, and never one of our own labels."""
+    name = sanitize_line(text, MAX_NAME_CHARS).replace(":", "·") or "someone"
+    return f"“{name}”" if name.casefold() in _RESERVED_NAMES else name
 
 
-def quote_record(text: str, longest: int) -> str:
-    """Text from the log, every line of it behind the mark of a record; empty lines are left out."""
-    pieces = (piece.rstrip() for piece in truncate_text(_remove_invisible(text), longest).splitlines())
-    return "\n".join(f"{RECORD_MARK}{_escape_markdown(piece.expandtabs(4), is_open=True)}" for piece in pieces if piece.strip())
+def quote_record(text: str, max_chars: int) -> str:
+    """Text from the log, with every line marked as a record; empty lines are dropped."""
+    lines = (line.rstrip() for line in truncate_text(_remove_invisible(text), max_chars).splitlines())
+    return "\n".join(f"{RECORD_MARK}{_escape_markdown(line.expandtabs(4), has_open_fence=True)}" for line in lines if line.strip())
 
 
 def sanitize_text(text: str) -> str:
-    """Text of whoever set the agent up: whole, with a backslash before each line that would else be a heading, a record or a rule."""
-    pieces = [piece.rstrip() for piece in _remove_invisible(text).splitlines()]
-    is_open = sum(1 for piece in pieces if _CODE_FENCE.match(piece)) % 2 == 1
-    return "\n".join(_escape_markdown(piece, is_open=is_open) for piece in pieces).strip("\n")
+    """Text of the people who set the agent up, with a backslash before lines that would be a heading, a record or a rule."""
+    lines = [line.rstrip() for line in _remove_invisible(text).splitlines()]
+    has_open_fence = sum(1 for line in lines if _CODE_FENCE.match(line)) % 2 == 1
+    return "\n".join(_escape_markdown(line, has_open_fence=has_open_fence) for line in lines).strip("\n")
 
 
-def truncate_text(text: str, longest: int) -> str:
-    """The beginning of a text, with three dots where something is missing."""
-    return text if len(text) <= longest else f"{text[: max(0, longest - 1)].rstrip()}…"
+def truncate_text(text: str, max_chars: int) -> str:
+    """The beginning of a text, with an ellipsis if something is missing."""
+    return text if len(text) <= max_chars else f"{text[: max(0, max_chars - 1)].rstrip()}…"
 
 
-def truncate_block(text: str, longest: int) -> str:
-    """The beginning of a text that is harmless already, and still is."""
-    short = truncate_text(text, longest)
-    is_open = sum(1 for piece in short.splitlines() if _CODE_FENCE.match(piece)) % 2 == 1
-    return f"{short}\n```" if is_open else short
+def truncate_block(text: str, max_chars: int) -> str:
+    """The beginning of a sanitised text, which stays safe: an open code block is closed."""
+    shortened = truncate_text(text, max_chars)
+    has_open_fence = sum(1 for line in shortened.splitlines() if _CODE_FENCE.match(line)) % 2 == 1
+    return f"{shortened}\n```" if has_open_fence else shortened
 
 
-def _escape_markdown(piece: str, *, is_open: bool) -> str:
-    """A block of code that is never closed would swallow what follows: its marks are escaped, too."""
-    bare = piece.lstrip()
-    if _MARKDOWN_SYNTAX.match(bare) or (is_open and _CODE_FENCE.match(bare)):
-        return f"{piece[: len(piece) - len(bare)]}\\{bare}"
-    return piece
+def _escape_markdown(line: str, *, has_open_fence: bool) -> str:
+    """Also escapes code fences if one is never closed, as it would swallow what follows."""
+    stripped = line.lstrip()
+    if _MARKDOWN_SYNTAX.match(stripped) or (has_open_fence and _CODE_FENCE.match(stripped)):
+        return f"{line[: len(line) - len(stripped)]}\\{stripped}"
+    return line
 
 
 def _remove_invisible(text: str) -> str:

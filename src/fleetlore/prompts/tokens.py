@@ -1,4 +1,4 @@
-"""How many tokens a text has, by a tokenizer that the configuration names. Counting is all that is asked of one."""
+"""Counts tokens with the tokenizer that the settings name."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ BYTES_PER_TOKEN = 4
 
 
 def estimate(text: str) -> int:
-    """One token for every four bytes of UTF-8, begun ones whole. English prose has a little fewer, code and other scripts may have more."""
+    """One token per four bytes of UTF-8, rounded up. English prose has slightly fewer, code and other scripts may have more."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def characters(text: str) -> int:
-    """One for each character: more than any tokenizer that people use would say."""
+    """One token per character: an upper bound for all common tokenizers."""
     return len(text)
 
 
 KNOWN_TOKENIZERS: Mapping[str, Tokenizer] = {"estimate": estimate, "characters": characters}
 TIKTOKEN_PREFIX = "tiktoken:"
-"""Before the name of an encoding, as in `tiktoken:o200k_base`."""
+"""Prefix of an encoding's name, as in `tiktoken:o200k_base`."""
 
 
 @cache
 def tokenizer(name: str) -> Tokenizer:
-    """The tokenizer of that name; `ConfigError` says which there are."""
+    """The tokenizer with that name. Raises `ConfigError` with the known names."""
     if name in KNOWN_TOKENIZERS:
         return KNOWN_TOKENIZERS[name]
     if name.startswith(TIKTOKEN_PREFIX):
@@ -50,7 +50,7 @@ def _load_tiktoken(encoding: str) -> Tokenizer:
         ) from error
     try:
         encode = tiktoken.get_encoding(encoding).encode_ordinary
-    except (ValueError, OSError) as error:  # it fetches an encoding when that is first asked for
+    except (ValueError, OSError) as error:  # it downloads an encoding on first use
         raise ConfigError(
             f"{TIKTOKEN_PREFIX}{encoding}: tiktoken cannot load this encoding ({error}); o200k_base is a common one"
         ) from error

@@ -1,4 +1,7 @@
-"""What an agent that plays on no stage, such as a coding session, may know of its work: from a bounded part of its newest events."""
+"""Reads what an agent may know of its work when it is on no stage, such as a coding session, from its newest events.
+
+Used by `agent_context.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +11,44 @@ from typing import NamedTuple, TypeAlias
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, PromptScene
 from fleetlore.views.event_text import event_line, event_stamp
-from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, is_public_event, private_thought
+from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, private_thought
 
 MAX_RECENT_EVENTS = 300
-"""So many of an agent's newest events are read,"""
+"""How many of an agent's newest events are read."""
 MAX_FURTHER_EVENTS = 1200
-"""and so many more, if need be, to find what it was asked to do."""
+"""How many more are read, if needed, to find its task."""
 MAX_THREAD_EVENTS = 200
 MAX_SUMMARIZED_EVENTS = 40
-"""Of its newest events, so many are told as where its work stands."""
+"""How many of its newest events the summary of its work covers."""
 MAX_SENTENCES = 6
 MAX_TEXT_CHARS = 4000
 
 _MESSAGE_BEATS = frozenset(("voice", "handoff", "judgement", "together"))
 _ROUTINE_BEATS = frozenset(("progress", "pulse", "rest"))
 _LASTING_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
-"""Deeds of a tool that are remembered though all went well."""
+"""Tool actions that are remembered even if they succeeded."""
 _QUIET_BEATS = frozenset(("pulse", "rest"))
 _THREAD_FIELDS = ("task", "goal", "mission", "run")
 
 
 class SourcedSentence(NamedTuple):
-    """A sentence, and the events that it tells."""
+    """A sentence, and the events that it describes."""
 
     text: str
     events: tuple[str, ...] = ()
 
 
 SummarizeEvents: TypeAlias = Callable[[Sequence[Event]], Sequence[SourcedSentence]]
-"""Events in the order of the log, as sentences; the newest come last."""
+"""Describes events, given in log order, in sentences; the newest come last."""
 
 
 class WorkContext(NamedTuple):
-    """An agent's work, as its log tells it."""
+    """An agent's work, from its log."""
 
     scope: str
     run: str | None = None
@@ -59,28 +63,30 @@ class WorkContext(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load_work_context(log: BlockingRecorder, agent: str, *, run: str | None, upto: Position | None, tell: SummarizeEvents) -> WorkContext:
-    """What an agent did last, what it was asked to do, and what others said to it; of one run where that is named."""
+def load_work_context(
+    log: BlockingRecorder, agent: str, *, run: str | None, upto: Position | None, summarize: SummarizeEvents
+) -> WorkContext:
+    """What an agent did last, what its task is, and what others said to it; limited to one run if `run` is given."""
     scope = f"run:{run}" if run is not None else f"agent:{agent}"
     if not is_name(scope.partition(":")[2]):
         return WorkContext("town", notes=("this is no name that a log can hold",))
     events = _read_newest(log, scope, MAX_RECENT_EVENTS, upto)
     task = _find_task_event(events, agent)
     if task is None and len(events) == MAX_RECENT_EVENTS:
-        task = _find_task_event(_read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, without=True), agent)
-    since = [event for event in events if task is None or (event.position or "") > (task.position or "")]
-    own = [event for event in since if event_speaker(event) == agent and is_public_event(event)][-MAX_SUMMARIZED_EVENTS:]
+        task = _find_task_event(_read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, exclusive=True), agent)
+    events_since_task = [event for event in events if task is None or (event.position or "") > (task.position or "")]
+    own_events = [event for event in events_since_task if event_speaker(event) == agent and can_see(event, PUBLIC)][-MAX_SUMMARIZED_EVENTS:]
     thread = _find_thread_scope(events)
-    around = events if thread in (None, scope) else _read_newest(log, thread or scope, MAX_THREAD_EVENTS, upto)
+    thread_events = events if thread in (None, scope) else _read_newest(log, thread or scope, MAX_THREAD_EVENTS, upto)
     return WorkContext(
         scope=scope,
         run=run or next((event.run for event in reversed(events) if event.run is not None), None),
         goal="" if task is None else _request_text(task),
         goal_event=None if task is None else task.id,
         goal_from=None if task is None or _is_prompt_event(task) else _task_giver(task, agent),
-        scene=_build_scene(own, tell),
-        said=tuple(_iterate_messages(around, agent, task))[-TRANSCRIPT_LINES:],
-        disturbances=tuple(_iterate_interruptions(since))[-MAX_DISTURBANCES:],
+        scene=_build_scene(own_events, summarize),
+        said=tuple(_iterate_messages(thread_events, agent, task))[-TRANSCRIPT_LINES:],
+        disturbances=tuple(_iterate_interruptions(events_since_task))[-MAX_DISTURBANCES:],
         recalled=tuple(memorable_lines(events, agent)),
         thoughts=tuple(thought for event in events if (thought := private_thought(event)) is not None and thought.owner == agent),
         notes=_explain_sources(scope, len(events), task),
@@ -88,19 +94,19 @@ def load_work_context(log: BlockingRecorder, agent: str, *, run: str | None, upt
 
 
 def summarize_events(events: Sequence[Event]) -> list[SourcedSentence]:
-    """The last few events, each in its own line: what stands there where nobody puts them into better words."""
-    told = [event for event in events if _is_worth_telling(event)]
-    return [SourcedSentence(f"{event.kind}: {event_line(event)}", (event.id or "",)) for event in told][-MAX_SENTENCES:]
+    """The last few events, one line each: the default `SummarizeEvents`."""
+    visible = [event for event in events if _is_worth_telling(event)]
+    return [SourcedSentence(f"{event.kind}: {event_line(event)}", (event.id or "",)) for event in visible][-MAX_SENTENCES:]
 
 
 def memorable_lines(events: Iterable[Event], agent: str) -> Iterator[PublicLine]:
-    """What an agent did or was told, as lines that it could remember; of others in its run, what they said to all."""
+    """What an agent did or was told, as lines that it could remember; of others in its run, their messages to all."""
     lines = (_make_line(event) for event in events if _is_memorable(event) and (_involves_agent(event, agent) or _is_message(event)))
     return (line for line in lines if line is not None)
 
 
 def _involves_agent(event: Event, agent: str) -> bool:
-    """Whether an agent did it, or had it done to it."""
+    """Whether the agent did it, or it was done to the agent."""
     return agent in (event.actor, event.agent, event.child)
 
 
@@ -109,14 +115,14 @@ def _is_message(event: Event) -> bool:
 
 
 def _is_worth_telling(event: Event) -> bool:
-    """Signs of life are not, nor is that a tool came back; what the agent said at the end of its turn is."""
+    """Heartbeats are not, nor is a tool's plain return; the agent's message at the end of its turn is."""
     if event.kind.startswith(MACHINERY_PREFIXES) or (event.kind == "tool.returned" and not event.text):
         return False
     return beat_of(event) not in _QUIET_BEATS or event.kind == "session.turn_ended"
 
 
 def _is_memorable(event: Event) -> bool:
-    """Of what tools did, what went wrong and what lasts; of turns, those that ended with the agent's own words."""
+    """Of tool results, failures and lasting actions; of turns, those that ended with the agent's own message."""
     if event.kind == "tool.returned":
         return event.data.get("deed") in _LASTING_ACTIONS or beat_of(event) not in _ROUTINE_BEATS
     if event.kind == "session.turn_ended" and event.data.get("reason") == "interrupted":
@@ -124,17 +130,17 @@ def _is_memorable(event: Event) -> bool:
     return event.kind != "tool.called" and _is_worth_telling(event)
 
 
-def _read_newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, without: bool = False) -> list[Event]:
-    before = upto if without or upto is None else position_after(upto)
+def _read_newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, exclusive: bool = False) -> list[Event]:
+    before = upto if exclusive or upto is None else position_after(upto)
     return list(log.read(scope, newest_first=True, before=before, limit=limit))[::-1]
 
 
 def _find_task_event(events: Sequence[Event], agent: str) -> Event | None:
-    """The newest thing that the agent was asked to do: what a person said, else the task that it took, or was handed."""
-    own = [event for event in events if _involves_agent(event, agent)]
+    """The agent's newest task: what a person asked for, else the task that it claimed or was handed."""
+    own_events = [event for event in events if _involves_agent(event, agent)]
     for is_task in (_is_prompt_event, _is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
-        for event in reversed(own):
-            if is_task(event) and is_public_event(event) and _request_text(event):
+        for event in reversed(own_events):
+            if is_task(event) and can_see(event, PUBLIC) and _request_text(event):
                 return event
     return None
 
@@ -148,18 +154,18 @@ def _is_claim_event(event: Event) -> bool:
 
 
 def _task_giver(event: Event, agent: str) -> str:
-    """Whose words a task is that no person gave: whoever handed it over, or the agent that took it."""
+    """Who worded a task that no person gave: who handed it over, or the agent that claimed it."""
     return event_speaker(event) if beat_of(event) == "handoff" else agent
 
 
 def _request_text(event: Event) -> str:
-    """All that a person said, where the line is only its beginning."""
-    whole = event.data.get("prompt")
-    return (whole if isinstance(whole, str) and whole.strip() else event.text or "")[:MAX_TEXT_CHARS].strip()
+    """The full prompt; the event's text may be only its beginning."""
+    full_prompt = event.data.get("prompt")
+    return (full_prompt if isinstance(full_prompt, str) and full_prompt.strip() else event.text or "")[:MAX_TEXT_CHARS].strip()
 
 
 def _find_thread_scope(events: Sequence[Event]) -> str | None:
-    """The scope of the thread that the agent is on."""
+    """The scope of the agent's current task, goal, mission or run."""
     for event in reversed(events):
         for name in _THREAD_FIELDS:
             if (value := getattr(event, name)) is not None:
@@ -167,19 +173,21 @@ def _find_thread_scope(events: Sequence[Event]) -> str | None:
     return None
 
 
-def _build_scene(events: Sequence[Event], tell: SummarizeEvents) -> PromptScene | None:
-    told = list(tell(events))[-MAX_SENTENCES:] if events else []
-    if not told:
+def _build_scene(events: Sequence[Event], summarize: SummarizeEvents) -> PromptScene | None:
+    sentences = list(summarize(events))[-MAX_SENTENCES:] if events else []
+    if not sentences:
         return None
-    return PromptScene(text="\n".join(one.text for one in told), events=tuple(event for one in told for event in one.events))
+    return PromptScene(
+        text="\n".join(sentence.text for sentence in sentences), events=tuple(event for sentence in sentences for event in sentence.events)
+    )
 
 
 def _iterate_messages(events: Iterable[Event], agent: str, task: Event | None) -> Iterator[PublicLine]:
     """What others said on the agent's thread."""
     for event in events:
-        is_word = _is_message(event) or _is_prompt_event(event)
+        is_message = _is_message(event) or _is_prompt_event(event)
         if (
-            is_word
+            is_message
             and _message_author(event) != agent
             and (task is None or event.id != task.id)
             and (line := _make_line(event)) is not None
@@ -188,7 +196,7 @@ def _iterate_messages(events: Iterable[Event], agent: str, task: Event | None) -
 
 
 def _iterate_interruptions(events: Iterable[Event]) -> Iterator[PublicLine]:
-    """Where a person broke in."""
+    """Where a person intervened."""
     for event in events:
         if event.kind == "user.injected" or (event.kind == "prompt.submitted" and event.data.get("correction") is True):
             line = _make_line(event)
@@ -197,9 +205,9 @@ def _iterate_interruptions(events: Iterable[Event]) -> Iterator[PublicLine]:
 
 
 def _make_line(event: Event) -> PublicLine | None:
-    """What a public event says; of one without words of its own, what its payload says."""
-    words = event_line(event) if is_public_event(event) else None
-    if not words:
+    """The line of a public event; without a text, from its payload."""
+    text = event_line(event) if can_see(event, PUBLIC) else None
+    if not text:
         return None
     return PublicLine(
         id=event.id or "",
@@ -207,21 +215,24 @@ def _make_line(event: Event) -> PublicLine | None:
         turn=0,
         speaker=_message_author(event),
         kind=event.kind,
-        text=_unescape_newlines(words) if event.kind == "tool.failed" else words,
+        text=_unescape_newlines(text) if event.kind == "tool.failed" else text,
         position=event.position or "",
     )
 
 
 def _message_author(event: Event) -> str:
-    """Whose words an event holds: a report is that of the one who came back."""
+    """Who wrote the text: a returned agent's report is its own."""
     return event.child if event.kind == "agent.returned" and event.child else event_speaker(event)
 
 
-def _unescape_newlines(words: str) -> str:
-    """What a program printed, its line breaks as such: some tools hand them on as a backslash and an n."""
-    return words.replace("\\r\\n", "\n").replace("\\n", "\n")
+def _unescape_newlines(text: str) -> str:
+    """Some tools report output with line breaks as a backslash and an n."""
+    return text.replace("\\r\\n", "\n").replace("\\n", "\n")
 
 
 def _explain_sources(scope: str, events: int, task: Event | None) -> tuple[str, ...]:
-    read = f"no run of a stage: the newest {events:,} events of {scope} were read"
-    return (read, "it was asked to do nothing that was found" if task is None else f"the task is that of {task.kind} at {task.position}")
+    source_note = f"no run of a stage: the newest {events:,} events of {scope} were read"
+    return (
+        source_note,
+        "it was asked to do nothing that was found" if task is None else f"the task is that of {task.kind} at {task.position}",
+    )

@@ -14,7 +14,6 @@ from types import FrameType
 import uvicorn
 
 from fleetlore.errors import ConfigError, Invalid
-from fleetlore.server import memory
 from fleetlore.server.app import make_app
 from fleetlore.server.context import House
 from fleetlore.server.security.hosts import HIGHEST_PORT
@@ -26,8 +25,6 @@ BACKLOG = 2048
 OPEN_FILES = 16_384
 LOOK_SECONDS = 5
 """Between two looks at all connections."""
-GIVE_BACK_SECONDS = 30
-"""Between two times that free memory is given back."""
 GRACE = 3
 """Seconds that requests under way are waited for when it ends."""
 START_SECONDS = 30.0
@@ -76,7 +73,6 @@ def address_of(opened: socket.socket, host: str) -> str:
 def serve(house: House, opened: socket.socket, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM."""
     server = Server(house, allow_hosts=allow_hosts, on_ready=on_ready)
-    memory.settle()
     server.run(sockets=[opened])
     if not server.started:
         raise ConfigError(_NOT_STARTED)
@@ -110,7 +106,6 @@ class Server(uvicorn.Server):
 
     def __init__(self, house: House, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
         make_room()
-        memory.share()
         self._house, self._on_ready = house, on_ready
         super().__init__(
             uvicorn.Config(
@@ -138,14 +133,12 @@ class Server(uvicorn.Server):
             self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second; now and then, look after connections, and give back what is free."""
+        """Called ten times a second by uvicorn; checks the connections every `LOOK_SECONDS`."""
         if counter % (10 * LOOK_SECONDS) == 0:
             now = monotonic()
             for connection in tuple(self.server_state.connections):
                 if isinstance(connection, HttpWire):
                     connection.look(now, untimed=STREAMS)
-        if counter % (10 * GIVE_BACK_SECONDS) == 0:
-            await self._house.run(memory.give_back)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

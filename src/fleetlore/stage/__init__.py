@@ -1,1 +1,1 @@
-"""A cast that plays a scene, recorded turn by turn."""
+"""Stage: a cast of agents plays a scenario in turns, recorded on the log."""

@@ -1,4 +1,4 @@
-"""Who answers for whom: the prompter where an agent has a script, and minds opened by their addresses for the others."""
+"""Opens the models of a cast: by address, or scripted for agents that play from their script. The conductor asks them."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from fleetlore.stage.scenario import StageScenario
 from fleetlore.stage.scripted_agents import SCRIPTED_MODEL_NAME, ScriptContext, ScriptedAgentModel
 
 SCRIPTED_ADDRESSES = ("scripted", "scripted:", SCRIPTED_MODEL_NAME)
-"""Addresses that mean the scenario's own words."""
+"""Addresses that mean the agent's script in the scenario."""
 
 
 class StageModels:
-    """The minds of a cast; whoever has none is prompted."""
+    """The models of a cast; agents without one answer from their script."""
 
-    def __init__(self, minds: Mapping[str, Model]) -> None:
-        self._models = minds
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = models
 
     def model_name(self, agent: str) -> str:
-        """What its mind is called."""
-        mind = self._models.get(agent)
-        return SCRIPTED_MODEL_NAME if mind is None else mind.name
+        """The name of an agent's model."""
+        model = self._models.get(agent)
+        return SCRIPTED_MODEL_NAME if model is None else model.name
 
-    def select_model(self, cue: ScriptContext) -> Model:
-        """Who answers in this turn."""
-        return self._models.get(cue.manifest.name) or ScriptedAgentModel(cue)
+    def select_model(self, context: ScriptContext) -> Model:
+        """The model that answers this turn."""
+        return self._models.get(context.manifest.name) or ScriptedAgentModel(context)
 
 
 def model_addresses(scenario: StageScenario, override: str | None = None) -> dict[str, str]:
-    """Name → the address of its mind; one for all, where that is asked for."""
+    """Agent name → address of its model; `override` is used for all agents."""
     return {manifest.name: override or manifest.mind for manifest in scenario.cast}
 
 
 @asynccontextmanager
 async def open_stage_models(scenario: StageScenario, override: str | None = None) -> AsyncIterator[StageModels]:
-    """The minds of a scenario, opened once each."""
-    wanted = model_addresses(scenario, override)
+    """Open the models of a scenario, each address once; they are closed on exit."""
+    addresses = model_addresses(scenario, override)
     async with AsyncExitStack() as stack:
         opened: dict[str, Model] = {}
-        for address in dict.fromkeys(wanted.values()):
+        for address in dict.fromkeys(addresses.values()):
             if address not in SCRIPTED_ADDRESSES:
-                # Its client library takes a second or two to load: nobody else is to wait for that.
-                mind = await asyncio.to_thread(open_model, address)
-                opened[address] = await stack.enter_async_context(mind)
-        yield StageModels({name: opened[address] for name, address in wanted.items() if address in opened})
+                # In a thread: importing the client library takes a second or two.
+                model = await asyncio.to_thread(open_model, address)
+                opened[address] = await stack.enter_async_context(model)
+        yield StageModels({name: opened[address] for name, address in addresses.items() if address in opened})

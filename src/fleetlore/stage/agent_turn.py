@@ -1,4 +1,4 @@
-"""One agent's turn: what it may know, the question, and what of the answer goes on the log."""
+"""One turn of one agent: builds its prompt and model request, and turns the answer into events. The conductor calls it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fleetlore.stage import events, verdicts
 from fleetlore.stage.run_state import RunState, StageModelCall
 from fleetlore.stage.scenario import JUDGE, AgentManifest, StageScenario
 from fleetlore.stage.scripted_agents import ScriptContext
-from fleetlore.stage.seeded_random import deal_hidden_role
-from fleetlore.stage.tools import STAGE_TOOLS, draw_number, use_tool
+from fleetlore.stage.seeded_random import deal_hidden_role, draw_number
+from fleetlore.stage.tools import STAGE_TOOLS, use_tool
 from fleetlore.stage.verdicts import accusable_agents
 from fleetlore.views.stage import is_reflection_due
 
-# --- How an agent is to answer: the words for its prompt, and the same as a schema for those who can be held to one.
+# --- Answer format: in words for the prompt, and as a JSON schema for models that support one
 
 _PASS_INSTRUCTION = 'If you have nothing new to add, answer {"pass": true}.'
 
 
 def build_answer_schema(scenario: StageScenario, manifest: AgentManifest, purpose: str) -> dict[str, Any]:
-    """The schema of an answer."""
+    """The JSON schema of an answer; it depends on the purpose of the turn and the agent's tools."""
     if purpose == "judge":
         return _object_schema(_verdict_properties(scenario), ("text", *_required_verdict_fields(scenario)))
     if purpose == "reflect":
@@ -44,7 +44,7 @@ def build_answer_schema(scenario: StageScenario, manifest: AgentManifest, purpos
 
 
 def describe_answer_format(scenario: StageScenario, manifest: AgentManifest, purpose: str) -> str:
-    """The same in words."""
+    """The answer format in words, for the prompt."""
     if purpose == "judge":
         return (
             f"One JSON object: {_verdict_example(scenario)}. `text` is your ruling, two or three sentences."
@@ -72,7 +72,6 @@ def _verdict_properties(scenario: StageScenario) -> dict[str, Any]:
 
 
 def _required_verdict_fields(scenario: StageScenario) -> tuple[str, ...]:
-    """What a verdict has to name."""
     return {"none": (), "hidden": ("accused",)}.get(scenario.competition.kind, ("winner",))
 
 
@@ -98,7 +97,7 @@ def _object_schema(properties: dict[str, Any], required: tuple[str, ...]) -> dic
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-# ---
+# --- Turns
 
 MAX_ANSWER_TOKENS = 600
 MAX_SPEECH_LENGTH = 8000
@@ -106,7 +105,7 @@ _KINDS_WITH_THOUGHT = ("agent.spoke", "oracle.spoke")
 
 
 class StageTurn(NamedTuple):
-    """A turn that is to be taken: whose, why, and on what ground."""
+    """A turn to be taken: by whom, for what purpose, and up to which position the agent sees the log."""
 
     manifest: AgentManifest
     turn: int
@@ -116,114 +115,118 @@ class StageTurn(NamedTuple):
     corrects: str | None = None
 
 
-def choose_turn_purpose(play: RunState, recall: Recall, manifest: AgentManifest, as_of: str | None) -> str:
-    """What a turn is for: to rule, to come to a belief, or to speak."""
+def choose_turn_purpose(state: RunState, recall: Recall, manifest: AgentManifest, as_of: str | None) -> str:
+    """The purpose of a turn: `judge`, `reflect` or `speak`."""
     if manifest.role == JUDGE:
         return "judge"
-    every = manifest.memory.reflect_every
-    if every is None:
+    reflect_every = manifest.memory.reflect_every
+    if reflect_every is None:
         return "speak"
-    run = recall.load_run(play.run, as_of=as_of)
-    return "reflect" if run is not None and is_reflection_due(run, manifest.name, every, manifest.subscribes_to) else "speak"
+    run = recall.load_run(state.run, as_of=as_of)
+    return "reflect" if run is not None and is_reflection_due(run, manifest.name, reflect_every, manifest.subscribes_to) else "speak"
 
 
-def build_turn_prompt(play: RunState, recall: Recall, errand: StageTurn, manner: PromptSettings) -> BuiltPrompt:
-    """What the agent is shown: what it may know up to the beginning of its round, and nothing later."""
-    manifest = errand.manifest
+def build_turn_prompt(state: RunState, recall: Recall, stage_turn: StageTurn, settings: PromptSettings) -> BuiltPrompt:
+    """Build the prompt from what the agent may know at the start of its round, nothing later. Raises `PromptTooLarge`."""
+    manifest = stage_turn.manifest
     turn = recall.turn(
         manifest.name,
-        run=play.run,
-        as_of=errand.as_of,
-        number=errand.turn,
+        run=state.run,
+        as_of=stage_turn.as_of,
+        number=stage_turn.turn,
         role=manifest.role,
-        persona=_build_persona(play, manifest),
+        persona=_build_persona(state, manifest),
         subscribes_to=manifest.subscribes_to,
-        remembering=MemoryPolicy(kind=manifest.memory.kind, most=manifest.memory.window, weights=manner.weights),
-        extra=errand.corrects or "",
+        remembering=MemoryPolicy(kind=manifest.memory.kind, most=manifest.memory.window, weights=settings.weights),
+        extra=stage_turn.corrects or "",
         tools=[PromptTool(name=name, description=STAGE_TOOLS[name].description) for name in manifest.tools],
-        output_format=describe_answer_format(play.scenario, manifest, errand.purpose),
+        output_format=describe_answer_format(state.scenario, manifest, stage_turn.purpose),
     )
-    return build_prompt(turn, budget=manner.budget, tokenizer=manner.tokenizer)
+    return build_prompt(turn, budget=settings.budget, tokenizer=settings.tokenizer)
 
 
-def _build_persona(play: RunState, manifest: AgentManifest) -> str:
-    """Who it is; a hidden role is part of that, and is told to nobody else."""
-    deal = play.scenario.competition.deal
+def _build_persona(state: RunState, manifest: AgentManifest) -> str:
+    """The persona; includes the hidden role, which only its bearer sees."""
+    deal = state.scenario.competition.deal
     if deal is None or manifest.name not in deal.among:
         return manifest.persona
-    secret = deal.told if manifest.name in deal_hidden_role(play.scenario, play.seed) else deal.others
+    secret = deal.told if manifest.name in deal_hidden_role(state.scenario, state.seed) else deal.others
     return f"{manifest.persona}\n\n{secret}" if secret else manifest.persona
 
 
-def build_model_request(play: RunState, errand: StageTurn, prompt: BuiltPrompt, timeout: float | None) -> ModelRequest:
-    """The question."""
+def build_model_request(state: RunState, stage_turn: StageTurn, prompt: BuiltPrompt, timeout: float | None) -> ModelRequest:
+    """The model request for a turn; its seed is derived from the run and the turn."""
     return ModelRequest(
         prompt=prompt.text,
-        schema=build_answer_schema(play.scenario, errand.manifest, errand.purpose),
+        schema=build_answer_schema(state.scenario, stage_turn.manifest, stage_turn.purpose),
         max_tokens=MAX_ANSWER_TOKENS,
         timeout=timeout,
-        seed=draw_number(play.seed, events.turn_id(play.run, errand.turn, errand.manifest.name)) % 2**31,
-        role=JUDGE if errand.purpose == "judge" else errand.manifest.name,
+        seed=draw_number(state.seed, events.turn_id(state.run, stage_turn.turn, stage_turn.manifest.name)) % 2**31,
+        role=JUDGE if stage_turn.purpose == "judge" else stage_turn.manifest.name,
     )
 
 
-def build_script_context(play: RunState, call: StageModelCall) -> ScriptContext:
-    """What the prompter goes by."""
-    seat = play.agents[call.agent]
+def build_script_context(state: RunState, call: StageModelCall) -> ScriptContext:
+    """Everything a scripted agent's choice of a line depends on."""
+    agent_state = state.agents[call.agent]
     return ScriptContext(
-        scenario=play.scenario,
-        manifest=play.scenario.find_agent(call.agent),
-        seed=play.seed,
+        scenario=state.scenario,
+        manifest=state.scenario.find_agent(call.agent),
+        seed=state.seed,
         turn=call.turn,
         purpose=call.purpose,
-        acts=seat.turn_count,
+        turn_count=agent_state.turn_count,
         last=call.last,
         visitor=call.visitor,
-        own=tuple(seat.own_texts),
-        said=tuple(play.spoken_lines[: call.heard_count]),
-        dealt=dict(deal_hidden_role(play.scenario, play.seed)),
+        own_texts=tuple(agent_state.own_texts),
+        spoken_lines=tuple(state.spoken_lines[: call.heard_count]),
+        dealt=dict(deal_hidden_role(state.scenario, state.seed)),
     )
 
 
-def build_answer_events(play: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
-    """What an answer puts on the log; what its agent may not say is refused, and that is told instead."""
-    manifest = play.scenario.find_agent(call.agent)
+def build_answer_events(state: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
+    """The events for an answer; a `log.rejected` event if the agent may not emit it."""
+    manifest = state.scenario.find_agent(call.agent)
     if call.purpose == "judge":
-        return _build_verdict_events(play, call, data)
+        return _build_verdict_events(state, call, data)
     if call.purpose == "reflect":
-        return _build_speech_events(play, call, "agent.reflected", data, {})
+        return _build_speech_events(state, call, "agent.reflected", data, {})
     if data.get("pass") is True:
         return []
     kind = data.get("kind") or manifest.may_emit[0]
     if kind not in manifest.may_emit:
-        return [events.answer_rejected(play, call, f"may not emit {str(kind)[:100]}; it may emit {', '.join(manifest.may_emit)}", data)]
+        return [events.answer_rejected(state, call, f"may not emit {str(kind)[:100]}; it may emit {', '.join(manifest.may_emit)}", data)]
     if kind == "judge.verdict":
-        return _build_verdict_events(play, call, data)
-    more = {"mood": _clean_text(data.get("mood"))} | ({"thought": _clean_text(data.get("thought"))} if kind in _KINDS_WITH_THOUGHT else {})
-    return [*_build_tool_events(play, call, manifest, data.get("use")), *_build_speech_events(play, call, kind, data, more)]
+        return _build_verdict_events(state, call, data)
+    details = {"mood": _clean_text(data.get("mood"))} | (
+        {"thought": _clean_text(data.get("thought"))} if kind in _KINDS_WITH_THOUGHT else {}
+    )
+    return [*_build_tool_events(state, call, manifest, data.get("use")), *_build_speech_events(state, call, kind, data, details)]
 
 
-def _build_verdict_events(play: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
+def _build_verdict_events(state: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
     if data.get("pass") is True:
         return []
-    verdict = verdicts.build_verdict(play.scenario, deal_hidden_role(play.scenario, play.seed), data)
-    return _build_speech_events(play, call, "judge.verdict", data, verdict | {"mood": _clean_text(data.get("mood"))})
+    verdict = verdicts.build_verdict(state.scenario, deal_hidden_role(state.scenario, state.seed), data)
+    return _build_speech_events(state, call, "judge.verdict", data, verdict | {"mood": _clean_text(data.get("mood"))})
 
 
-def _build_speech_events(play: RunState, call: StageModelCall, kind: str, data: Mapping[str, Any], more: Mapping[str, Any]) -> list[Event]:
+def _build_speech_events(
+    state: RunState, call: StageModelCall, kind: str, data: Mapping[str, Any], details: Mapping[str, Any]
+) -> list[Event]:
     text = _clean_text(data.get("text"))
     if text is None:
-        return [events.answer_rejected(play, call, "said nothing: `text` is missing or no text", data)]
-    return [events.agent_spoke(play, call, kind, text, more)]
+        return [events.answer_rejected(state, call, "said nothing: `text` is missing or no text", data)]
+    return [events.agent_spoke(state, call, kind, text, details)]
 
 
-def _build_tool_events(play: RunState, call: StageModelCall, manifest: AgentManifest, tool: Any) -> list[Event]:
+def _build_tool_events(state: RunState, call: StageModelCall, manifest: AgentManifest, tool: Any) -> list[Event]:
     if not isinstance(tool, str) or not tool:
         return []
-    outcome = use_tool(tool, events.turn_id(play.run, call.turn, call.agent)) if tool in manifest.tools else None
-    return events.build_tool_events(play, call, tool, outcome)
+    outcome = use_tool(tool, events.turn_id(state.run, call.turn, call.agent)) if tool in manifest.tools else None
+    return events.build_tool_events(state, call, tool, outcome)
 
 
 def _clean_text(value: Any) -> str | None:
-    """Words, or none."""
+    """The text, stripped and truncated; `None` if there is none."""
     return value.strip()[:MAX_SPEECH_LENGTH] if isinstance(value, str) and value.strip() else None

@@ -1,4 +1,4 @@
-"""What a run may cost, and what it has: turns, calls, tokens, money, time. Spending is a fold of the log: a restart forgets none of it."""
+"""Limits of a run and its usage: turns, calls, tokens, money, time. Usage is a fold of the log, so a restart loses none of it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fleetlore.errors import BudgetExceeded
 from fleetlore.events.envelope import Event
 
 JUDGE_BUDGET_SHARE = 0.1
-"""Of tokens, money and time, what players leave over where a verdict is still to be asked for."""
+"""Share of tokens, money and time reserved for a pending verdict."""
 CALLS_PER_JUDGE = 2
-"""The question, and one more where the answer names nobody of the cast."""
+"""One call, and a second if the verdict names nobody of the cast."""
 
 
 class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a run may spend at most; `None` is without limit."""
+    """Limits of a run; `None` means unlimited."""
 
     max_turns: int = 12
     max_calls: int = 400
@@ -27,7 +27,7 @@ class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     max_seconds: float | None = None
 
     def reserve_for_judges(self, judges: int) -> StageLimits:
-        """The same for players, so that judges can still be asked when they are done."""
+        """The limits for players, with calls, tokens, money and time for the judges deducted."""
         if not judges:
             return self
         return replace(
@@ -40,7 +40,7 @@ class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class RunUsage(Struct, kw_only=True):
-    """What the log says was spent. An attempt whose answer was lost counts as a call."""
+    """Usage according to the log. A call whose answer was lost counts as a call."""
 
     turn: int = 0
     calls: int = 0
@@ -50,7 +50,7 @@ class RunUsage(Struct, kw_only=True):
     seconds: float = 0.0
 
     def apply_event(self, event: Event) -> None:
-        """One more event of the run; whatever it holds."""
+        """Count one event of the run; malformed values count as zero."""
         data = event.data
         match event.kind:
             case "model.called":
@@ -69,21 +69,21 @@ class RunUsage(Struct, kw_only=True):
         self.calls_in_turn += 1
 
 
-def check_budget(limits: StageLimits, spent: RunUsage, *, turn: int, seconds: float) -> int:
-    """How many calls may be made now, as a turn begins or goes on; `BudgetExceeded` says what ran out.
+def check_budget(limits: StageLimits, usage: RunUsage, *, turn: int, seconds: float) -> int:
+    """How many calls may be made now; raises `BudgetExceeded` with what ran out.
 
-    Asked before every call, so that no more than what is in flight goes over.
+    Checked before every round, so a run exceeds its limits by at most the calls in flight.
     """
     for reason, used, limit in (
         ("turns", turn - 1, limits.max_turns),
-        ("calls", spent.calls, limits.max_calls),
-        ("tokens", spent.tokens, limits.max_tokens),
-        ("usd", spent.usd, limits.max_usd),
-        ("seconds", max(seconds, spent.seconds), limits.max_seconds),
+        ("calls", usage.calls, limits.max_calls),
+        ("tokens", usage.tokens, limits.max_tokens),
+        ("usd", usage.usd, limits.max_usd),
+        ("seconds", max(seconds, usage.seconds), limits.max_seconds),
     ):
         if limit is not None and used >= limit:
             raise BudgetExceeded(reason, used=used, limit=limit)
-    return limits.max_calls - spent.calls
+    return limits.max_calls - usage.calls
 
 
 def _subtract_judge_share(limit: Any) -> Any:
@@ -91,5 +91,4 @@ def _subtract_judge_share(limit: Any) -> Any:
 
 
 def _number_or_zero(value: Any) -> float:
-    """What is no sensible number counts as nothing."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else 0

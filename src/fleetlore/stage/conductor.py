@@ -1,7 +1,7 @@
-"""Leads a run: asks what comes next (`order.py`), does it, and reads the log again. All that it knows is on the log; a crash at any moment
-loses at most the answers that were on their way.
+"""Runs a scenario: asks `next_turn.py` for the next step, performs it, and reads the log again.
 
-What is stored together: the opening; the questions of a round, before any of them is asked; an answer with what it says.
+All its state is on the log; a crash loses at most the answers in flight. These are appended together: the opening; the calls of a
+round, before any of them is sent; an answer with the events that follow from it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from fleetlore.models.base import Model, ModelReply, ModelRequest
 from fleetlore.prompts.agent_context import Recall
 from fleetlore.prompts.parts import BuiltPrompt
 from fleetlore.prompts.turn import PromptSettings
-from fleetlore.stage import agent_turn, budget, verdicts
+from fleetlore.stage import agent_turn, budget, run_state, verdicts
 from fleetlore.stage import events as stage_events
-from fleetlore.stage import run_state as playing
 from fleetlore.stage.actors import StageModels
 from fleetlore.stage.agent_turn import StageTurn
 from fleetlore.stage.next_turn import FinishRun, OpenRun, RetryCalls, ShowScene, StageRound, StageStep, next_step, request_final_verdict
@@ -34,11 +33,11 @@ from fleetlore.stage.scenario import JUDGE, AgentManifest
 from fleetlore.stage.scripted_agents import SCRIPTED_MODEL_NAME
 
 StageEventCallback = Callable[[Event], Awaitable[None]]
-"""Told every event of the run, once it is stored, in the order of the log. An error of the watcher stops the play; it can be taken up."""
+"""Called with every stored event of the run, in the order of the log. If it raises, the run stops; it can be resumed."""
 
 
 class PendingStageCall(NamedTuple):
-    """A question that is on the log, and may be put."""
+    """A model call that is on the log and may be sent."""
 
     call: StageModelCall
     turn: StageTurn
@@ -46,35 +45,34 @@ class PendingStageCall(NamedTuple):
     model: Model
 
 
-async def _ignore_event(event: Event) -> None:
-    """Watches nothing."""
+async def _ignore_event(event: Event) -> None: ...
 
 
 class Conductor:
-    """One run, led to its end."""
+    """Runs one scenario to its end."""
 
     def __init__(
         self,
         log: BlockingRecorder,
-        play: RunState,
-        troupe: StageModels,
+        state: RunState,
+        models: StageModels,
         *,
         recall: Recall | None = None,
-        manner: PromptSettings | None = None,
-        watch: StageEventCallback = _ignore_event,
+        prompt_settings: PromptSettings | None = None,
+        on_event: StageEventCallback = _ignore_event,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
-        self.state = play
-        self._log, self._models, self._on_event, self._now, self._new_id = log, troupe, watch, now, new_id
-        self._agent_context, self._prompt_settings = recall or Recall(log), manner or PromptSettings()
+        self.state = state
+        self._log, self._models, self._on_event, self._now, self._new_id = log, models, on_event, now, new_id
+        self._agent_context, self._prompt_settings = recall or Recall(log), prompt_settings or PromptSettings()
         self._started_at, self._earlier_seconds = now(), 0.0
         self._own_event_ids: set[str] = set()
         self._has_started, self._is_resuming = False, True
         self._read_lock = asyncio.Lock()
 
     async def load_or_start_run(self) -> None:
-        """Take in what the log says of the run; a new one is opened."""
+        """Read the run from the log; append the opening if the run is new."""
         if self._has_started:
             return
         self._has_started = True
@@ -85,13 +83,13 @@ class Conductor:
         self._use_stored_scenario()
 
     def _use_stored_scenario(self) -> None:
-        """Go by the scenario as the log has it, secrets taken out, so that whoever takes the run up plays the same."""
+        """Use the scenario from the log, with secrets redacted, so that a process that resumes the run plays the same one."""
         [started] = self._log.get([self.state.started_id or ""])
-        with suppress(Invalid):  # a log that keeps no words: then by the file
+        with suppress(Invalid):  # the log keeps no texts: use the scenario from the file
             self.state.scenario = read_stored_scenario(started)
 
     async def run_to_end(self) -> Event:
-        """Lead the run to its end, from wherever the log says that it stands; answers its `run.finished`."""
+        """Run to the end, from the current state of the log; returns the `run.finished` event."""
         await self.load_or_start_run()
         while (step := next_step(self.state)) is not None:
             await self._run_step(step)
@@ -99,7 +97,7 @@ class Conductor:
         return self.state.finished
 
     async def inject_message(self, text: str, *, label: str | None = None) -> None:
-        """Have a visitor say something; whoever listens for `user.injected` takes a turn for it."""
+        """Add a message from a visitor; agents that subscribe to `user.injected` take a turn for it. Raises `Invalid` after the end."""
         if not text.strip():
             raise Invalid("a visitor who says nothing disturbs nobody; give some words")
         if self.state.finished is not None:
@@ -107,17 +105,16 @@ class Conductor:
         await self._append_events([stage_events.user_injected(self.state, self._new_id(), text.strip(), label)])
 
     async def catch_up(self) -> None:
-        """Take in what is new on the log, whoever wrote it."""
-        async with self._read_lock:  # a visitor may come at any moment, and no event is to be taken in twice
+        """Apply new events from the log, including those of other processes."""
+        async with self._read_lock:  # `inject_message` may run concurrently, and no event may be applied twice
             for event in await asyncio.to_thread(self._read_new_events):
-                playing.apply_event(self.state, event)
+                run_state.apply_event(self.state, event)
                 await self._on_event(event)
 
     def _read_new_events(self) -> list[Event]:
         return list(self._log.read(f"run:{self.state.run}", after=self.state.head))
 
     async def _append_events(self, events: Sequence[Event], *, expect: Expect | None = None) -> None:
-        """Store, and only then go on."""
         await asyncio.to_thread(self._log.append, events, expect=expect)
         await self.catch_up()
 
@@ -144,66 +141,66 @@ class Conductor:
         if not isinstance(affordable, StageRound) or affordable.forced != step.forced:
             await self._run_step(affordable)
             return
-        base = self.state.head
-        errands = await asyncio.gather(*(asyncio.to_thread(self._plan_turn, manifest, step.turn) for manifest in affordable.agents))
-        prompts = await asyncio.gather(*(asyncio.to_thread(self._build_prompt, errand) for errand in errands))
+        head = self.state.head
+        stage_turns = await asyncio.gather(*(asyncio.to_thread(self._plan_turn, manifest, step.turn) for manifest in affordable.agents))
+        prompts = await asyncio.gather(*(asyncio.to_thread(self._build_prompt, stage_turn) for stage_turn in stage_turns))
         events: list[Event] = []
-        for errand, prompt in zip(errands, prompts, strict=True):
-            events += self._build_call_events(errand, prompt, attempt=1, more={"forced": step.forced} if step.forced else {})
-        if await self._append_calls(events, Expect(f"run:{self.state.run}", base)):
-            pairs = zip(errands, prompts, strict=True)
-            await self._collect_answers([(errand, prompt) for errand, prompt in pairs if isinstance(prompt, BuiltPrompt)])
+        for stage_turn, prompt in zip(stage_turns, prompts, strict=True):
+            events += self._build_call_events(stage_turn, prompt, attempt=1, extra={"forced": step.forced} if step.forced else {})
+        if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):
+            pairs = zip(stage_turns, prompts, strict=True)
+            await self._collect_answers([(stage_turn, prompt) for stage_turn, prompt in pairs if isinstance(prompt, BuiltPrompt)])
 
     def _limit_round_to_budget(self, step: StageRound) -> StageStep:
-        """The round as far as the budgets go; else what comes in its place."""
+        """The part of the round that the budget allows, or the step that replaces it."""
         limits = self.state.scenario.governor
-        is_ruling = all(manifest.role == JUDGE for manifest in step.agents)
-        share = limits if is_ruling else limits.reserve_for_judges(len(self.state.scenario.judges))
+        is_verdict_round = all(manifest.role == JUDGE for manifest in step.agents)
+        available = limits if is_verdict_round else limits.reserve_for_judges(len(self.state.scenario.judges))
         try:
             turn = min(step.turn, limits.max_turns) if step.forced else step.turn
-            room = budget.check_budget(share, self.state.usage, turn=turn, seconds=self.elapsed_seconds)
-        except BudgetExceeded as spent:
-            return FinishRun("budget") if step.forced or is_ruling else request_final_verdict(self.state, spent.reason)
-        return step._replace(agents=step.agents[:room])
+            remaining_calls = budget.check_budget(available, self.state.usage, turn=turn, seconds=self.elapsed_seconds)
+        except BudgetExceeded as exceeded:
+            return FinishRun("budget") if step.forced or is_verdict_round else request_final_verdict(self.state, exceeded.reason)
+        return step._replace(agents=step.agents[:remaining_calls])
 
     def _plan_turn(self, manifest: AgentManifest, turn: int) -> StageTurn:
-        base = self.state.context_position
-        purpose = agent_turn.choose_turn_purpose(self.state, self._agent_context, manifest, base)
-        return StageTurn(manifest, turn, purpose, self.state.agents[manifest.name].woken_by or self.state.clock_event_id, base)
+        position = self.state.context_position
+        purpose = agent_turn.choose_turn_purpose(self.state, self._agent_context, manifest, position)
+        return StageTurn(manifest, turn, purpose, self.state.agents[manifest.name].woken_by or self.state.clock_event_id, position)
 
-    def _build_prompt(self, errand: StageTurn) -> BuiltPrompt | PromptTooLarge:
+    def _build_prompt(self, stage_turn: StageTurn) -> BuiltPrompt | PromptTooLarge:
         try:
-            return agent_turn.build_turn_prompt(self.state, self._agent_context, errand, self._prompt_settings)
+            return agent_turn.build_turn_prompt(self.state, self._agent_context, stage_turn, self._prompt_settings)
         except PromptTooLarge as error:
             return error
 
     def _build_call_events(
-        self, errand: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, more: dict[str, Any]
+        self, stage_turn: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, extra: dict[str, Any]
     ) -> list[Event]:
-        """What is stored before a mind is asked; where no prompt could be made, why."""
-        name, agent = self._models.model_name(errand.manifest.name), errand.manifest.name
+        """The events stored before a model is called, or the failure if no prompt could be built."""
+        name, agent = self._models.model_name(stage_turn.manifest.name), stage_turn.manifest.name
         call = stage_events.model_called(
             self.state,
             agent=agent,
-            turn=errand.turn,
+            turn=stage_turn.turn,
             attempt=attempt,
-            purpose=errand.purpose,
-            mind=name,
-            cause=errand.cause,
+            purpose=stage_turn.purpose,
+            model_name=name,
+            cause=stage_turn.cause,
             elapsed_ms=self._elapsed_ms,
             tokens=prompt.tokens,
-            more=more,
+            extra=extra,
         )
         if not isinstance(prompt, BuiltPrompt):
-            return stage_events.build_model_failed_events(self.state, _build_unsent_call(call, errand), name, prompt, self._elapsed_ms)
+            return stage_events.build_model_failed_events(self.state, _build_unsent_call(call, stage_turn), name, prompt, self._elapsed_ms)
         if name == SCRIPTED_MODEL_NAME:
             return [call]
-        built = stage_events.derive_event_id(self.state.run, errand.turn, agent, "context", attempt)
-        event = prompt.make_event(id=built, cause=errand.cause)
-        return [replace(event, data=event.data | {"call_id": call.id, "turn": errand.turn}), call]
+        context_id = stage_events.derive_event_id(self.state.run, stage_turn.turn, agent, "context", attempt)
+        event = prompt.make_event(id=context_id, cause=stage_turn.cause)
+        return [replace(event, data=event.data | {"call_id": call.id, "turn": stage_turn.turn}), call]
 
     async def _append_calls(self, events: Sequence[Event], expect: Expect) -> bool:
-        """Store a round's questions, unless something came in between: then it is for `next_step` to say again."""
+        """Store the calls of a round. Returns `False` if other events came first; `next_step` then decides again."""
         try:
             await self._append_events(events, expect=expect)
         except Conflict:
@@ -219,80 +216,86 @@ class Conductor:
             raise self._concurrent_conductor_error()
 
     def _concurrent_conductor_error(self) -> LogError:
-        watch = f"lore events --scope run:{self.state.run} --follow"
-        return LogError(f"another process is playing {self.state.run} just now; watch it with `{watch}`")
+        command = f"lore events --scope run:{self.state.run} --follow"
+        return LogError(f"another process is playing {self.state.run} just now; watch it with `{command}`")
 
     # --- answers
 
     async def _collect_answers(self, questions: Sequence[tuple[StageTurn, BuiltPrompt]]) -> None:
-        """Put the questions at the same time; store the answers in their order, each as soon as those before it are."""
-        asked = [self._build_pending_call(errand, prompt) for errand, prompt in questions]
-        answers = [asyncio.create_task(self._request_answer(one)) for one in asked]
+        """Send all requests concurrently; store the answers in order, each as soon as its predecessors are stored."""
+        pending_calls = [self._build_pending_call(stage_turn, prompt) for stage_turn, prompt in questions]
+        answers = [asyncio.create_task(self._request_answer(pending)) for pending in pending_calls]
         try:
-            for one, answer in zip(asked, answers, strict=True):
-                await self._store_answer(one, await answer)
+            for pending, answer in zip(pending_calls, answers, strict=True):
+                await self._store_answer(pending, await answer)
         finally:
             for answer in answers:
                 answer.cancel()
             await asyncio.gather(*answers, return_exceptions=True)
 
-    def _build_pending_call(self, errand: StageTurn, prompt: BuiltPrompt) -> PendingStageCall:
-        call = self.state.agents[errand.manifest.name].open_call
-        if call is None or call.id not in self._own_event_ids:  # somebody else took the question for a lost one, and answered it
+    def _build_pending_call(self, stage_turn: StageTurn, prompt: BuiltPrompt) -> PendingStageCall:
+        call = self.state.agents[stage_turn.manifest.name].open_call
+        if call is None or call.id not in self._own_event_ids:  # another process took the call for lost and retried it
             raise self._concurrent_conductor_error()
         limit = self.state.scenario.governor.max_seconds
-        ask = agent_turn.build_model_request(self.state, errand, prompt, None if limit is None else max(0.1, limit - self.elapsed_seconds))
-        return PendingStageCall(call, errand, ask, self._models.select_model(agent_turn.build_script_context(self.state, call)))
+        request = agent_turn.build_model_request(
+            self.state, stage_turn, prompt, None if limit is None else max(0.1, limit - self.elapsed_seconds)
+        )
+        return PendingStageCall(call, stage_turn, request, self._models.select_model(agent_turn.build_script_context(self.state, call)))
 
-    async def _request_answer(self, asked: PendingStageCall) -> ModelReply | Exception:
+    async def _request_answer(self, pending: PendingStageCall) -> ModelReply | Exception:
         try:
-            return await asked.model.reply(asked.request)
-        except Exception as error:  # noqa: BLE001 - whatever a mind does, the others go on
+            return await pending.model.reply(pending.request)
+        except Exception as error:  # noqa: BLE001 - a failing model must not stop the others
             return error
 
-    async def _store_answer(self, asked: PendingStageCall, answer: ModelReply | Exception) -> None:
-        """Store what came of a question; a judge who names nobody of the cast is asked once more."""
-        call, name = asked.call, asked.model.name
+    async def _store_answer(self, pending: PendingStageCall, answer: ModelReply | Exception) -> None:
+        """Store an answer or failure. A judge whose verdict names nobody of the cast is asked once more."""
+        call, name = pending.call, pending.model.name
         if isinstance(answer, Exception):
             await self._append_events(stage_events.build_model_failed_events(self.state, call, name, answer, self._elapsed_ms))
             return
         events = [stage_events.model_replied(self.state, call, name, stage_events.with_price(answer), self._elapsed_ms)]
         data = answer.data or {}
-        wrong = verdicts.find_verdict_error(self.state.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
-        if wrong is not None and call.corrects is None and self.state.usage.calls < self.state.scenario.governor.max_calls:
-            await self._request_correction(asked, events, f"Your last answer could not stand: {wrong}.")
+        verdict_error = (
+            verdicts.find_verdict_error(self.state.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
+        )
+        if verdict_error is not None and call.corrects is None and self.state.usage.calls < self.state.scenario.governor.max_calls:
+            await self._request_correction(pending, events, f"Your last answer could not stand: {verdict_error}.")
             return
         await self._append_events([*events, *agent_turn.build_answer_events(self.state, call, data)])
 
-    async def _request_correction(self, asked: PendingStageCall, events: list[Event], wrong: str) -> None:
-        errand = asked.turn._replace(corrects=wrong)
-        prompt = await asyncio.to_thread(self._build_prompt, errand)
-        again = self._build_call_events(errand, prompt, attempt=asked.call.attempt + 1, more={"corrects": wrong})
-        self._own_event_ids.update(event.id or "" for event in again)
-        await self._append_events([*events, *again])
+    async def _request_correction(self, pending: PendingStageCall, events: list[Event], correction: str) -> None:
+        stage_turn = pending.turn._replace(corrects=correction)
+        prompt = await asyncio.to_thread(self._build_prompt, stage_turn)
+        call_events = self._build_call_events(stage_turn, prompt, attempt=pending.call.attempt + 1, extra={"corrects": correction})
+        self._own_event_ids.update(event.id or "" for event in call_events)
+        await self._append_events([*events, *call_events])
         if isinstance(prompt, BuiltPrompt):
-            await self._collect_answers([(errand, prompt)])
+            await self._collect_answers([(stage_turn, prompt)])
 
-    # --- what a crash has left
+    # --- after a crash
 
     async def _retry_lost_calls(self, calls: Sequence[StageModelCall]) -> None:
-        """Say that these answers were lost, and ask once more; a turn that was lost twice is given up."""
+        """Record these answers as lost and call again; a call that was lost twice is not repeated."""
         if not self._is_resuming:
             self._check_only_conductor()
         head = self.state.head
         events: list[Event] = []
         questions: list[tuple[StageTurn, BuiltPrompt]] = []
-        room = self.state.scenario.governor.max_calls - self.state.usage.calls
+        remaining_calls = self.state.scenario.governor.max_calls - self.state.usage.calls
         for call in calls:
             events.append(stage_events.model_call_lost(self.state, call))
-            if call.tries >= MAX_ATTEMPTS or len(questions) >= room:
+            if call.tries >= MAX_ATTEMPTS or len(questions) >= remaining_calls:
                 continue
-            errand = StageTurn(self.state.scenario.find_agent(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects)
-            prompt = await asyncio.to_thread(self._build_prompt, errand)
-            more = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
-            events += self._build_call_events(errand, prompt, attempt=call.attempt + 1, more=more)
+            stage_turn = StageTurn(
+                self.state.scenario.find_agent(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects
+            )
+            prompt = await asyncio.to_thread(self._build_prompt, stage_turn)
+            extra = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
+            events += self._build_call_events(stage_turn, prompt, attempt=call.attempt + 1, extra=extra)
             if isinstance(prompt, BuiltPrompt):
-                questions.append((errand, prompt))
+                questions.append((stage_turn, prompt))
         if await self._append_calls(events, Expect(f"run:{self.state.run}", head)):
             await self._collect_answers(questions)
 
@@ -300,7 +303,7 @@ class Conductor:
 
     @property
     def elapsed_seconds(self) -> float:
-        """How long the run has been played, in this process and in those before it."""
+        """How long the run has taken, in this process and earlier ones."""
         return self._earlier_seconds + (self._now() - self._started_at).total_seconds()
 
     @property
@@ -316,17 +319,17 @@ class Conductor:
         return {"winning_models": models} | ({"winning_model": models[0]} if len(models) == 1 else {})
 
 
-def _build_unsent_call(event: Event, errand: StageTurn) -> StageModelCall:
-    """The call that would have been made."""
+def _build_unsent_call(event: Event, stage_turn: StageTurn) -> StageModelCall:
+    """The call that would have been made, for its failure event."""
     return StageModelCall(
         id=event.id or "",
-        agent=errand.manifest.name,
-        turn=errand.turn,
+        agent=stage_turn.manifest.name,
+        turn=stage_turn.turn,
         number=0,
         attempt=1,
-        cause=errand.cause,
-        purpose=errand.purpose,
-        as_of=errand.as_of,
+        cause=stage_turn.cause,
+        purpose=stage_turn.purpose,
+        as_of=stage_turn.as_of,
         last=None,
         heard_count=0,
         visitor=None,

@@ -1,4 +1,4 @@
-"""The events that a run is told with. Every id follows from the run, the turn and the agent, so none of them can be stored twice."""
+"""Builds the events of a run. Every id is derived from run, turn and agent, so none of them is stored twice."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CONDUCTOR = "conductor"
 WORLD = "stage"
 VISITOR = "visitor"
 LOST_ERROR = "lost"
-"""The error of an attempt whose answer went with its process."""
+"""Error text of a call whose answer was lost with its process."""
 MAX_SAMPLE_LENGTH = 2048
 
 
 def derive_event_id(run: str, *parts: object) -> str:
-    """The id of an event of a run."""
+    """The id of an event, derived from the run and `parts`."""
     return derive_id("fleetlore.stage", "\0".join(map(str, (run, *parts))).encode())
 
 
@@ -36,9 +36,9 @@ def turn_id(run: str, turn: int, agent: str) -> str:
     return derive_event_id(run, turn, agent)
 
 
-def build_opening_events(scenario: StageScenario, run: str, seed: str, minds: Mapping[str, str]) -> list[Event]:
-    """How a run begins: all of it is stored at once. The whole scenario is told, so that the log alone is enough to go on."""
-    contest = msgspec.to_builtins(scenario.competition)
+def build_opening_events(scenario: StageScenario, run: str, seed: str, models: Mapping[str, str]) -> list[Event]:
+    """The events that start a run, stored in one append. They contain the scenario, so the log is enough to resume."""
+    competition = msgspec.to_builtins(scenario.competition)
     started = Event(
         id=derive_event_id(run, "started"),
         kind="run.started",
@@ -50,8 +50,8 @@ def build_opening_events(scenario: StageScenario, run: str, seed: str, minds: Ma
             "seed": seed,
             "goal": scenario.goal,
             "scenario": scenario.name,
-            "cast": {manifest.name: _cast_entry(scenario, manifest.name, minds) for manifest in scenario.cast},
-            "competition": {"kind": scenario.competition.kind} | ({"teams": contest["teams"]} if "teams" in contest else {}),
+            "cast": {manifest.name: _cast_entry(scenario, manifest.name, models) for manifest in scenario.cast},
+            "competition": {"kind": scenario.competition.kind} | ({"teams": competition["teams"]} if "teams" in competition else {}),
             "play": msgspec.to_builtins(scenario),
         },
     )
@@ -62,26 +62,26 @@ def build_opening_events(scenario: StageScenario, run: str, seed: str, minds: Ma
     return [started, *_build_secret_events(scenario, run, seed), scene]
 
 
-def _cast_entry(scenario: StageScenario, name: str, minds: Mapping[str, str]) -> dict[str, Any]:
+def _cast_entry(scenario: StageScenario, name: str, models: Mapping[str, str]) -> dict[str, Any]:
     manifest = scenario.find_agent(name)
     entry: dict[str, Any] = {
         "role": manifest.role,
         "persona": manifest.persona,
         "subscribes_to": list(manifest.subscribes_to),
         "may_emit": list(manifest.may_emit),
-        "model": minds[name],
+        "model": models[name],
     }
     team = scenario.find_team(name)
     return entry if team is None else entry | {"team": team}
 
 
 def _build_secret_events(scenario: StageScenario, run: str, seed: str) -> list[Event]:
-    """What each of those among whom a role was dealt is told, for its own eyes."""
+    """Private events that tell each agent its part in the hidden role."""
     deal = scenario.competition.deal
     if deal is None:
         return []
     roles = deal_hidden_role(scenario, seed)
-    told = {name: deal.told if name in roles else deal.others for name in deal.among}
+    texts = {name: deal.told if name in roles else deal.others for name in deal.among}
     return [
         Event(
             id=derive_event_id(run, "secret", name),
@@ -92,51 +92,55 @@ def _build_secret_events(scenario: StageScenario, run: str, seed: str) -> list[E
             visibility="private",
             data={"turn": 0},
         )
-        for name, text in told.items()
+        for name, text in texts.items()
         if text
     ]
 
 
-def scene_changed(play: RunState, scene: StageScene) -> Event:
-    """The scene as a turn begins."""
-    text = render_scene(play.scenario, scene, play.seed)
-    id = derive_event_id(play.run, "scene", scene.turn)
-    return Event(id=id, kind="world.observed", actor=WORLD, run=play.run, cause=play.clock_event_id, text=text, data={"turn": scene.turn})
+def scene_changed(state: RunState, scene: StageScene) -> Event:
+    """The scene at the start of a turn."""
+    text = render_scene(state.scenario, scene, state.seed)
+    id = derive_event_id(state.run, "scene", scene.turn)
+    return Event(id=id, kind="world.observed", actor=WORLD, run=state.run, cause=state.clock_event_id, text=text, data={"turn": scene.turn})
 
 
 def model_called(
-    play: RunState,
+    state: RunState,
     *,
     agent: str,
     turn: int,
     attempt: int,
     purpose: str,
-    mind: str,
+    model_name: str,
     cause: str | None,
     elapsed_ms: int,
     tokens: int | None,
-    more: Mapping[str, Any],
+    extra: Mapping[str, Any],
 ) -> Event:
-    """That a mind is about to be asked: stored before it is."""
-    provider, _, model = mind.partition(":")
-    id = derive_event_id(play.run, turn, agent, "call", attempt)
+    """A model is about to be called; stored before the request is sent."""
+    provider, _, model = model_name.partition(":")
+    id = derive_event_id(state.run, turn, agent, "call", attempt)
     data: dict[str, Any] = {"model": model or provider, "provider": provider, "purpose": purpose, "call_id": id, "attempt": attempt}
-    data |= {"prompt_tokens": tokens, "turn": turn, "elapsed_ms": elapsed_ms, **more}
-    return Event(id=id, kind="model.called", agent=agent, run=play.run, cause=cause, visibility="system", data=_drop_none_values(data))
+    data |= {"prompt_tokens": tokens, "turn": turn, "elapsed_ms": elapsed_ms, **extra}
+    return Event(id=id, kind="model.called", agent=agent, run=state.run, cause=cause, visibility="system", data=_drop_none_values(data))
 
 
-def model_replied(play: RunState, call: StageModelCall, mind: str, reply: ModelReply, elapsed_ms: int) -> Event:
-    """That it answered, and what that took; its words are told by what it said."""
+def model_replied(state: RunState, call: StageModelCall, model_name: str, reply: ModelReply, elapsed_ms: int) -> Event:
+    """A model answered, with usage and cost. The text is in the event that follows."""
     usage = reply.usage
-    data: dict[str, Any] = {"model": reply.model or mind.partition(":")[2], "provider": mind.partition(":")[0], "usd": reply.usd}
+    data: dict[str, Any] = {
+        "model": reply.model or model_name.partition(":")[2],
+        "provider": model_name.partition(":")[0],
+        "usd": reply.usd,
+    }
     data |= {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read or None, "cache_write": usage.cache_write or None}
     data |= {"latency_ms": reply.latency_ms, "stop_reason": reply.finish, "message_id": reply.message_id, "request_id": reply.request_id}
-    return _build_call_outcome(play, call, "model.replied", data, elapsed_ms)
+    return _build_call_outcome(state, call, "model.replied", data, elapsed_ms)
 
 
-def build_model_failed_events(play: RunState, call: StageModelCall, mind: str, error: Exception, elapsed_ms: int) -> list[Event]:
-    """That it gave no answer that could be used; one that was paid for all the same is told, too."""
-    provider, _, model = mind.partition(":")
+def build_model_failed_events(state: RunState, call: StageModelCall, model_name: str, error: Exception, elapsed_ms: int) -> list[Event]:
+    """A model gave no usable answer; if the failed answer was paid for, its usage is recorded too."""
+    provider, _, model = model_name.partition(":")
     data: dict[str, Any] = {
         "model": model or provider,
         "provider": provider,
@@ -146,13 +150,13 @@ def build_model_failed_events(play: RunState, call: StageModelCall, mind: str, e
         data["status"] = error.status
         if isinstance(error, MindBusy) and error.retry_after is not None:
             data["retry_after_ms"] = error.retry_after * 1000
-    paid = error.reply if isinstance(error, MindError) else None
-    answer = [model_replied(play, call, mind, with_price(paid), elapsed_ms)] if isinstance(paid, ModelReply) else []
-    return [*answer, _build_call_outcome(play, call, "model.failed", data, elapsed_ms)]
+    reply = error.reply if isinstance(error, MindError) else None
+    replied = [model_replied(state, call, model_name, with_price(reply), elapsed_ms)] if isinstance(reply, ModelReply) else []
+    return [*replied, _build_call_outcome(state, call, "model.failed", data, elapsed_ms)]
 
 
 def with_price(reply: ModelReply) -> ModelReply:
-    """The reply with its cost, by the table of prices where the endpoint does not say it."""
+    """The reply with its cost; from the price table if the endpoint does not report it."""
     return recorded_model.price_reply(reply, _load_prices())
 
 
@@ -161,26 +165,26 @@ def _load_prices() -> Prices:
     return Prices()
 
 
-def model_call_lost(play: RunState, call: StageModelCall) -> Event:
-    """That nobody knows what was answered: the process that asked is gone."""
-    return _build_call_outcome(play, call, "model.failed", {"error": LOST_ERROR}, None)
+def model_call_lost(state: RunState, call: StageModelCall) -> Event:
+    """The answer is unknown, because the process that made the call is gone."""
+    return _build_call_outcome(state, call, "model.failed", {"error": LOST_ERROR}, None)
 
 
-def _build_call_outcome(play: RunState, call: StageModelCall, kind: str, data: dict[str, Any], elapsed_ms: int | None) -> Event:
+def _build_call_outcome(state: RunState, call: StageModelCall, kind: str, data: dict[str, Any], elapsed_ms: int | None) -> Event:
     data |= {"call_id": call.id, "attempt": call.attempt, "turn": call.turn, "elapsed_ms": elapsed_ms}
     if kind == "model.replied":
         del data["attempt"]
-    id = derive_event_id(play.run, call.turn, call.agent, kind, call.attempt)
-    return Event(id=id, kind=kind, agent=call.agent, run=play.run, cause=call.id, visibility="system", data=_drop_none_values(data))
+    id = derive_event_id(state.run, call.turn, call.agent, kind, call.attempt)
+    return Event(id=id, kind=kind, agent=call.agent, run=state.run, cause=call.id, visibility="system", data=_drop_none_values(data))
 
 
-def agent_spoke(play: RunState, call: StageModelCall, kind: str, text: str, data: Mapping[str, Any]) -> Event:
-    """What somebody of the cast says, does or thinks."""
+def agent_spoke(state: RunState, call: StageModelCall, kind: str, text: str, data: Mapping[str, Any]) -> Event:
+    """An agent of the cast says, does or thinks something."""
     return Event(
-        id=derive_event_id(play.run, call.turn, call.agent, kind),
+        id=derive_event_id(state.run, call.turn, call.agent, kind),
         kind=kind,
         agent=call.agent,
-        run=play.run,
+        run=state.run,
         cause=call.cause,
         text=text,
         visibility="private" if kind == "agent.thought" else "public",
@@ -188,28 +192,28 @@ def agent_spoke(play: RunState, call: StageModelCall, kind: str, text: str, data
     )
 
 
-def answer_rejected(play: RunState, call: StageModelCall, reason: str, said: object) -> Event:
-    """That what somebody wanted to say was not taken, and why."""
-    sample = msgspec.json.encode(said, enc_hook=str).decode(errors="replace")
+def answer_rejected(state: RunState, call: StageModelCall, reason: str, answer: object) -> Event:
+    """An agent's answer was not accepted, with the reason."""
+    sample = msgspec.json.encode(answer, enc_hook=str).decode(errors="replace")
     return Event(
-        id=derive_event_id(play.run, call.turn, call.agent, "rejected"),
+        id=derive_event_id(state.run, call.turn, call.agent, "rejected"),
         kind="log.rejected",
         agent=call.agent,
-        run=play.run,
+        run=state.run,
         cause=call.cause,
         text=f"{call.agent}: {reason}",
         visibility="system",
-        data={"reason": reason, "source": f"run:{play.run}", "sample": sample[:MAX_SAMPLE_LENGTH], "turn": call.turn},
+        data={"reason": reason, "source": f"run:{state.run}", "sample": sample[:MAX_SAMPLE_LENGTH], "turn": call.turn},
     )
 
 
-def build_tool_events(play: RunState, call: StageModelCall, tool: str, outcome: str | None) -> list[Event]:
-    """That somebody reached for a tool, and what it gave; `None` if it may not have it."""
+def build_tool_events(state: RunState, call: StageModelCall, tool: str, outcome: str | None) -> list[Event]:
+    """An agent used a tool, with the result; `outcome` `None` means that it may not use it."""
     id, returned = (
-        derive_event_id(play.run, call.turn, call.agent, "tool"),
-        derive_event_id(play.run, call.turn, call.agent, "tool", "outcome"),
+        derive_event_id(state.run, call.turn, call.agent, "tool"),
+        derive_event_id(state.run, call.turn, call.agent, "tool", "outcome"),
     )
-    common: dict[str, Any] = {"agent": call.agent, "run": play.run}
+    common: dict[str, Any] = {"agent": call.agent, "run": state.run}
     if outcome is None:
         data = {"tool": tool[:100], "call_id": id, "turn": call.turn}
         return [Event(id=id, kind="tool.denied", cause=call.cause, data=data, visibility="system", **common)]
@@ -221,32 +225,32 @@ def build_tool_events(play: RunState, call: StageModelCall, tool: str, outcome: 
     ]
 
 
-def user_injected(play: RunState, id: str, text: str, label: str | None) -> Event:
-    """That a visitor broke in."""
-    data = _drop_none_values({"turn": play.turn, "label": label})
-    return Event(id=id, kind="user.injected", actor=VISITOR, run=play.run, text=text, data=data)
+def user_injected(state: RunState, id: str, text: str, label: str | None) -> Event:
+    """A visitor said something."""
+    data = _drop_none_values({"turn": state.turn, "label": label})
+    return Event(id=id, kind="user.injected", actor=VISITOR, run=state.run, text=text, data=data)
 
 
-def run_finished(play: RunState, reason: str, outcome: Mapping[str, Any]) -> Event:
-    """That the run is over. There is one such event, whoever stores it how often."""
-    text = f"{play.scenario.title}: {_describe_result(play, reason, outcome.get('winner'))}"
-    spent = {"turns": play.turn, "tokens": play.usage.tokens, "calls": play.usage.calls, "usd": play.usage.usd}
+def run_finished(state: RunState, reason: str, outcome: Mapping[str, Any]) -> Event:
+    """The run is over. Its id is derived from the run, so it is stored once."""
+    text = f"{state.scenario.title}: {_describe_result(state, reason, outcome.get('winner'))}"
+    usage = {"turns": state.turn, "tokens": state.usage.tokens, "calls": state.usage.calls, "usd": state.usage.usd}
     return Event(
-        id=derive_event_id(play.run, "finished"),
+        id=derive_event_id(state.run, "finished"),
         kind="run.finished",
         actor=CONDUCTOR,
-        run=play.run,
-        cause=play.verdicts[-1].id if play.verdicts else play.clock_event_id,
+        run=state.run,
+        cause=state.verdicts[-1].id if state.verdicts else state.clock_event_id,
         text=text,
-        data={"turn": play.turn, "reason": reason} | spent | _drop_none_values({"budget": play.forced_verdict_reason}) | dict(outcome),
+        data={"turn": state.turn, "reason": reason} | usage | _drop_none_values({"budget": state.forced_verdict_reason}) | dict(outcome),
     )
 
 
-def _describe_result(play: RunState, reason: str, winner: Any) -> str:
+def _describe_result(state: RunState, reason: str, winner: Any) -> str:
     if winner:
         return f"{winner} won"
-    found = next((verdict.data.get("accused") for verdict in play.verdicts if verdict.data.get("correct") is True), None)
-    return f"{found} was found out" if found else _RESULT_TEXTS.get(reason, reason)
+    accused = next((verdict.data.get("accused") for verdict in state.verdicts if verdict.data.get("correct") is True), None)
+    return f"{accused} was found out" if accused else _RESULT_TEXTS.get(reason, reason)
 
 
 _RESULT_TEXTS = {

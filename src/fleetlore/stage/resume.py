@@ -1,4 +1,4 @@
-"""From a log to a run that can go on: the run's beginning tells the whole scenario, its events the rest."""
+"""Restores a run from its log: the scenario comes from `run.started`, the rest from the run's events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_EVENTS_SCANNED = 200
 
 
 def resume_run(log: BlockingRecorder, run: str, *, scenario: StageScenario | None = None) -> RunState:
-    """A run as it began, to be led on from where the log says that it stands. `scenario` is for logs that do not keep words."""
+    """The state of a run at its start; the conductor applies its events. Pass `scenario` if the log keeps no texts. Raises `Invalid`."""
     started = next(log.read(f"run:{run}", kinds=("run.started",), limit=1), None)
     if started is None:
         raise Invalid(f"no run is called {run!r} in this log; `lore stage list` shows those that can be taken up")
@@ -24,7 +24,7 @@ def resume_run(log: BlockingRecorder, run: str, *, scenario: StageScenario | Non
 
 
 def read_stored_scenario(started: Event) -> StageScenario:
-    """The scenario that a run's beginning tells."""
+    """The scenario stored in a `run.started` event; raises `Invalid` if it is incomplete."""
     try:
         return msgspec.convert(started.data.get("play"), StageScenario)
     except msgspec.ValidationError as error:
@@ -33,12 +33,12 @@ def read_stored_scenario(started: Event) -> StageScenario:
 
 
 def find_unfinished_runs(log: BlockingRecorder) -> Sequence[Event]:
-    """The beginnings of those of the newest runs that have no end, newest first."""
-    over: set[str | None] = set()
-    begun: list[Event] = []
+    """The `run.started` events of recent runs without an end, newest first."""
+    finished: set[str | None] = set()
+    unfinished: list[Event] = []
     for event in log.read(kinds=("run.started", "run.finished"), newest_first=True, limit=MAX_EVENTS_SCANNED):
         if event.kind == "run.finished":
-            over.add(event.run)
-        elif event.run is not None and event.run not in over and "play" in event.data:
-            begun.append(event)
-    return begun
+            finished.add(event.run)
+        elif event.run is not None and event.run not in finished and "play" in event.data:
+            unfinished.append(event)
+    return unfinished

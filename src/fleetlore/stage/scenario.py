@@ -1,4 +1,4 @@
-"""What a scenario is: who plays, what each may hear and say, what is at stake, and what it may cost."""
+"""The structure of a scenario: the cast, what each agent reads and says, the competition and the limits. `files.py` loads and checks it."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ JUDGE = "judge"
 OBSERVER = "observer"
 
 LineSlot = Literal["seed", "last", "quote", "visitor", "goal", "self"]
-"""What a line may leave open: the run's seed, who spoke last, what that one said, what a visitor said, the goal, the speaker."""
+"""Placeholders of a line: the run's seed, the last speaker, their words, a visitor's words, the goal, the speaker's own name."""
 
 CompetitionKind = Literal["none", "judged", "versus", "hidden"]
 
 
 class ScriptLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing to say, what is thought while saying it, and in what mood."""
+    """A line to say, with optional thought and mood."""
 
     text: str
     kind: str | None = None
-    """Which of the kinds that it may emit; the first where nothing is said."""
+    """The event kind, one of `may_emit`; the first of them by default."""
     thought: str | None = None
     mood: str | None = None
     use: str | None = None
     """A tool to use with it."""
     after: str | None = None
-    """Only once these words have fallen."""
+    """Only once somebody has said these words."""
     answers: str | None = None
-    """Only, and then first of all, where these words are in what was said last or in the scene."""
+    """Only if the last line or the scene contains these words; then it is preferred."""
 
 
 ScriptLines = tuple[ScriptLine | str, ...]
 
 
 class AgentScript(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an agent says where no model is asked. No line is said twice in a run."""
+    """What an agent says without a model. No line is repeated within a run."""
 
     opening: ScriptLines = ()
-    """For the first time that it speaks."""
+    """For its first turn."""
     lines: ScriptLines = ()
     replies: dict[str, ScriptLines] = field(default_factory=dict)
-    """Name → what to say after that one spoke."""
+    """Speaker → what to say after that agent spoke."""
     disturbed: ScriptLines = ()
-    """After a visitor broke in."""
+    """After a visitor spoke."""
     closing: ScriptLines = ()
-    """For the end."""
+    """For the last turn."""
     reflections: ScriptLines = ()
     verdicts: dict[str, ScriptLines] = field(default_factory=dict)
-    """For judges: winner, or accused → the ruling."""
+    """For judges: winner or accused → the ruling."""
     dealt: dict[str, AgentScript] = field(default_factory=dict)
-    """Hidden role → what is said by whoever was dealt it; an empty list there leaves the usual one."""
+    """Hidden role → the script of the agent that has it; empty parts fall back to the usual script."""
 
 
 class StageMemory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -61,11 +61,11 @@ class StageMemory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     kind: Literal["episodic", "salience"] = "episodic"
     window: int = 8
     reflect_every: int | None = None
-    """After so many things that it could see, it takes a turn to come to a belief."""
+    """After this many visible events, its turn is a reflection."""
 
 
 class AgentManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One of the cast."""
+    """One agent of the cast."""
 
     name: str = ""
     role: str = "worker"
@@ -73,11 +73,11 @@ class AgentManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     subscribes_to: tuple[str, ...] = ()
     """Kinds, or families such as `clue.*`, that wake it and that it may read."""
     may_emit: tuple[str, ...] = ("agent.spoke",)
-    """Kinds that it may put on the log; the first is what it says where it names none."""
+    """Kinds that it may emit; the first is the default."""
     tick_every: int | None = None
-    """It takes every so-manieth turn by itself; `None`: only when woken."""
+    """It takes every n-th turn by itself; `None`: only when woken."""
     max_consecutive: int = 3
-    """Turns in a row that it may take because it was woken; then it sits one out."""
+    """Turns in a row that it may take because it was woken; then it skips one."""
     memory: StageMemory = StageMemory()
     tools: tuple[str, ...] = ()
     mind: str = "scripted:"
@@ -85,14 +85,14 @@ class AgentManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class StageScene(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How the scene changes when a turn begins: one of several texts, as the seed has it."""
+    """A change of scene at the start of a turn; the seed chooses one of several texts."""
 
     turn: int
     text: tuple[str, ...] | str
 
 
 class HiddenRoleDeal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A hidden role: to whom the seed gives it, what that one is told, and what the others are."""
+    """A hidden role: among whom the seed deals it, what its bearer is told, and what the others are told."""
 
     role: str
     among: tuple[str, ...]
@@ -101,7 +101,7 @@ class HiddenRoleDeal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Competition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is at stake: nothing; the best of the cast; a team; or who bears the hidden role."""
+    """What the cast competes for: nothing, best player, best team, or finding the hidden role."""
 
     kind: CompetitionKind = "none"
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Competition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class StageScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A scenario, checked."""
+    """A validated scenario."""
 
     name: str
     title: str
@@ -124,33 +124,33 @@ class StageScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def players(self) -> tuple[AgentManifest, ...]:
-        """Those who can win: all but judges and observers."""
+        """Agents who can win: all but judges and observers."""
         return tuple(manifest for manifest in self.cast if manifest.role not in (JUDGE, OBSERVER))
 
     @property
     def judges(self) -> tuple[AgentManifest, ...]:
-        """Those who rule."""
+        """Agents who give verdicts."""
         return tuple(manifest for manifest in self.cast if manifest.role == JUDGE)
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Whom a verdict may name as the winner: the teams where there are any, and every player."""
+        """Names that a verdict may declare the winner: teams and players."""
         return (*self.competition.teams, *(manifest.name for manifest in self.players))
 
     def find_agent(self, name: str) -> AgentManifest:
-        """One of the cast."""
+        """The agent with this name; raises `StopIteration` if there is none."""
         return next(manifest for manifest in self.cast if manifest.name == name)
 
     def find_team(self, name: str) -> str | None:
-        """The team that somebody plays for."""
+        """The team of an agent, if it has one."""
         return next((team for team, members in self.competition.teams.items() if name in members), None)
 
 
 def is_woken_by(manifest: AgentManifest, kind: str) -> bool:
-    """Whether a kind wakes it."""
+    """Whether an event of this kind wakes the agent."""
     return any(is_matching_kind(pattern, kind) for pattern in manifest.subscribes_to)
 
 
 def is_matching_kind(pattern: str, kind: str) -> bool:
-    """Whether a kind is this one, or of this family."""
+    """Whether a kind equals the pattern, or belongs to its family (`clue.*`)."""
     return kind.startswith(pattern[:-1]) if pattern.endswith(".*") else kind == pattern

@@ -1,17 +1,18 @@
-"""What a cast may reach for: small things of chance, whose outcome follows from the turn, so that a run can be played again."""
+"""Random tools for a cast (dice, coin, card). The result is derived from the turn, so a repeated run gets the same one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import NamedTuple
+
+from fleetlore.stage.seeded_random import draw_number
 
 _SUITS = ("hearts", "spades", "diamonds", "clubs")
 _RANKS = ("ace", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "knave", "queen", "king")
 
 
 class StageTool(NamedTuple):
-    """What it is for, and what it gives for a number that chance has drawn."""
+    """Its description, and the function from a random number to the result."""
 
     description: str
     compute_result: Callable[[int], str]
@@ -25,10 +26,5 @@ STAGE_TOOLS: Mapping[str, StageTool] = {
 
 
 def use_tool(name: str, turn_id: str) -> str:
-    """What a tool gives in a turn: always the same for the same turn."""
+    """The result of a tool; always the same for the same turn."""
     return STAGE_TOOLS[name].compute_result(draw_number(turn_id, name))
-
-
-def draw_number(*parts: object) -> int:
-    """A number that follows from these parts, and from nothing else."""
-    return int.from_bytes(sha256("\0".join(map(str, parts)).encode()).digest()[:8])

@@ -1,4 +1,4 @@
-"""Whether a verdict can stand, and who has won."""
+"""Validates the verdicts of judges and decides the winner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_SCORE = 10.0
 
 
 def find_verdict_error(scenario: StageScenario, data: Mapping[str, Any]) -> str | None:
-    """What is wrong with the name in a verdict, fit to be told to the judge; `None` if it can stand."""
+    """What is wrong with the name in a verdict, worded for the judge; `None` if it is valid."""
     match scenario.competition.kind:
         case "none":
             return None
@@ -23,7 +23,7 @@ def find_verdict_error(scenario: StageScenario, data: Mapping[str, Any]) -> str 
 
 
 def accusable_agents(scenario: StageScenario) -> tuple[str, ...]:
-    """Who may be accused."""
+    """The agents that a verdict may accuse."""
     return scenario.competition.deal.among if scenario.competition.deal else ()
 
 
@@ -32,7 +32,7 @@ def _describe_wrong_name(field: str, name: Any, names: Sequence[str]) -> str | N
 
 
 def build_verdict(scenario: StageScenario, dealt: Mapping[str, str], data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a verdict says on the log: the name if it can stand, scores made sound, and for a hidden role what was true."""
+    """The data of a `judge.verdict` event: a valid name, cleaned scores, and the truth about a hidden role."""
     verdict: dict[str, Any] = {"scores": parse_scores(scenario, data.get("scores"))}
     if scenario.competition.kind == "none":
         return {}
@@ -50,12 +50,12 @@ def _drop_empty_values(verdict: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in verdict.items() if value not in (None, {}, [])}
 
 
-def parse_scores(scenario: StageScenario, said: Any) -> dict[str, float]:
-    """Marks from 0 to 10 for those who can win; anything else is left out."""
-    if not isinstance(said, dict):
+def parse_scores(scenario: StageScenario, value: Any) -> dict[str, float]:
+    """Scores from 0 to 10 for the candidates; invalid entries are dropped."""
+    if not isinstance(value, dict):
         return {}
-    marks = {name: mark for name, mark in said.items() if name in scenario.candidates}
-    return {name: round(min(MAX_SCORE, max(0.0, mark)), 1) for name, mark in marks.items() if _is_score(mark)}
+    scores = {name: score for name, score in value.items() if name in scenario.candidates}
+    return {name: round(min(MAX_SCORE, max(0.0, score)), 1) for name, score in scores.items() if _is_score(score)}
 
 
 def _is_score(value: Any) -> bool:
@@ -63,14 +63,14 @@ def _is_score(value: Any) -> bool:
 
 
 def list_hidden_roles(dealt: Mapping[str, str]) -> list[dict[str, str]]:
-    """Who bore which hidden role."""
+    """Who had which hidden role."""
     return [{"agent": name, "role": role} for name, role in dealt.items()]
 
 
 def decide_winner(scenario: StageScenario, verdicts: Sequence[Event]) -> dict[str, Any]:
-    """What several verdicts come to: whom most of them name, and nobody where that is not clear."""
-    named = Counter(name for verdict in verdicts if isinstance(name := verdict.data.get("winner"), str))
-    best = named.most_common(2)
+    """The winner named by most verdicts; empty if there is a tie or none."""
+    votes = Counter(name for verdict in verdicts if isinstance(name := verdict.data.get("winner"), str))
+    best = votes.most_common(2)
     if not best or (len(best) > 1 and best[0][1] == best[1][1]):
         return {}
     winner = best[0][0]

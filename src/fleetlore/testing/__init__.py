@@ -1,5 +1,4 @@
-"""For tests of what is built on Fleetlore: time that stands still, ids that count, a mind that follows a script, and folds told as given,
-when, then.
+"""Test helpers for code built on Fleetlore: a frozen clock, counting ids, a scripted model, and given/when/then for views.
 
 from fleetlore.testing import given
 from fleetlore.views import fleet
@@ -10,7 +9,7 @@ given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.i
 
 mind = ScriptedMind({"ada": ["First line.", Stall()], "judge": {"winner": "ada"}})
 
-`check_dialect`, `check_vocabulary`, `check_arc`, `check_node` and `check_harness` hold an extension to the laws that ours keep:
+`check_dialect`, `check_vocabulary`, `check_arc`, `check_node` and `check_harness` verify an extension against the same rules as ours:
 docs/extending.md.
 """
 
@@ -52,11 +51,11 @@ __all__ = [
 State = TypeVar("State")
 
 START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
-"""When tests begin, unless they say otherwise."""
+"""Default start time of tests."""
 
 
 class FrozenClock:
-    """A clock that moves only when it is told to: `connect(url, now=clock)`."""
+    """A clock that moves only on `advance`: `connect(url, now=clock)`."""
 
     def __init__(self, start: datetime = START) -> None:
         if start.tzinfo is None:
@@ -64,33 +63,33 @@ class FrozenClock:
         self.moment = start
 
     def __call__(self) -> datetime:
-        """The moment at which time stands."""
+        """The current time of this clock."""
         return self.moment
 
     def advance(self, seconds: float) -> datetime:
-        """Let time pass; answers the new moment."""
+        """Move the clock forward; returns the new time."""
         self.moment += timedelta(seconds=seconds)
         return self.moment
 
 
 def counting_ids(first: int = 1) -> Callable[[], str]:
-    """Ids that count, as UUIDs: `connect(url, new_id=counting_ids())`."""
+    """Sequential UUIDs: `connect(url, new_id=counting_ids())`."""
     numbers = count(first)
     return lambda: f"00000000-0000-7000-8000-{next(numbers):012x}"
 
 
 class View(Protocol[State]):
-    """A fold, as the modules of `fleetlore.views` are."""
+    """A fold, such as the modules of `fleetlore.views`."""
 
     def initial(self) -> State:
         """The state before the first event."""
 
     def apply(self, state: State, event: Event, /) -> State:
-        """The state after one more event; may consume the one that it is given."""
+        """The state after one more event; may modify the given state."""
 
 
 class Told(Generic[State]):
-    """A view that has been told some events. An event without id, time or position gets the next one; a second passes between two."""
+    """A view with events applied. Missing ids, times and positions are filled in; the clock advances one second per event."""
 
     def __init__(self, view: View[State], clock: FrozenClock) -> None:
         self._view, self._clock, self._new_id, self._positions = view, clock, counting_ids(), count(1)
@@ -98,22 +97,22 @@ class Told(Generic[State]):
 
     @property
     def now(self) -> datetime:
-        """The moment after the last event that was stamped here."""
+        """The current time of the clock."""
         return self._clock()
 
     def when(self, *events: Event) -> Told[State]:
-        """Tell more events."""
+        """Apply more events."""
         for event in events:
-            self.state = self._view.apply(self.state, self._stored(event))
+            self.state = self._view.apply(self.state, self._complete_event(event))
         return self
 
     def then(self, expected: State | Callable[[State], bool]) -> Told[State]:
-        """The state must be this, or must satisfy this."""
+        """Assert that the state equals `expected`, or satisfies it."""
         holds = expected(self.state) if callable(expected) else self.state == expected
         assert holds, f"the state is {self.state!r}"
         return self
 
-    def _stored(self, event: Event) -> Event:
+    def _complete_event(self, event: Event) -> Event:
         at = event.at
         if at is None:
             at = self._clock()
@@ -128,5 +127,5 @@ class Told(Generic[State]):
 
 
 def given(view: View[State], *events: Event, clock: FrozenClock | None = None) -> Told[State]:
-    """A view that was told these events: `given(fleet, …).when(…).then(…)`."""
+    """A view with these events applied: `given(fleet, …).when(…).then(…)`."""
     return Told(view, clock or FrozenClock()).when(*events)

@@ -1,4 +1,4 @@
-"""The laws of a dialect: nothing is lost, the same record is the same event, and no bytes bring it down."""
+"""Checks a dialect: it loses nothing, the same record gives the same event, and malformed bytes only raise `DialectError`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,36 @@ from fleetlore.events.catalog import known_kinds
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
 
-_ODD: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "", "\x00", "\u202e", "x" * 300, "2026-01-01", [], [{}], {}, {"": {"": [None]}})
-_BYTES = (b"", b"{}", b"[]", b"null", b"{", b"\xff\xfe", b'{"a": NaN}', b'{"a": 1e999}', b'{"a": "\\ud800"}', b"[" * 2000)
+_ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "\x00",
+    "\u202e",
+    "x" * 300,
+    "2026-01-01",
+    [],
+    [{}],
+    {},
+    {"": {"": [None]}},
+)
+_MALFORMED_RECORDS = (b"", b"{}", b"[]", b"null", b"{", b"\xff\xfe", b'{"a": NaN}', b'{"a": 1e999}', b'{"a": "\\ud800"}', b"[" * 2000)
 
 
 def check_dialect(dialect: Dialect, samples: Iterable[bytes | str]) -> list[Event]:
-    """Hold a dialect to its laws, with records as its source writes them, one each; answers their events. `AssertionError` says what broke.
+    """Check a dialect against sample records of its source, one each; returns their events. `AssertionError` says what failed.
 
-    Each sample is read, can be stored, and is written again byte for byte; the same bytes are the same event. What is cut, bent or no
-    record at all is an event or a `DialectError`, nothing else. Any event there is gets written as a JSON object, or not at all.
+    Each sample must decode, be accepted by a log and encode to the same bytes; equal bytes give equal events. Damaged samples must give
+    an event or a `DialectError`. Any event must encode to a JSON object, or to nothing.
     """
-    raws = [sample.encode() if isinstance(sample, str) else sample for sample in samples]
-    assert raws, "give it a few records, as the source writes them"
-    events = [_check_sample(dialect, raw) for raw in raws]
-    for raw in (*_BYTES, *_bent(raws)):
-        event = _read_or_refuse(dialect, raw)
+    records = [sample.encode() if isinstance(sample, str) else sample for sample in samples]
+    assert records, "give it a few records, as the source writes them"
+    events = [_check_sample(dialect, record) for record in records]
+    for record in (*_MALFORMED_RECORDS, *_damage_samples(records)):
+        event = _read_or_refuse(dialect, record)
         if event is not None:
             _check_written(dialect, event)
     for kind in (*known_kinds(), "nobody.knows"):
@@ -46,10 +61,10 @@ def _check_sample(dialect: Dialect, raw: bytes) -> Event:
         raise AssertionError(f"{dialect.name} refuses a sample ({error}): {raw[:200]!r}") from error
     assert dialect.decode(raw) == event, f"{dialect.name} makes two different events of the same bytes: {raw[:200]!r}"
     assert event.id, "the event has no id: leave it out in `read`, and one is derived"
-    for kept in (event, codec.decode(codec.encode(event))):
-        again = dialect.encode(kept)
-        assert again == raw, (
-            f"{dialect.name} writes another record than it read:\n  read    {raw[:300]!r}\n  written {(again or b'nothing')[:300]!r}"
+    for stored in (event, codec.decode(codec.encode(event))):
+        encoded = dialect.encode(stored)
+        assert encoded == raw, (
+            f"{dialect.name} writes another record than it read:\n  read    {raw[:300]!r}\n  written {(encoded or b'nothing')[:300]!r}"
         )
     try:
         Admission().admit(event)
@@ -75,16 +90,16 @@ def _check_written(dialect: Dialect, event: Event) -> None:
     assert raw is None or isinstance(json.loads(raw), dict), f"{dialect.name} writes {event.kind} as no JSON object: {raw[:200]!r}"
 
 
-def _bent(raws: Sequence[bytes]) -> Iterator[bytes]:
-    """Samples with something wrong, always the same: cut off, a byte changed, a key dropped, a value of another kind."""
-    chance = Random(1)
-    for raw in raws[:50]:
+def _damage_samples(samples: Sequence[bytes]) -> Iterator[bytes]:
+    """Damaged samples, always the same: truncated, bytes changed, keys dropped, values of another type."""
+    random = Random(1)
+    for sample in samples[:50]:
         for _ in range(20):
-            place = chance.randrange(len(raw) + 1)
-            yield raw[:place]
-            yield raw[:place] + chance.randbytes(2) + raw[place + 1 :]
-        record = json.loads(raw)
+            index = random.randrange(len(sample) + 1)
+            yield sample[:index]
+            yield sample[:index] + random.randbytes(2) + sample[index + 1 :]
+        record = json.loads(sample)
         for key in record:
             yield json.dumps({name: value for name, value in record.items() if name != key}).encode()
-            for odd in _ODD:
+            for odd in _ODD_VALUES:
                 yield json.dumps(record | {key: odd}).encode()

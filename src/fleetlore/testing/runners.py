@@ -1,4 +1,4 @@
-"""The laws of what acts: a node plays its part in a turn, and a harness ends a turn however it goes."""
+"""Checks a graph node (it completes a turn) and a harness (every turn ends properly)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleetlore.graph.model import Edge, Graph
 from fleetlore.graph.registry import REGISTRY
 from fleetlore.graph.sessions import SessionManager
 from fleetlore.graph.settings import GraphSettings
-from fleetlore.graph.sink import CollectingSink as Listener
+from fleetlore.graph.sink import CollectingSink
 from fleetlore.log.connect import connect
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.programs.harness import Ended, Harness, Heard, Order, TurnOutcome
@@ -20,9 +20,9 @@ _PROMPTS = ("Say hello.", "", "a\n# b\0 {x} $(false) ; \x1b[31m \u202e", "word "
 
 
 async def check_node(name: str, says: str = "hello", *, options: Mapping[str, Any] | None = None) -> str:
-    """Play a turn in which an implementation stands between `input_v1` and `output_v1`; answers the words that the user hears.
+    """Run a turn with the node between `input_v1` and `output_v1`; returns the reply.
 
-    The package has to be installed, or its module imported. `AssertionError` where the turn fails, or another like it ends otherwise.
+    The package must be installed, or its module imported. `AssertionError` if the turn fails, or if a second run gives another reply.
     """
     assert REGISTRY.find_node(name) is not None, f"no node is called {name!r}; is the package installed (pip install --editable .)?"
     role = name.rpartition("_v")[0]
@@ -36,35 +36,35 @@ async def check_node(name: str, says: str = "hello", *, options: Mapping[str, An
         ),
         options={role: dict(options)} if options else {},
     )
-    first, second = await _played(graph, says), await _played(graph, says)
+    first, second = await _run_turn_with_node(graph, says), await _run_turn_with_node(graph, says)
     assert first == second, f"{name}: the same turn ended with {first!r}, and then with {second!r}"
     return first
 
 
-async def _played(graph: Graph, says: str) -> str:
+async def _run_turn_with_node(graph: Graph, says: str) -> str:
     async with (
         connect("memory:") as log,
         SessionManager(
-            log, GraphSettings(default=graph.name), minds={"default": ScriptedMind(scripted.answer_request)}, graphs=[graph]
+            log, GraphSettings(default=graph.name), models={"default": ScriptedMind(scripted.answer_request)}, graphs=[graph]
         ) as sessions,
     ):
-        session, heard = await sessions.open_session("checked", identity="ada", channel="test"), Listener()
-        session.attach_sink(heard)
+        session, sink = await sessions.open_session("checked", identity="ada", channel="test"), CollectingSink()
+        session.attach_sink(sink)
         await session.handle_text(says)
-        errors = [str(message) for message in heard.select_messages("error")]
+        errors = [str(message) for message in sink.select_messages("error")]
         assert not errors, f"the turn failed: {'; '.join(errors)}"
-        return heard.text
+        return sink.text
 
 
 async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30.0) -> Ended:
-    """Have a harness take turns in a folder: plain ones, one that is called off and one that is cancelled; answers how the first ended.
+    """Run turns in a folder: plain ones, one that the watcher stops and one that is cancelled; returns how the first ended.
 
-    It never raises, whatever the prompt; it ends the turn as the watcher says; and cancelled, it is over.
+    The harness must not raise, whatever the prompt; must end a turn as the watcher says; and must end when cancelled.
     """
-    ended = [await _turn(harness, workspace, prompt, None, seconds) for prompt in _PROMPTS]
-    stopped = await _turn(harness, workspace, _PROMPTS[0], "stopped", seconds)
+    ended = [await _run_harness_turn(harness, workspace, prompt, None, seconds) for prompt in _PROMPTS]
+    stopped = await _run_harness_turn(harness, workspace, _PROMPTS[0], "stopped", seconds)
     assert stopped is None or stopped.how == "stopped", f"the watcher called the turn off, and it ended {stopped.how!r}, not 'stopped'"
-    task = asyncio.ensure_future(harness.take_turn(_order(workspace, _PROMPTS[0]), _let))
+    task = asyncio.ensure_future(harness.take_turn(_build_order(workspace, _PROMPTS[0]), _continue_turn))
     await asyncio.sleep(0)
     task.cancel()
     done, _ = await asyncio.wait((task,), timeout=seconds)
@@ -74,29 +74,29 @@ async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30
     return first
 
 
-async def _turn(harness: Harness, workspace: str, prompt: str, verdict: TurnOutcome | None, seconds: float) -> Ended | None:
-    """One turn; nothing, where the watcher was to call it off and never was told a thing."""
-    heard: list[Heard] = []
+async def _run_harness_turn(harness: Harness, workspace: str, prompt: str, verdict: TurnOutcome | None, seconds: float) -> Ended | None:
+    """Run one turn. `None` if the watcher should have stopped it but was never called."""
+    reports: list[Heard] = []
 
-    async def watch(told: Heard) -> TurnOutcome | None:
-        heard.append(told)
+    async def watch(report: Heard) -> TurnOutcome | None:
+        reports.append(report)
         return verdict
 
     try:
-        ended = await asyncio.wait_for(harness.take_turn(_order(workspace, prompt), watch), seconds)
+        ended = await asyncio.wait_for(harness.take_turn(_build_order(workspace, prompt), watch), seconds)
     except Exception as error:
         raise AssertionError(
             f"{harness.name} raises {type(error).__name__} ({error}) on {prompt[:40]!r}; it should answer an Ended"
         ) from error
     assert isinstance(ended, Ended), f"{harness.name} answers {type(ended).__name__}, not an Ended"
-    return ended if heard or verdict is None else None
+    return ended if reports or verdict is None else None
 
 
-async def _let(told: Heard) -> TurnOutcome | None:
+async def _continue_turn(report: Heard) -> TurnOutcome | None:
     return None
 
 
-def _order(workspace: str, prompt: str) -> Order:
+def _build_order(workspace: str, prompt: str) -> Order:
     return Order(
         goal="00000000-0000-7000-8000-000000000001",
         agent="ada",

@@ -1,4 +1,4 @@
-"""The laws of a vocabulary: whatever an event says, its words make a sentence, always the same; and an arc is found where it should be."""
+"""Checks a vocabulary (every phrase gives one clean line, whatever the event holds) and that events form an arc."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fleetlore.chronicle.teller import arcs_of
 from fleetlore.chronicle.vocabulary import Vocabulary, fields_of
 from fleetlore.events.envelope import Event
 
-_HOSTILE = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
+_HOSTILE_TEXT = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
 
 
 def check_vocabulary(words: Vocabulary) -> None:
-    """Hold a vocabulary to its laws. `AssertionError` says what broke."""
+    """Check a vocabulary with hostile values in every template. `AssertionError` says what failed."""
     try:
         checked = vocabulary.check_vocabulary(words)
     except Exception as error:
@@ -26,33 +26,33 @@ def check_vocabulary(words: Vocabulary) -> None:
     for kind, groups in checked.phrases.items():
         for group in groups:
             for number in range(4 * len(group)):
-                _check_said(kind, group, f"00000000-0000-7000-8000-{number:012x}")
+                _check_phrase(kind, group, f"00000000-0000-7000-8000-{number:012x}")
     for pattern in checked.arcs:
         assert checked.arcs_told.get(pattern.kind), f"there are no words for the arc {pattern.kind!r}; put some into arcs_told"
 
 
-def _check_said(kind: str, group: tuple[str, ...], id: str) -> None:
+def _check_phrase(kind: str, group: tuple[str, ...], id: str) -> None:
     event = Event(
         id=id, kind=kind, actor="ada", agent="ada", parent="mira", child="bo", task="t7", goal="g1", run="r1", mission="m1",
-        old_state="one", new_state="two", text=_HOSTILE, data=dict.fromkeys(fields_of(group[0]), _HOSTILE),
+        old_state="one", new_state="two", text=_HOSTILE_TEXT, data=dict.fromkeys(fields_of(group[0]), _HOSTILE_TEXT),
     )  # fmt: skip
-    told = say_by([group], event)
-    assert told is not None, f"{kind}: an event that has all of {sorted(fields_of(group[0]))} cannot be told by {group[0]!r}"
-    assert "\n" not in told, f"{kind}: {told!r} is no single line"
-    assert "\x1b" not in told, f"{kind}: {told!r} has a control sequence in it"
+    sentence = say_by([group], event)
+    assert sentence is not None, f"{kind}: an event that has all of {sorted(fields_of(group[0]))} cannot be told by {group[0]!r}"
+    assert "\n" not in sentence, f"{kind}: {sentence!r} is no single line"
+    assert "\x1b" not in sentence, f"{kind}: {sentence!r} has a control sequence in it"
 
 
 def check_arc(kind: str, events: Iterable[Event]) -> Arc:
-    """The arc of that kind which these events make, with the package installed; a minute passes between events that have no time."""
+    """The arc of this kind that the events form, with the package installed; events without a time are a minute apart."""
     assert kind in vocabulary.arc_kinds(), (
         f"no arc is called {kind!r}; is the package installed (pip install --editable .)? `lore doctor` says"
     )
     start = datetime(2026, 1, 1, 9, tzinfo=UTC)
-    told = [
+    stamped = [
         replace(event, id=event.id or f"00000000-0000-7000-8000-{number:012x}", at=event.at or start + timedelta(minutes=number))
         for number, event in enumerate(events)
     ]
-    found = list(arcs_of(told))
-    arc = next((arc for arc in found if arc.kind == kind), None)
-    assert arc is not None, f"no {kind} in it; there are {[arc.kind for arc in found] or 'no arcs'}"
+    arcs = list(arcs_of(stamped))
+    arc = next((arc for arc in arcs if arc.kind == kind), None)
+    assert arc is not None, f"no {kind} in it; there are {[arc.kind for arc in arcs] or 'no arcs'}"
     return arc

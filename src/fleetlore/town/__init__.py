@@ -1,1 +1,1 @@
-"""How a fleet shares work: tasks, missions, messages, and who takes what."""
+"""Town: how a fleet of agents shares tasks, missions and messages. Workers run the agents; one dispatcher assigns the work."""

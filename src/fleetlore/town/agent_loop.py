@@ -1,6 +1,7 @@
-"""The life of one agent on its worker: it waits for work, claims it, does it, tells what came of it, and heeds whoever steers.
+"""Runs one agent on its worker: claims its tasks, runs the job handler, reports outcomes and obeys control requests.
 
-All that it knows of itself is the fold of its own scope. It writes one thing at a time, and goes on once it has read that back.
+A `Worker` creates one `AgentLoop` per agent. The loop's only state is the fold of the agent's own scope in the log: it appends
+one decision at a time, and continues once it has read that decision back.
 """
 
 from __future__ import annotations
@@ -25,61 +26,62 @@ from fleetlore.views.town_rules import find_task_refusal
 from fleetlore.views.town_state import ENDED_TASK_STATES, Agent, Task, TownState
 
 AgentStatusCallback: TypeAlias = Callable[[str, str], None]
-"""Told who and what, for whoever watches the worker."""
+"""Called with an agent's name and what it does now; for the worker's terminal output."""
 WAKING_MESSAGE_TYPES = ("query", "task")
-"""Messages that an agent answers at once when it has nothing else to do."""
+"""Messages that an idle agent answers at once."""
 MAX_NOTES = 5
+"""Mission notes that a job carries."""
 MAX_MESSAGES = 20
-"""Of an inbox, shown to an agent with its work."""
+"""Inbox messages that a job carries."""
 
 
 class AgentLoopEnded(Exception):
-    """The agent's life on this worker is over; the reason is what people are told."""
+    """The agent no longer runs on this worker; the message is the reason shown to people."""
 
 
 class AgentLoop:
-    """One agent, from the moment that a worker takes it on to the moment that it lets go of it."""
+    """Runs one agent from the moment a worker takes it until the worker releases it."""
 
     def __init__(
         self,
         name: str,
-        scribe: TownJournal,
-        work: JobHandler,
+        journal: TownJournal,
+        handle_job: JobHandler,
         *,
         lease: str,
-        seconds: float,
-        known: Callable[[str], Task | None] = lambda id: None,
-        say: AgentStatusCallback = lambda who, what: None,
+        lease_seconds: float,
+        find_known_task: Callable[[str], Task | None] = lambda id: None,
+        report_status: AgentStatusCallback = lambda name, status: None,
     ) -> None:
-        self.name, self._journal, self._handle_job, self._lease, self._lease_seconds = name, scribe, work, lease, seconds
-        self._find_known_task, self._report_status = known, say
-        self._town: TownState = scribe.town_view.initial()
+        self.name, self._journal, self._handle_job, self._lease, self._lease_seconds = name, journal, handle_job, lease, lease_seconds
+        self._find_known_task, self._report_status = find_known_task, report_status
+        self._town: TownState = journal.town_view.initial()
         self._position = ""
         self._wakeup = asyncio.Event()
         self._job: TaskJob | QuestionJob | None = None
         self._claimed_task: Task | None = None
-        """The job's task as it is while nobody else writes to it."""
+        """The job's task as of our claim, so that the report need not read the task again."""
         self._job_inbox = JobInbox()
         self._job_run: asyncio.Task[JobOutcome] | None = None
         self._leave_reason = ""
         self._lost_tasks: set[tuple[str, int]] = set()
-        """Tasks and epochs that are somebody else's by now."""
+        """(task, epoch) pairs that are assigned to another agent by now."""
 
     @property
     def agent(self) -> Agent:
-        """As the log has it."""
+        """The agent's current state in the log."""
         return self._town.agents.get(self.name) or Agent(name=self.name)
 
     def request_stop(self, reason: str) -> None:
-        """Have it let go: what it does is broken off, and its task goes back."""
+        """Ask the loop to end: the running job is cancelled, and its task is returned to the queue."""
         self._leave_reason = self._leave_reason or reason
         self._wakeup.set()
 
-    async def run(self, ears: AgentSubscriptions) -> str:
-        """To its end; answers why it came."""
-        for event in await ears.read_history(self.name):
+    async def run(self, subscriptions: AgentSubscriptions) -> str:
+        """Run until the agent ends; returns the reason."""
+        for event in await subscriptions.read_history(self.name):
             self._apply_event(event)
-        async with aclosing(ears.follow_agent(self.name, self._position or None)) as events:
+        async with aclosing(subscriptions.follow_agent(self.name, self._position or None)) as events:
             tasks = [asyncio.create_task(self._follow_events(events)), asyncio.create_task(self._run_steps())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -108,22 +110,21 @@ class AgentLoop:
         self._wakeup.set()
 
     def _forget_ended_task(self, id: str) -> None:
-        """That a task was taken up again, or may be tried more often, only its own scope tells; by that it is claimed."""
-        known = self._town.tasks.get(id)
-        if known is not None and known.state in ENDED_TASK_STATES:
+        """Drop an ended task that is assigned again: only the task's own scope has the reopening, and claiming reads that scope."""
+        task = self._town.tasks.get(id)
+        if task is not None and task.state in ENDED_TASK_STATES:
             del self._town.tasks[id]
             self._town.over.pop(id, None)
             self._town.completed.discard(id)
 
     def _on_job_event(self, event: Event, job: TaskJob) -> None:
-        """What concerns the work that goes on."""
         if event.kind == "work.message_sent" and event.child == self.name:
             message = self._town.inboxes.get(self.name, {}).get(event.id or "")
             if message is not None:
                 self._job_inbox.deliver_message(message)
         elif event.kind == "control.requested" and event.task == job.task and self._journal.town_view.is_trusted(event):
-            is_elsewhere = event.data.get("action") == "redirect" and event.data.get("value") != self.name
-            self._lost_tasks |= {(job.task, job.epoch)} if is_elsewhere else set()
+            is_reassigned = event.data.get("action") == "redirect" and event.data.get("value") != self.name
+            self._lost_tasks |= {(job.task, job.epoch)} if is_reassigned else set()
 
     # --- acting
 
@@ -144,7 +145,7 @@ class AgentLoop:
         self._report_status(self.name, "is ready")
 
     async def _run_next_step(self) -> bool:
-        """Do the next thing; whether there was one."""
+        """Take the next action; returns whether there was one."""
         agent = self.agent
         if agent.lease != self._lease:
             raise AgentLoopEnded(agent.reason or "somebody else runs it now")
@@ -168,7 +169,7 @@ class AgentLoop:
             await self._append_events([town_events.agent_completed(agent)])
             await self._append_events([town_events.agent_stopped(agent, reason="asked to close")])
             raise AgentLoopEnded("closed, with nothing left to do")
-        if agent.state == "working":  # whatever it was at is over, or was taken from it
+        if agent.state == "working":  # its task has ended or was taken away
             await self._append_events([self._build_state_event("idle")])
             return True
         if (id := self._next_queued_task(agent)) is not None:
@@ -188,31 +189,31 @@ class AgentLoop:
 
     async def _claim_task(self, id: str) -> None:
         epoch = self._town.tasks[id].epoch
-        known = await self._read_task(id)
+        current = await self._read_task(id)
 
         def claim(task: Task | None) -> Sequence[Event]:
-            nonlocal known
-            known = task
+            nonlocal current
+            current = task
             if task is None or find_task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
                 return []
             return [town_events.task_started(self.agent, task)]
 
-        told = await self._journal.decide(id, claim, known=(known, known.position if known else None))
-        if not told or known is None:
+        positions = await self._journal.decide(id, claim, known=(current, current.position if current else None))
+        if not positions or current is None:
             self._lost_tasks.add((id, epoch))
             return
         await self._append_each_event(
-            town_events.lease_taken(self.agent, known, seconds=self._lease_seconds), self._build_state_event("working")
+            town_events.lease_taken(self.agent, current, seconds=self._lease_seconds), self._build_state_event("working")
         )
-        self._claimed_task = replace(known, state="running", attempt=known.attempt + 1)
-        self._start_job(await self._build_job(known))
+        self._claimed_task = replace(current, state="running", attempt=current.attempt + 1)
+        self._start_job(await self._build_job(current))
 
     async def _read_task(self, id: str) -> Task | None:
         return self._find_known_task(id) or await self._journal.read_task(id)
 
     async def _build_job(self, task: Task) -> TaskJob:
-        of = await self._read_task(task.of) if task.of else None
-        about = "" if of is None else of.result
+        target = await self._read_task(task.of) if task.of else None
+        target_result = "" if target is None else target.result
         return TaskJob(
             agent=self.name,
             task=task.id,
@@ -227,7 +228,7 @@ class AgentLoop:
             roles=tuple(self.agent.roles),
             checks=tuple(task.checks),
             target_task=task.of,
-            target_result=about,
+            target_result=target_result,
             authors=tuple(task.not_by),
             round=task.round,
             failures=task.failures,
@@ -248,63 +249,63 @@ class AgentLoop:
         self._report_status(self.name, f"begins {job.task}" if isinstance(job, TaskJob) else f"answers {job.message.sender}")
 
     def _resume_job(self, job: TaskJob | QuestionJob) -> None:
-        """Begin again after a pause; what was sent meanwhile is heard, and what was heard before is not forgotten."""
-        taken = self._job_inbox.received_messages
+        """Start again after a pause. Messages received before the pause are kept; those sent meanwhile are delivered."""
+        received = self._job_inbox.received_messages
         self._start_job(job)
         if isinstance(job, TaskJob):
-            self._job_inbox.received_messages += taken
-            known = {message.id for message in (*job.messages, *taken)}
+            self._job_inbox.received_messages += received
+            delivered_ids = {message.id for message in (*job.messages, *received)}
             for message in sorted_inbox(self._town, self.name):
-                if message.id not in known:
+                if message.id not in delivered_ids:
                     self._job_inbox.deliver_message(message)
 
-    async def _run_job(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
+    async def _run_job(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
         try:
-            return await self._handle_job(job, hearing)
+            return await self._handle_job(job, inbox)
         except FleetloreError as error:
             return Failed(str(error))
-        except Exception as error:  # noqa: BLE001 - whatever befalls the work is the task's, and the agent lives on
+        except Exception as error:  # noqa: BLE001 - any error fails the task; the agent goes on
             return Failed(f"{type(error).__name__}: {error}")
 
     async def _finish_job(self) -> None:
-        job, doing, hearing = self._job, self._job_run, self._job_inbox
+        job, job_run, inbox = self._job, self._job_run, self._job_inbox
         assert job is not None
-        assert doing is not None
+        assert job_run is not None
         self._job, self._job_run = None, None
-        outcome = Failed("it was broken off") if doing.cancelled() else doing.result()
+        outcome = Failed("it was broken off") if job_run.cancelled() else job_run.result()
         if isinstance(job, QuestionJob):
             await self._append_events([*reports.answer_question(self.name, job, outcome), *self._build_failure_events(outcome)])
         else:
-            await self._report_outcome(job, outcome, hearing)
+            await self._report_outcome(job, outcome, inbox)
         if isinstance(outcome, AgentUnavailable):
             if self.agent.state != "error":
                 await self._append_events(self._build_failure_events(outcome))
             raise AgentLoopEnded(outcome.error)
 
-    async def _report_outcome(self, job: TaskJob, outcome: JobOutcome, hearing: JobInbox) -> None:
-        used = () if isinstance(outcome, AgentUnavailable) else (*job.messages, *hearing.received_messages)
-        read = list(reports.acknowledge_messages(self.name, used))
+    async def _report_outcome(self, job: TaskJob, outcome: JobOutcome, inbox: JobInbox) -> None:
+        used_messages = () if isinstance(outcome, AgentUnavailable) else (*job.messages, *inbox.received_messages)
+        acknowledgements = list(reports.acknowledge_messages(self.name, used_messages))
 
         def decide(task: Task | None) -> Sequence[Event]:
-            told = reports.report(self.agent, task, job, outcome)
-            return [*told, *read, *self._build_failure_events(outcome)] if told else []
+            report_events = reports.report(self.agent, task, job, outcome)
+            return [*report_events, *acknowledgements, *self._build_failure_events(outcome)] if report_events else []
 
         position = self._town.tasks[job.task].position
-        told = await self._journal.decide(job.task, decide, known=(self._claimed_task, position))
-        if told:
-            await self._wait_for_position(told[-1])
+        positions = await self._journal.decide(job.task, decide, known=(self._claimed_task, position))
+        if positions:
+            await self._wait_for_position(positions[-1])
             self._report_status(self.name, f"{_outcome_verb(outcome)} {job.task}")
         else:
             self._report_status(self.name, f"was too late with {job.task}: its lease was lost")
             self._lost_tasks.add((job.task, job.epoch))
 
     def _build_failure_events(self, outcome: JobOutcome) -> list[Event]:
-        """Told together with the outcome, so that who cannot work is given none in between."""
+        """Appended together with the outcome, so that an agent that cannot work is assigned nothing in between."""
         return (
             [town_events.agent_failed(self.agent, error=outcome.error, new_state="error")] if isinstance(outcome, AgentUnavailable) else []
         )
 
-    # --- steering
+    # --- control requests
 
     async def _apply_control(self, agent: Agent) -> None:
         match agent.wish:
@@ -318,12 +319,12 @@ class AgentLoop:
                 await self._append_events([town_events.agent_resumed(agent)])
                 if self._job is not None:
                     self._resume_job(self._job)
-            case _:
+            case _:  # drain
                 await self._append_events([self._build_state_event("draining", reason="asked to close")])
 
-    async def _stop_agent(self, wish: str) -> None:
-        """Stop for good, or only let somebody else run it; what it was at goes back either way."""
-        reason = self._leave_reason or ("killed" if wish == "kill" else "restarted")
+    async def _stop_agent(self, action: str) -> None:
+        """Stop the agent, or release it for another worker; its tasks are returned in both cases."""
+        reason = self._leave_reason or ("killed" if action == "kill" else "restarted")
         await self._release_task(reason)
         for id in list(self.agent.queue):
             await self._return_task(id, self._town.tasks[id].epoch, reason)
@@ -331,14 +332,14 @@ class AgentLoop:
             await self._append_events([self._build_state_event("cold", reason=reason)], wait=False)
         else:
             stopped = [town_events.agent_stopped(self.agent, reason=reason)]
-            again = (
-                [town_events.agent_state_changed(self.name, "stopped", "cold", reason="to be started anew")] if wish == "restart" else []
+            restart = (
+                [town_events.agent_state_changed(self.name, "stopped", "cold", reason="to be started anew")] if action == "restart" else []
             )
-            await self._append_events([*stopped, *again], wait=False)
+            await self._append_events([*stopped, *restart], wait=False)
         raise AgentLoopEnded(reason)
 
     def _has_lost_task(self) -> bool:
-        """Whether its task is somebody else's, or nobody's, by now."""
+        """Whether the job's task is no longer assigned to this agent."""
         job = self._job
         if not isinstance(job, TaskJob):
             return False
@@ -361,12 +362,12 @@ class AgentLoop:
         await self._journal.decide(id, decide)
 
     async def _cancel_job(self) -> None:
-        doing, self._job_run = self._job_run, None
-        if doing is not None:
-            doing.cancel()
-            await asyncio.gather(doing, return_exceptions=True)
+        job_run, self._job_run = self._job_run, None
+        if job_run is not None:
+            job_run.cancel()
+            await asyncio.gather(job_run, return_exceptions=True)
 
-    # --- telling
+    # --- appending
 
     def _build_state_event(self, state: str, reason: str = "") -> Event:
         return town_events.agent_state_changed(self.name, self.agent.state, state, lease=self._lease, reason=reason)
@@ -377,12 +378,12 @@ class AgentLoop:
             await self._wait_for_position(positions[-1])
 
     async def _append_each_event(self, *events: Event) -> None:
-        """In their order, each stored by itself: on NATS one append of several costs some times as much as several appends."""
+        """Append in order, each event by itself: on NATS one append of several costs a multiple of several appends."""
         positions = await asyncio.gather(*(self._journal.append([event]) for event in events))
         await self._wait_for_position(positions[-1][0])
 
     async def _wait_for_position(self, position: Position) -> None:
-        """Wait until what was told has come back: the last of it is always about the agent itself."""
+        """Wait until the loop has read its own events back; the last one always belongs to the agent's scope."""
         while self._position < position:
             self._wakeup.clear()
             await self._wakeup.wait()

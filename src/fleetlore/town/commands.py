@@ -1,8 +1,7 @@
-"""What people and agents ask of a town: each wish is checked against the town as it stands, and turned into facts.
+"""Commands of people and agents to a town: each is validated against the current state and turned into events.
 
-Commands, pages and programs all ask through here.
-
-A wish about an agent that somebody runs goes to whoever runs it, as a `control.requested`; where nobody does, the fact itself is told.
+Called by the CLI, the server and MCP. For an agent that a worker runs, the command becomes a `control.requested` event, which the
+agent's loop obeys; otherwise the command writes the resulting event itself.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, PERSON_MAIL
 MAX_TEXT_BYTES = 16 * 1024
 MAX_NAMES = 50
 SHORTEST_ID, WHOLE_ID = 4, 36
-"""Characters of a message's id that are enough, and that it has."""
+"""Length of the shortest prefix accepted for a message id, and of a complete id."""
 MESSAGE_TYPES = ("info", "query", "task", "confirmation")
 SPAWN_MODES = ("fresh", "forkedcontext", "resumed")
 RESERVED_AGENT_NAMES = PERSON_MAILBOXES | {town_events.DISPATCHER, "town"}
 
 
 class TownCommand(Struct, frozen=True, kw_only=True):
-    """Facts that fulfil a wish, told together, if nothing happened meanwhile; and what comes of it, in one line."""
+    """Events to append together if `expect` holds, and a one-line answer for the caller."""
 
     events: tuple[Event, ...]
     expect: Expect | None = None
@@ -54,14 +53,14 @@ def spawn_agent(
     mode: str = "fresh",
     type: str = "worker",
 ) -> TownCommand:
-    """Have an agent join. Nobody runs it until a worker takes it on."""
+    """Add an agent. It stays cold until a worker runs it; raises `Invalid` for a name or role that cannot be used."""
     _require_names("role", roles)
     if not is_name(name) or name != name.strip():
         raise Invalid(f"not a name for an agent: {name!r}; 1 to 200 bytes without control characters are needed")
     if name.lower() in RESERVED_AGENT_NAMES or name.startswith("@"):
         raise Invalid(f"{name} cannot be an agent's name; it means somebody else in a town")
-    if (known := town.agents.get(name)) is not None and known.state not in ("stopped", "error"):
-        raise Invalid(f"there is an agent {name} already, and it is {known.state}; choose another name")
+    if (existing := town.agents.get(name)) is not None and existing.state not in ("stopped", "error"):
+        raise Invalid(f"there is an agent {name} already, and it is {existing.state}; choose another name")
     if mode not in SPAWN_MODES:
         raise Invalid(f"no such way to begin: {mode!r}; known are {', '.join(SPAWN_MODES)}")
     if parent is not None:
@@ -71,7 +70,7 @@ def spawn_agent(
 
 
 def control_agent(town: TownState, name: str, action: str, *, by: str, reason: str = "") -> TownCommand:
-    """`interrupt`, `resume`, `drain`, `kill` or `restart` an agent."""
+    """Ask an agent to `interrupt`, `resume`, `drain`, `kill` or `restart`; raises `Invalid` if its state does not allow it."""
     agent = find_agent(town, name)
     if action not in CONTROL_STATES:
         raise Invalid(f"an agent cannot be asked to {action!r}; {_suggest_name(action, CONTROL_STATES)}")
@@ -84,7 +83,7 @@ def control_agent(town: TownState, name: str, action: str, *, by: str, reason: s
 
 
 def _control_agent_without_worker(agent: Agent, action: str, by: str, reason: str) -> TownCommand:
-    """Nobody runs it: what is wanted is only to be written down."""
+    """No worker runs the agent, so the state change is written directly."""
     if action in ("drain", "kill") and agent.state == "cold":
         event = town_events.agent_stopped(agent, reason=reason or "closed while nobody ran it", by=by)
         return TownCommand(events=(event,), answer=f"{agent.name} is stopped; nobody ran it")
@@ -105,14 +104,14 @@ _ACTION_ANSWERS = {
 
 
 def find_agent(town: TownState, name: str) -> Agent:
-    """The agent that is meant, by its name or the beginning of it."""
+    """Find an agent by its name or a unique prefix of it; raises `Invalid` otherwise."""
     if (agent := town.agents.get(name)) is not None:
         return agent
-    alike = [each for each in town.agents if name and each.lower().startswith(name.lower())]
-    if len(alike) == 1:
-        return town.agents[alike[0]]
-    if alike:
-        raise Invalid(f"{len(alike)} agents' names begin with {name!r}: {', '.join(sorted(alike)[:5])}; write more of it")
+    matches = [each for each in town.agents if name and each.lower().startswith(name.lower())]
+    if len(matches) == 1:
+        return town.agents[matches[0]]
+    if matches:
+        raise Invalid(f"{len(matches)} agents' names begin with {name!r}: {', '.join(sorted(matches)[:5])}; write more of it")
     raise Invalid(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents)}")
 
 
@@ -137,12 +136,12 @@ def add_task(
     parent_task: str | None = None,
     new_id: Callable[[], str] = clock.uuid7,
 ) -> TownCommand:
-    """Write a task down: for anybody, for those with a role, or for one agent."""
+    """Create a task: for any agent, for agents with a role, or for one agent. Raises `Invalid` for values that cannot be used."""
     _require_text("title", title, town_events.MAX_LINE_LENGTH)
     if len(description.encode()) > MAX_TEXT_BYTES:
         raise Invalid("description: it is longer than 16 KiB; put it into a file of the workspace, and name that")
-    for what, names in (("role", roles), ("tag", tags), ("check", checks), ("task", depends_on)):
-        _require_names(what, names)
+    for label, names in (("role", roles), ("tag", tags), ("check", checks), ("task", depends_on)):
+        _require_names(label, names)
     _require_priority(priority)
     if tries is not None and not 1 <= tries <= 100:
         raise Invalid("tries: a number between 1 and 100 is needed")
@@ -167,17 +166,17 @@ def add_task(
         tries=tries,
         mission=mission,
     )
-    handed = (
+    delegated = (
         [town_events.task_delegated(task, by=by, to=wanted, title=title, mission=mission)]
         if wanted and by in town.agents and by != wanted
         else []
     )
     answer = f"{task} is for {wanted}" if wanted else f"{task} is in the backlog"
-    return TownCommand(events=(created, *handed), expect=Expect(f"task:{task}", None), answer=answer)
+    return TownCommand(events=(created, *delegated), expect=Expect(f"task:{task}", None), answer=answer)
 
 
 def assign_task(town: TownState, id: str, agent: str, *, by: str) -> TownCommand:
-    """Have one agent do a task that waits, or that another one has."""
+    """Assign a task to an agent, also if another agent has it already."""
     task, wanted = find_task(town, id), find_agent(town, agent)
     if task.state in ENDED_TASK_STATES:
         raise Invalid(f"{task.id} is {task.state}; `lore town task retry {task.id}` has it done again")
@@ -190,12 +189,13 @@ def assign_task(town: TownState, id: str, agent: str, *, by: str) -> TownCommand
     )
     is_taken = task.state == "running"
     answer = f"{task.id} goes to {wanted.name}" + (f"; {task.agent} breaks it off" if is_taken else " as soon as that one is free")
-    expect = None if is_taken else _expect_unchanged(task)  # who has it hears of the wish only if it is known who that is
+    # The agent of a running task reads the event because it is named in it; otherwise nobody may take the task meanwhile.
+    expect = None if is_taken else _expect_unchanged(task)
     return TownCommand(events=(event,), expect=expect, answer=answer)
 
 
 def cancel_task(town: TownState, id: str, *, by: str, reason: str = "") -> TownCommand:
-    """Call a task off; whoever is at it breaks it off."""
+    """Cancel a task; an agent that works on it stops."""
     task = find_task(town, id)
     _require_allowed(find_task_refusal(task, "cancel"))
     return TownCommand(
@@ -204,7 +204,7 @@ def cancel_task(town: TownState, id: str, *, by: str, reason: str = "") -> TownC
 
 
 def retry_task(town: TownState, id: str, *, by: str, reason: str = "") -> TownCommand:
-    """Have a task done that failed, or was called off."""
+    """Put a failed or cancelled task back into the queue."""
     task = find_task(town, id)
     if task.state == "completed":
         raise Invalid(f"{task.id} is completed; write a new task for what is still to do")
@@ -214,36 +214,36 @@ def retry_task(town: TownState, id: str, *, by: str, reason: str = "") -> TownCo
 
 
 def complete_task(town: TownState, id: str, *, by: str, result: str = "") -> TownCommand:
-    """Say that a task is done, where nobody is at it: whoever says so did it."""
+    """Mark a waiting task as done by `by`, without an agent."""
     task = find_task(town, id)
     if task.state != "pending":
-        has = f"{task.agent} has it" if task.state in ("assigned", "running") else "it is over"
-        raise Invalid(f"{task.id} is {task.state}: {has}; call it off first if you did it yourself")
+        explanation = f"{task.agent} has it" if task.state in ("assigned", "running") else "it is over"
+        raise Invalid(f"{task.id} is {task.state}: {explanation}; call it off first if you did it yourself")
     if task.purpose == "review":
         raise Invalid(f"{task.id} is a review; say `lore town mission approve` or `reject`")
     events: tuple[Event, ...] = (town_events.task_completed(task, result=result, by=by),)
     if task.epoch:
-        # Given out before: it takes another epoch to end it, so that whoever had it last cannot end it, too.
-        given = Task(
+        # Assigned before: complete it under a new epoch, so that the previous agent cannot complete it as well.
+        assigned = Task(
             id=task.id, mission=task.mission, epoch=task.epoch + 1, attempt=task.attempt, state="running", agent=by, item=task.item
         )
         events = (
             town_events.task_assigned(task, Agent(name=by), by=by),
-            town_events.task_started(Agent(name=by), given),
-            town_events.task_completed(given, result=result),
+            town_events.task_started(Agent(name=by), assigned),
+            town_events.task_completed(assigned, result=result),
         )
     return TownCommand(events=events, expect=_expect_unchanged(task), answer=f"{task.id} is done")
 
 
 def find_task(town: TownState, id: str) -> Task:
-    """The task that is meant, by its id or the beginning of it."""
+    """Find a task by its id or a unique prefix of it; raises `Invalid` otherwise."""
     if (task := town.tasks.get(id)) is not None:
         return task
-    alike = [each for each in town.tasks if id and each.startswith(id)]
-    if len(alike) == 1:
-        return town.tasks[alike[0]]
-    if alike:
-        raise Invalid(f"{len(alike)} tasks begin with {id!r}: {', '.join(alike[:5])}; write more of it")
+    matches = [each for each in town.tasks if id and each.startswith(id)]
+    if len(matches) == 1:
+        return town.tasks[matches[0]]
+    if matches:
+        raise Invalid(f"{len(matches)} tasks begin with {id!r}: {', '.join(matches[:5])}; write more of it")
     if id in town.completed:
         raise Invalid(f"{id} was completed long ago; `lore tell --scope task:{id}` tells of it")
     raise Invalid(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
@@ -268,7 +268,7 @@ def send_message(
     task: str | None = None,
     mission: str | None = None,
 ) -> TownCommand:
-    """Tell an agent something, or whoever runs the town. An agent's question to that one is a call for help."""
+    """Send a message to an agent or the conductor. An agent's query to the conductor is also an escalation."""
     _require_text("message", body, MAX_TEXT_BYTES)
     _require_priority(priority)
     if type not in MESSAGE_TYPES:
@@ -280,8 +280,8 @@ def send_message(
     sent = town_events.message_sent(
         by, recipient, body.strip(), type=type, priority=priority, correlation=correlation, task=task, mission=mission
     )
-    is_call = is_person and type == "query" and by in town.agents
-    events = (town_events.agent_escalated(by, body.strip(), to=CONDUCTOR, task=task, mission=mission), sent) if is_call else (sent,)
+    is_escalation = is_person and type == "query" and by in town.agents
+    events = (town_events.agent_escalated(by, body.strip(), to=CONDUCTOR, task=task, mission=mission), sent) if is_escalation else (sent,)
     return TownCommand(events=events, answer=f"told {recipient}")
 
 
@@ -298,9 +298,9 @@ def reply(
     task: str | None = None,
     mission: str | None = None,
 ) -> TownCommand:
-    """Answer a message: send the answer, and acknowledge the message in the same step if it waits in `mailbox`, which is the sender's own.
+    """Answer a message; if it waits in `mailbox`, the sender's own, it is acknowledged in the same step.
 
-    The answer belongs to the conversation, task and mission of the message. A message that does not wait there is only referred to.
+    The answer joins the message's conversation, task and mission. An id that does not wait in the mailbox is only referred to.
     """
     answered = find_message(town, mailbox, reply_to)
     if answered is None:
@@ -321,28 +321,28 @@ def reply(
 
 
 def find_message(town: TownState, recipient: str, id: str) -> InboxMessage | None:
-    """The waiting message with this id, or with this beginning of it; `None` for a whole id that does not wait: it may be acknowledged."""
-    box = town.inboxes.get(recipient, {})
-    alike = [each for each in box if each.startswith(id.lower())] if len(id) >= SHORTEST_ID else []
-    if len(alike) > 1:
-        raise Invalid(f"{len(alike)} messages begin with {id!r}; write more of the id")
-    if not alike and len(id) != WHOLE_ID:
+    """Find a waiting message by its id or a prefix of it. Returns `None` for a complete id that does not wait (it may be acknowledged)."""
+    inbox = town.inboxes.get(recipient, {})
+    matches = [each for each in inbox if each.startswith(id.lower())] if len(id) >= SHORTEST_ID else []
+    if len(matches) > 1:
+        raise Invalid(f"{len(matches)} messages begin with {id!r}; write more of the id")
+    if not matches and len(id) != WHOLE_ID:
         raise Invalid(
             f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do; one that was dealt with needs its whole id"
         )
-    return box[alike[0]] if alike else None
+    return inbox[matches[0]] if matches else None
 
 
 def acknowledge_message(town: TownState, recipient: str, id: str, *, answer: str = "") -> TownCommand:
-    """Say that a message was read and used."""
-    box = town.inboxes.get(recipient, {})
-    alike = [each for each in box if each.startswith(id)] if len(id) >= SHORTEST_ID else []
-    if len(alike) != 1:
+    """Mark a message as read and used."""
+    inbox = town.inboxes.get(recipient, {})
+    matches = [each for each in inbox if each.startswith(id)] if len(id) >= SHORTEST_ID else []
+    if len(matches) != 1:
         raise Invalid(f"no message {id!r} waits for {recipient}; `lore town inbox {recipient}` shows those that do")
-    return TownCommand(events=(town_events.message_acknowledged(recipient, alike[0], answer=answer),), answer="acknowledged")
+    return TownCommand(events=(town_events.message_acknowledged(recipient, matches[0], answer=answer),), answer="acknowledged")
 
 
-# --- rules
+# --- validation
 
 
 def _require_allowed(refusal: str | None) -> None:
@@ -350,17 +350,17 @@ def _require_allowed(refusal: str | None) -> None:
         raise Invalid(refusal)
 
 
-def _require_text(what: str, text: str, longest: int) -> None:
+def _require_text(field: str, text: str, max_bytes: int) -> None:
     if not text.strip():
-        raise Invalid(f"{what}: there are no words in it; write some")
-    if len(text.encode(errors="replace")) > longest:
-        raise Invalid(f"{what}: it is longer than {longest:,} bytes; say it in fewer words")
+        raise Invalid(f"{field}: there are no words in it; write some")
+    if len(text.encode(errors="replace")) > max_bytes:
+        raise Invalid(f"{field}: it is longer than {max_bytes:,} bytes; say it in fewer words")
 
 
-def _require_names(what: str, names: Sequence[str]) -> None:
+def _require_names(label: str, names: Sequence[str]) -> None:
     for name in names:
         if not is_name(name):
-            raise Invalid(f"not a name for a {what}: {name!r}; 1 to 200 bytes without control characters are needed")
+            raise Invalid(f"not a name for a {label}: {name!r}; 1 to 200 bytes without control characters are needed")
     if len(names) > MAX_NAMES:
         raise Invalid(f"{len(names)} names where at most {MAX_NAMES} are taken; name fewer")
 
@@ -371,9 +371,9 @@ def _require_priority(priority: str) -> None:
 
 
 def _suggest_name(word: str, known: Collection[str]) -> str:
-    near = get_close_matches(word, known, n=1)
-    if near:
-        return f"did you mean {near[0]}?"
+    matches = get_close_matches(word, known, n=1)
+    if matches:
+        return f"did you mean {matches[0]}?"
     return f"known are {', '.join(list(known)[:8])}" if known else "there are none yet"
 
 

@@ -1,6 +1,7 @@
-"""Gives work out: one dispatcher a town, elected by a lease. It follows the log, asks `planning.py` what comes next, and writes that down.
+"""Assigns work: one dispatcher per town, elected by a lease. It follows the log, asks `planning.py` for proposals and appends them.
 
-Whatever it knows is the fold of the log. Whoever takes its place reads the same and goes on; what both write at once, the log lets in once.
+Its only state is the fold of the log, so a successor continues where it stopped. If two dispatchers run for a moment, the
+conditional appends let each decision in once.
 """
 
 from __future__ import annotations
@@ -30,46 +31,46 @@ from fleetlore.views.town_tasks import is_exhausted
 DISPATCHER_LEASE = "dispatcher"
 LEASE_SECONDS = 12.0
 TICK_SECONDS = 1.0
-"""How often the time is looked at: who is dead, who needs help."""
+"""Interval of the checks that depend on time: dead workers, help requests."""
 MAX_PROPOSALS = 128
 AFTER_ALL_POSITIONS = "~"
-"""Behind every position."""
+"""Sorts after every position."""
 DispatcherStatusCallback = Callable[[str], None]
 
 
 class Dispatcher:
-    """Leads while it holds the lease; `run` waits for its turn, and for the next one."""
+    """Leads the town while it holds the dispatcher lease."""
 
     def __init__(
         self,
-        scribe: TownJournal,
-        shared: Coordination,
+        journal: TownJournal,
+        coordination: Coordination,
         *,
         store: ProjectionStore | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        tick: float = TICK_SECONDS,
-        silence: float = liveness.MAX_SILENCE_SECONDS,
+        tick_seconds: float = TICK_SECONDS,
+        max_silence_seconds: float = liveness.MAX_SILENCE_SECONDS,
         now: clock.Clock = clock.now,
-        say: DispatcherStatusCallback = lambda text: None,
+        report_status: DispatcherStatusCallback = lambda text: None,
     ) -> None:
-        self._journal, self._coordination, self._store, self._now, self._report_status = scribe, shared, store, now, say
-        self._lease_seconds, self._tick_seconds, self._max_silence_seconds = lease_seconds, tick, silence
-        self.town: TownState = scribe.town_view.initial()
+        self._journal, self._coordination, self._store, self._now, self._report_status = journal, coordination, store, now, report_status
+        self._lease_seconds, self._tick_seconds, self._max_silence_seconds = lease_seconds, tick_seconds, max_silence_seconds
+        self.town: TownState = journal.town_view.initial()
         self.is_leading = False
         self._position = ""
         self._wakeup = asyncio.Event()
         self._changed_missions: dict[str, None] = {}
-        """At which something happened since they were looked at."""
+        """Missions with events since they were last planned."""
         self._forge_events: list[Event] = []
         self._reserved_tasks: dict[str, str] = {}
-        """Tasks on their way → the position from which on the fold knows; nothing while that is not known."""
+        """Tasks in pending proposals → the position at which the fold includes them; empty until that is known."""
         self._reserved_agents: dict[str, str] = {}
         self._reserved_missions: dict[str, str] = {}
         self._reclaimed_leases: set[str] = set()
         self.assigned_count = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead whenever nobody else does, until told to stop."""
+        """Lead whenever no other dispatcher does, until `stop` is set."""
         while not stop.is_set():
             try:
                 await self._lead_with_lease(stop)
@@ -82,14 +83,15 @@ class Dispatcher:
                     await stop.wait()
 
     async def _lead_with_lease(self, stop: asyncio.Event) -> None:
-        hold = LeaseHolder(
+        lease = LeaseHolder(
             self._coordination, DISPATCHER_LEASE, seconds=self._lease_seconds, renew=self._lease_seconds / liveness.RENEWALS_PER_LEASE
         )
-        async with hold:
+        async with lease:
             self._report_status("leads")
             await self._catch_up_with_log()
             tasks = [
-                asyncio.create_task(work) for work in (self._follow_log(), self._run_planning_loop(hold), hold.lost.wait(), stop.wait())
+                asyncio.create_task(coroutine)
+                for coroutine in (self._follow_log(), self._run_planning_loop(lease), lease.lost.wait(), stop.wait())
             ]
             self.is_leading = True
             try:
@@ -103,13 +105,13 @@ class Dispatcher:
                 if (error := task.exception()) is not None and not isinstance(error, LeaseLost):
                     raise error
 
-    # --- what is known
+    # --- state
 
     async def _catch_up_with_log(self) -> None:
-        believed = self._journal.town_view
-        runner = Runner(self._journal.log.as_blocking(), view_of(believed, believed.name), self._store)
-        folded = await asyncio.to_thread(runner.catch_up)
-        self.town, self._position = folded.state, folded.position or ""
+        view = self._journal.town_view
+        runner = Runner(self._journal.log.as_blocking(), view_of(view, view.name), self._store)
+        snapshot = await asyncio.to_thread(runner.catch_up)
+        self.town, self._position = snapshot.state, snapshot.position or ""
         self._changed_missions = dict.fromkeys(self.town.missions)
         self._reserved_tasks, self._reserved_agents, self._reserved_missions, self._forge_events = {}, {}, {}, []
         self._wakeup.set()
@@ -128,104 +130,109 @@ class Dispatcher:
             self._forge_events.append(event)
         self._wakeup.set()
 
-    # --- what follows
+    # --- planning
 
-    async def _run_planning_loop(self, hold: LeaseHolder) -> None:
-        next_look = 0.0
+    async def _run_planning_loop(self, lease: LeaseHolder) -> None:
+        next_check = 0.0
         loop = asyncio.get_running_loop()
         while True:
-            await hold.ensure_held()
-            if loop.time() >= next_look:
-                next_look = loop.time() + self._tick_seconds
+            await lease.ensure_held()
+            if loop.time() >= next_check:
+                next_check = loop.time() + self._tick_seconds
                 await self._run_periodic_checks()
             self._wakeup.clear()
             if await self._append_proposals(self._collect_proposals()):
                 continue
-            # `asyncio.wait_for` of 3.11 forgets that it was cancelled if what it waits for comes in the same moment.
+            # Not `asyncio.wait_for`: in Python 3.11 it loses a cancellation that arrives together with the result.
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_look):
+                async with asyncio.timeout_at(next_check):
                     await self._wakeup.wait()
 
     def _collect_proposals(self) -> list[Proposal]:
-        for known in (self._reserved_tasks, self._reserved_agents, self._reserved_missions):
-            for name in [name for name, position in known.items() if position and position <= self._position]:
-                del known[name]
-        found = list(self._propose_for_missions())
-        for move in planning.propose_assignments(self.town, taken=self._reserved_tasks, busy=self._reserved_agents):
-            found.append(move)
-            if len(found) >= MAX_PROPOSALS:
+        for reserved in (self._reserved_tasks, self._reserved_agents, self._reserved_missions):
+            for name in [name for name, position in reserved.items() if position and position <= self._position]:
+                del reserved[name]
+        proposals = list(self._propose_for_missions())
+        for proposal in planning.propose_assignments(self.town, taken=self._reserved_tasks, busy=self._reserved_agents):
+            proposals.append(proposal)
+            if len(proposals) >= MAX_PROPOSALS:
                 break
-        return found
+        return proposals
 
     def _propose_for_missions(self) -> Iterable[Proposal]:
         now = self._now()
-        heard, self._forge_events = self._forge_events, []
-        for event in heard:
+        forge_events, self._forge_events = self._forge_events, []
+        for event in forge_events:
             yield from watches.propose_for_forge_event(self.town, event, now)
         for id in [id for id in self._changed_missions if id not in self._reserved_missions]:
             del self._changed_missions[id]
             mission = self.town.missions.get(id)
             if mission is not None:
-                yield from (move for move in planning.propose_for_mission(self.town, mission) if move.task not in self._reserved_tasks)
+                yield from (
+                    proposal for proposal in planning.propose_for_mission(self.town, mission) if proposal.task not in self._reserved_tasks
+                )
 
-    async def _append_proposals(self, moves: list[Proposal]) -> bool:
-        """Write them down, together where they may; whether there was anything."""
-        for move in moves:
-            self._reserve_targets(move, "")
-        await asyncio.gather(*map(self._append_proposal, moves))
-        return bool(moves)
+    async def _append_proposals(self, proposals: list[Proposal]) -> bool:
+        """Append proposals concurrently; returns whether there were any."""
+        for proposal in proposals:
+            self._reserve_targets(proposal, "")
+        await asyncio.gather(*map(self._append_proposal, proposals))
+        return bool(proposals)
 
-    async def _append_proposal(self, move: Proposal) -> None:
+    async def _append_proposal(self, proposal: Proposal) -> None:
         try:
-            positions = await self._journal.append(move.events, expect=move.expect)
+            positions = await self._journal.append(proposal.events, expect=proposal.expect)
         except Conflict as conflict:
-            if (conflict.actual or "") > self._position:  # somebody was quicker; once that is known here, it is looked at again
-                self._reserve_targets(move, conflict.actual or "")
-                self._changed_missions.update(dict.fromkeys([move.mission] if move.mission else []))
+            if (conflict.actual or "") > self._position:  # another writer was first: plan again once its events are folded
+                self._reserve_targets(proposal, conflict.actual or "")
+                self._changed_missions.update(dict.fromkeys([proposal.mission] if proposal.mission else []))
                 return
-            positions = await self._retry_proposal(move)
-        except Invalid as error:  # what others wrote down leads to what the log does not take: said, and let be
-            self._drop_proposal(move, str(error))
+            positions = await self._retry_proposal(proposal)
+        except Invalid as error:  # imported names or texts can make an event that the log refuses
+            self._drop_proposal(proposal, str(error))
             return
         if not positions:
             self._drop_proposal(
-                move, "its log tells otherwise than the town's; was some of it erased, or has somebody else taken its name?"
+                proposal, "its log tells otherwise than the town's; was some of it erased, or has somebody else taken its name?"
             )
             return
-        self._reserve_targets(move, positions[-1])
-        self.assigned_count += bool(move.agent)
+        self._reserve_targets(proposal, positions[-1])
+        self.assigned_count += bool(proposal.agent)
 
-    async def _retry_proposal(self, move: Proposal) -> list[Position]:
-        """Nobody was quicker, and yet the task's scope ends elsewhere: others wrote to it before it was there, or its end was erased."""
-        return await self._journal.decide(move.task, lambda task: move.events if move.is_still_valid(task) else ())
+    async def _retry_proposal(self, proposal: Proposal) -> list[Position]:
+        """Retry after a conflict that our state does not explain.
 
-    def _drop_proposal(self, move: Proposal, why: str) -> None:
-        self._report_status(f"cannot go on with {move.task or move.mission}: {why}")
-        self._reserve_targets(move, AFTER_ALL_POSITIONS)
-        self._reserved_agents.pop(move.agent, None)
-        if move.task:
-            self._reserved_missions.pop(move.mission, None)
+        The task's scope was written to before the task existed, or its end was erased.
+        """
+        return await self._journal.decide(proposal.task, lambda task: proposal.events if proposal.is_still_valid(task) else ())
 
-    def _reserve_targets(self, move: Proposal, position: str) -> None:
-        for known, name in (
-            (self._reserved_tasks, move.task),
-            (self._reserved_agents, move.agent),
-            (self._reserved_missions, move.mission),
+    def _drop_proposal(self, proposal: Proposal, reason: str) -> None:
+        self._report_status(f"cannot go on with {proposal.task or proposal.mission}: {reason}")
+        self._reserve_targets(proposal, AFTER_ALL_POSITIONS)
+        self._reserved_agents.pop(proposal.agent, None)
+        if proposal.task:
+            self._reserved_missions.pop(proposal.mission, None)
+
+    def _reserve_targets(self, proposal: Proposal, position: str) -> None:
+        for reserved, name in (
+            (self._reserved_tasks, proposal.task),
+            (self._reserved_agents, proposal.agent),
+            (self._reserved_missions, proposal.mission),
         ):
             if name:
-                known[name] = position
+                reserved[name] = position
 
-    # --- by the clock
+    # --- periodic checks
 
     async def _run_periodic_checks(self) -> None:
         now = self._now()
-        held = await asyncio.to_thread(
-            lambda: list(liveness.check_workers(self._coordination, self.town, now, silence=self._max_silence_seconds))
+        all_evidence = await asyncio.to_thread(
+            lambda: list(liveness.check_workers(self._coordination, self.town, now, max_silence=self._max_silence_seconds))
         )
-        for signs in held:
-            if signs.is_dead and signs.lease not in self._reclaimed_leases:
-                await self.reclaim_dead_worker(signs)
-                self._reclaimed_leases.add(signs.lease)
+        for evidence in all_evidence:
+            if evidence.is_dead and evidence.lease not in self._reclaimed_leases:
+                await self.reclaim_dead_worker(evidence)
+                self._reclaimed_leases.add(evidence.lease)
         for task, reason in list(orphaned_tasks(self.town)):
             await reclaim_task(self._journal, task, reason, by=town_events.DISPATCHER, state=task.state)
         await self._dead_letter_exhausted_tasks()
@@ -234,14 +241,14 @@ class Dispatcher:
                 self._changed_missions[mission.id] = None
                 await self._append_proposals(list(help_requests.propose_help_requests(self.town, mission, now)))
 
-    async def reclaim_dead_worker(self, signs: LivenessEvidence) -> None:
-        """Say that a worker is dead: its tasks go back, its agents wait for somebody else to run them."""
-        for name in list(self.town.holdings.get(signs.lease, ())):
-            await release_agent(self._journal, self.town, self.town.agents[name], str(signs), by=town_events.DISPATCHER)
-        self._report_status(f"{signs.lease} is dead: {signs}")
+    async def reclaim_dead_worker(self, evidence: LivenessEvidence) -> None:
+        """Return the dead worker's tasks to the queue and release its agents for other workers."""
+        for name in list(self.town.holdings.get(evidence.lease, ())):
+            await release_agent(self._journal, self.town, self.town.agents[name], str(evidence), by=town_events.DISPATCHER)
+        self._report_status(f"{evidence.lease} is dead: {evidence}")
 
     async def _dead_letter_exhausted_tasks(self) -> None:
-        """What was begun as often as it may be, and is not done, is a dead letter."""
+        """Fail tasks that used up all their tries without finishing."""
         for id in list(self.town.spent):
             await self._journal.decide(id, _decide_dead_letter)
 

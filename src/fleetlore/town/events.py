@@ -1,4 +1,4 @@
-"""The facts of a town as events: every one that a dispatcher, a worker or a person tells. Ids and times are the log's to give."""
+"""Builds every event that a dispatcher, a worker or a person writes to a town. The log adds ids and times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LINE_LENGTH = 300
 
 
 def truncate_line(text: str) -> str | None:
-    """The first line of somebody's words, short enough for a board."""
+    """The first line of a text, cut to what a board can show; `None` if it is empty."""
     return text.strip().partition("\n")[0][:MAX_LINE_LENGTH].rstrip() or None
 
 
@@ -34,14 +34,14 @@ def agent_spawned(
     mode: str = "fresh",
     type: str = "worker",
 ) -> Event:
-    """An agent joins; nobody runs it yet."""
+    """An agent joins; no worker runs it yet."""
     data = _drop_empty_values(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
-    words = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
-    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=words, data=data)
+    text = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
+    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=text, data=data)
 
 
 def agent_state_changed(agent: str, old: str, new: str, *, lease: str = "", reason: str = "", by: str | None = None) -> Event:
-    """An agent passes from one state to another."""
+    """An agent's state changes."""
     data = _drop_empty_values(lease=lease, reason=reason)
     return Event(
         kind="town.agent_state_changed",
@@ -69,7 +69,7 @@ def agent_interrupted(agent: Agent, *, reason: str = "") -> Event:
 
 
 def agent_resumed(agent: Agent) -> Event:
-    """A paused agent goes on."""
+    """A paused agent continues."""
     return Event(
         kind="town.agent_resumed",
         actor=agent.name,
@@ -83,7 +83,7 @@ def agent_resumed(agent: Agent) -> Event:
 
 
 def agent_stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
-    """An agent stops for good, until somebody restarts it."""
+    """An agent stops until it is restarted."""
     return Event(
         kind="town.agent_stopped",
         actor=by or agent.name,
@@ -97,13 +97,13 @@ def agent_stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
 
 
 def agent_completed(agent: Agent) -> Event:
-    """An agent has done all that it was there for."""
-    words = f"done: {agent.completed} completed" + (f", {agent.failed} failed" if agent.failed else "")
-    return Event(kind="town.agent_completed", actor=agent.name, agent=agent.name, parent=agent.parent, text=words)
+    """A drained agent has finished its work."""
+    text = f"done: {agent.completed} completed" + (f", {agent.failed} failed" if agent.failed else "")
+    return Event(kind="town.agent_completed", actor=agent.name, agent=agent.name, parent=agent.parent, text=text)
 
 
 def agent_failed(agent: Agent, *, error: str, new_state: str, by: str | None = None) -> Event:
-    """An agent cannot go on: it is at fault itself (`error`), or whoever ran it is gone (`cold`)."""
+    """An agent cannot continue, by its own fault (`new_state` "error") or because its worker is gone ("cold")."""
     return Event(
         kind="town.agent_failed",
         actor=by or agent.name,
@@ -134,9 +134,9 @@ def task_created(
     agent: str | None = None,
     tries: int | None = None,
     mission: str | None = None,
-    **more: Any,
+    **extra: Any,
 ) -> Event:
-    """A task is written down."""
+    """A task is created."""
     data = _drop_empty_values(
         title=title,
         description=description,
@@ -149,13 +149,13 @@ def task_created(
         parent_task=parent_task,
         agent=agent,
         tries=tries,
-        **more,
+        **extra,
     )
     return Event(kind="work.task_created", actor=by, task=id, mission=mission, child=agent, text=truncate_line(title), data=data)
 
 
 def task_assigned(task: Task, agent: Agent, *, by: str = DISPATCHER) -> Event:
-    """A task is given to an agent, under its next epoch."""
+    """A task is assigned to an agent, under its next epoch."""
     return Event(
         kind="town.task_assigned",
         actor=by,
@@ -170,13 +170,13 @@ def task_assigned(task: Task, agent: Agent, *, by: str = DISPATCHER) -> Event:
 
 
 def lease_taken(agent: Agent, task: Task, *, seconds: float) -> Event:
-    """A worker takes the lease on a task: its own, by which it lives."""
+    """An agent holds a task under the lease of its worker."""
     data = _drop_empty_values(epoch=task.epoch, lease=agent.lease, seconds=seconds)
     return Event(kind="work.lease_taken", actor=agent.name, agent=agent.name, task=task.id, mission=task.mission, data=data)
 
 
 def task_started(agent: Agent, task: Task) -> Event:
-    """An agent begins on its task."""
+    """An agent starts its task."""
     data = _drop_empty_values(epoch=task.epoch, attempt=task.attempt + 1)
     return Event(
         kind="work.started",
@@ -190,7 +190,7 @@ def task_started(agent: Agent, task: Task) -> Event:
 
 
 def lease_lost(task: Task, *, reason: str, by: str) -> Event:
-    """Whoever had a task cannot go on with it."""
+    """The agent that had a task cannot continue with it."""
     data = _drop_empty_values(epoch=task.epoch, lease=task.lease, reason=reason)
     return Event(
         kind="work.lease_lost", actor=by, agent=task.agent, task=task.id, mission=task.mission, text=truncate_line(reason), data=data
@@ -215,7 +215,7 @@ def task_completed(task: Task, *, result: str, by: str | None = None) -> Event:
 
 
 def task_failed(task: Task, *, error: str, by: str | None = None, is_final: bool = False) -> Event:
-    """A task failed; it is tried again unless this was the last try."""
+    """A task failed; it is retried unless this was the last try or `is_final`."""
     data = _drop_empty_values(epoch=task.epoch or None, error=error, attempt=task.attempt, final=True if is_final else None)
     agent = task.agent or by
     return Event(
@@ -232,7 +232,7 @@ def task_failed(task: Task, *, error: str, by: str | None = None, is_final: bool
 
 
 def task_cancelled(task: Task, *, by: str, reason: str = "") -> Event:
-    """A task is called off."""
+    """A task is cancelled."""
     return Event(
         kind="work.cancelled",
         actor=by,
@@ -245,7 +245,7 @@ def task_cancelled(task: Task, *, by: str, reason: str = "") -> Event:
 
 
 def task_reopened(task: Task, *, by: str, reason: str = "") -> Event:
-    """What had ended is to be done all the same."""
+    """An ended task goes back into the queue."""
     return Event(
         kind="work.reopened",
         actor=by,
@@ -257,7 +257,7 @@ def task_reopened(task: Task, *, by: str, reason: str = "") -> Event:
 
 
 def task_delegated(task: str, *, by: str, to: str, title: str, mission: str | None = None) -> Event:
-    """An agent passes work on to another."""
+    """An agent delegates a task to another agent."""
     return Event(
         kind="town.task_delegated",
         actor=by,
@@ -285,7 +285,7 @@ def message_sent(
     task: str | None = None,
     mission: str | None = None,
 ) -> Event:
-    """Somebody tells somebody something."""
+    """A message from one agent or person to another."""
     data = _drop_empty_values(type=type, priority=priority, body=body, correlation=correlation)
     return Event(
         kind="work.message_sent", actor=sender, agent=sender, child=to, task=task, mission=mission, text=truncate_line(body), data=data
@@ -293,13 +293,13 @@ def message_sent(
 
 
 def message_acknowledged(recipient: str, message: str, *, answer: str = "") -> Event:
-    """A message was used."""
+    """A message was read and used."""
     data = _drop_empty_values(message=message, answer=answer)
     return Event(kind="work.message_acked", actor=recipient, agent=recipient, cause=message, text=truncate_line(answer), data=data)
 
 
 def agent_escalated(agent: str, reason: str, *, to: str, task: str | None = None, mission: str | None = None) -> Event:
-    """An agent turns to the conductor."""
+    """An agent asks the conductor for help."""
     return Event(
         kind="town.conductor_escalation",
         actor=agent,
@@ -318,37 +318,37 @@ def agent_escalated(agent: str, reason: str, *, to: str, task: str | None = None
 def mission_state_changed(
     mission: Mission | str, old: str | None, new: str, *, by: str, reason: str = "", text: str | None = None, **policy: Any
 ) -> Event:
-    """A mission begins, rests, ends."""
+    """A mission starts, pauses or ends."""
     id = mission if isinstance(mission, str) else mission.id
-    words = text or reason or f"{old or 'new'} → {new}"
+    summary = text or reason or f"{old or 'new'} → {new}"
     return Event(
         kind="town.mission_state_changed",
         actor=by,
         mission=id,
         old_state=old,
         new_state=new,
-        text=truncate_line(words),
+        text=truncate_line(summary),
         data=_drop_empty_values(reason=reason, outcome=new if new in ("completed", "failed") else None, **policy),
     )
 
 
-def mission_item_event(name: str, mission: Mission, item: MissionItem, text: str, *, by: str = DISPATCHER, **more: Any) -> Event:
-    """Something about an item: `promoted`, `assigned`, `completed`, `blocked`."""
-    data = _drop_empty_values(item=item.id, **{key: value for key, value in more.items() if key not in ("agent", "task")})
+def mission_item_event(name: str, mission: Mission, item: MissionItem, text: str, *, by: str = DISPATCHER, **extra: Any) -> Event:
+    """A change of a mission item; `name` is `promoted`, `assigned`, `completed` or `blocked`."""
+    data = _drop_empty_values(item=item.id, **{key: value for key, value in extra.items() if key not in ("agent", "task")})
     return Event(
         kind=f"town.mission_work_{name}",
         actor=by,
         mission=mission.id,
-        agent=more.get("agent"),
-        task=more.get("task"),
+        agent=extra.get("agent"),
+        task=extra.get("task"),
         text=truncate_line(text),
         data=data,
     )
 
 
 def reviewer_handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
-    """Finished work goes to a reviewer; told on the task that is reviewed."""
-    words = f"{review.item or review.of} is ready for review"
+    """Finished work goes to a reviewer; written to the reviewed task."""
+    text = f"{review.item or review.of} is ready for review"
     return Event(
         kind="town.reviewer_handoff",
         actor=DISPATCHER,
@@ -356,13 +356,13 @@ def reviewer_handoff(review: Task, reviewer: str, *, author: str | None) -> Even
         child=reviewer,
         task=review.of,
         mission=review.mission,
-        text=truncate_line(words),
+        text=truncate_line(text),
         data=_drop_empty_values(item=review.item, review=review.id, round=review.round or None),
     )
 
 
 def review_approved(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
-    """The reviewer says yes."""
+    """The reviewer approves."""
     return Event(
         kind="town.reviewer_approval",
         actor=reviewer,
@@ -390,13 +390,13 @@ def review_rejected(review: Task, reviewer: str, reason: str, *, author: str | N
 
 
 def mission_help_needed(mission: Mission, reason: str, attempt: int) -> Event:
-    """A mission needs a person."""
+    """A mission asks a person for help."""
     data = {"reason": reason, "attempt": attempt}
     return Event(kind="town.mission_help_needed", actor=DISPATCHER, mission=mission.id, text=truncate_line(reason), data=data)
 
 
 def mission_noted(mission: str, text: str, *, by: str) -> Event:
-    """Words about a mission."""
+    """A note about a mission."""
     return Event(kind="town.mission_event", actor=by, mission=mission, text=truncate_line(text), data=_drop_empty_values(note=text))
 
 
@@ -410,7 +410,7 @@ def control_requested(
     value: Any = None,
     reason: str = "",
 ) -> Event:
-    """Somebody wants something done."""
-    words = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
+    """Somebody asks for an action on an agent, a task or a mission."""
+    text = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
     data = _drop_empty_values(action=action, value=value, reason=reason)
-    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=truncate_line(words), data=data)
+    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=truncate_line(text), data=data)

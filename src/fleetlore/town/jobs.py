@@ -1,4 +1,4 @@
-"""What a worker is handed to do, and what comes of it: all that whoever does the work (the driver, say) knows of towns."""
+"""The interface between the town and the code that does the work: what a job handler gets from an agent loop, and what it returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleetlore.views.town_state import InboxMessage, Purpose
 
 
 class TaskJob(Struct, frozen=True, kw_only=True):
-    """One piece of work, as its agent is told of it. The words in it are others', and hostile."""
+    """A task for an agent. Its texts come from others and are untrusted."""
 
     agent: str
     task: str
@@ -27,25 +27,25 @@ class TaskJob(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     target_task: str | None = None
-    """The task whose work is to be reviewed, or mended."""
+    """The task whose work is reviewed or fixed."""
     target_result: str = ""
-    """What that task came to; for a mend, what the reviewer asked for."""
+    """The result of that task; for a fix, what the reviewer asked for."""
     authors: tuple[str, ...] = ()
     round: int = 0
     failures: int = 0
-    """How often it failed before. What was only broken off is gone on with."""
+    """How often it failed before. An attempt that was only interrupted does not count."""
     last_error: str = ""
-    """Why it was not done the last time."""
+    """Why the last attempt failed."""
     notes: tuple[str, ...] = ()
-    """What was noted about its mission, the newest last."""
+    """Notes about its mission, oldest first."""
     messages: tuple[InboxMessage, ...] = ()
-    """What waits in the agent's inbox; acknowledged once the work is done."""
+    """The agent's inbox at the start; acknowledged once the job is done."""
     is_resumed: bool = False
-    """Whether the same agent was interrupted at it, and goes on."""
+    """Whether this agent was interrupted in this job and continues it."""
 
 
 class QuestionJob(Struct, frozen=True, kw_only=True):
-    """A message that wants an answer, while its agent has nothing else to do."""
+    """A message that an idle agent answers."""
 
     agent: str
     message: InboxMessage
@@ -53,39 +53,39 @@ class QuestionJob(Struct, frozen=True, kw_only=True):
 
 
 class Done(Struct, frozen=True):
-    """The work is done, and this is what came of it: for a `Question`, the answer."""
+    """The job is done; for a `QuestionJob`, `result` is the answer."""
 
     result: str = ""
 
 
 class Failed(Struct, frozen=True):
-    """It could not be done."""
+    """The job could not be done."""
 
     error: str
     is_final: bool = False
-    """Whether there is no use in trying again."""
+    """Whether a retry is pointless."""
 
 
 class HelpNeeded(Struct, frozen=True):
-    """Only a person can help: the conductor is asked, and the task waits until somebody has it tried again."""
+    """Only a person can help: the conductor is asked, and the task waits until somebody retries it."""
 
     reason: str
 
 
 class Approved(Struct, frozen=True):
-    """A review that ends with an explicit yes."""
+    """The review approves the work."""
 
     reason: str = ""
 
 
 class Rejected(Struct, frozen=True):
-    """A review that asks for changes."""
+    """The review asks for changes."""
 
     reason: str
 
 
 class AgentUnavailable(Struct, frozen=True):
-    """The agent itself cannot work here: its program is missing, its model cannot be reached. The task goes to somebody else."""
+    """The agent itself cannot work here: its program is missing or its model is unreachable. The task goes to another agent."""
 
     error: str
 
@@ -94,28 +94,28 @@ JobOutcome: TypeAlias = Done | Failed | HelpNeeded | Approved | Rejected | Agent
 
 
 class JobInbox:
-    """What reaches an agent while it works: messages that came since it began. Each is acknowledged with the work, once it was taken."""
+    """Messages that arrive while an agent works. Those that the handler takes are acknowledged with the job's outcome."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[InboxMessage] = asyncio.Queue()
         self.received_messages: list[InboxMessage] = []
 
     def deliver_message(self, message: InboxMessage) -> None:
-        """Let it be heard."""
+        """Queue a message for the handler."""
         self._queue.put_nowait(message)
 
     def take_waiting_messages(self) -> list[InboxMessage]:
-        """What is there already, which is taken with that: to be heard before the work goes on."""
+        """Take all queued messages, without waiting."""
         messages = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         self.received_messages += messages
         return messages
 
     async def wait_for_message(self) -> InboxMessage:
-        """Wait for the next one."""
+        """Wait for the next message and take it."""
         message = await self._queue.get()
         self.received_messages.append(message)
         return message
 
 
 JobHandler: TypeAlias = Callable[[TaskJob | QuestionJob, JobInbox], Awaitable[JobOutcome]]
-"""Does the work. May be cancelled at any moment, and then leaves nothing running; the same job may come again, `is_resumed`."""
+"""Does the work. It may be cancelled at any time and then must leave no process behind; the job may come again with `is_resumed`."""

@@ -1,4 +1,4 @@
-"""Writes a town's facts: signed where the log is sealed, and under the condition that nothing happened meanwhile."""
+"""Appends a town's events: signed if the log is sealed, and conditional on the task's state where a decision depends on it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fleetlore.views.town import fold_task
 from fleetlore.views.town_state import Task
 
 TOWN_KINDS = ("town.*", "work.*", "control.*")
-"""The families that a town's fold listens to."""
+"""Event families that the town's fold reads."""
 MAX_DECISION_RETRIES = 50
 RETRY_SECONDS = 0.5
 MAX_RETRY_SECONDS = 60.0
-"""Seconds for which troubles of the log are waited out."""
+"""How long temporary errors of the log are retried."""
 RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
 
 
 class TownJournal:
-    """One process's pen."""
+    """Writes to a town's log on behalf of one process."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TownJournal:
         self._admit = log.as_blocking().admit
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
-        """Store them, all or none. Sent again after a trouble they keep their ids, so that they are there once."""
+        """Append the events, all or none. Temporary errors are retried; events keep their ids, so a retry stores nothing twice."""
         stamped = [self.sign_event(event) for event in events]
         waited = 0.0
         while True:
@@ -54,25 +54,26 @@ class TownJournal:
             waited += RETRY_SECONDS
 
     async def append_all(self, events: Iterable[Event]) -> None:
-        """Store any number, in their order."""
+        """Append any number of events in order, not as one transaction."""
         await self.log.append_all(map(self.sign_event, events))
 
     def sign_event(self, event: Event) -> Event:
-        """The event with an id, and signed where the log is sealed."""
-        known = event if event.id is not None else replace(event, id=self._new_id())
-        return known if self._signing_key is None else self._signing_key.sign_event(known, admit=self._admit)
+        """Return the event with an id, signed if the log is sealed."""
+        identified = event if event.id is not None else replace(event, id=self._new_id())
+        return identified if self._signing_key is None else self._signing_key.sign_event(identified, admit=self._admit)
 
     async def read_task(self, id: str) -> Task | None:
-        """A task as its own scope tells it."""
+        """Fold a task from its own scope; `None` if there is no such task."""
         events = [event async for event in self.log.read(f"task:{id}", kinds=TOWN_KINDS)]
         return fold_task(filter(self.town_view.is_trusted, events), id)
 
     async def decide(
         self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
     ) -> list[Position]:
-        """Tell of a task what follows from how it stands; looked at again as often as somebody else was quicker. Answers where it was told.
+        """Append the events that `decision` derives from the task, if the task did not change meanwhile; returns their positions.
 
-        Whoever knows how it stood at a position need not look, unless it has moved on since, or nothing would follow from that.
+        On a conflict the task is read again and `decision` repeated; raises `Busy` after `MAX_DECISION_RETRIES`. `known` is the task as
+        of a position and saves the first read; if `decision` yields nothing from it, the task is read after all.
         """
         for _ in range(MAX_DECISION_RETRIES):
             is_fresh = known is None
@@ -90,5 +91,5 @@ class TownJournal:
         raise Busy(f"the task {id} is written to so often that nothing could be decided; try again")
 
     async def _read_task_and_head(self, id: str) -> tuple[Task | None, Position | None]:
-        head = await self.log.head(f"task:{id}")  # before it is read, so that nothing between the two is overlooked
+        head = await self.log.head(f"task:{id}")  # before reading, so that an event in between causes a conflict
         return await self.read_task(id), head

@@ -1,4 +1,7 @@
-"""Whether a worker is dead: its heartbeat must have stopped, and a second sign that does not depend on the first must say so, too."""
+"""Decides whether a worker is dead: its heartbeat must have stopped, and a second, independent sign must agree.
+
+The dispatcher calls it on every tick and reclaims the tasks of dead workers.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.views.town_state import TownState
 
 MAX_MISSED_RENEWALS = 2.5
-"""Renewals that a live worker cannot well miss."""
+"""A live worker does not miss this many renewals in a row."""
 RENEWALS_PER_LEASE = 4
-"""A lease is renewed so often in its time."""
+"""How often a lease is renewed within its duration."""
 MAX_SILENCE_SECONDS = 20.0
-"""Seconds without a word on the log that are a sign, once the lease has ended."""
+"""Seconds without an event after which silence is the second sign, once the lease has ended."""
 
 
 class LivenessEvidence(Struct, frozen=True, kw_only=True):
-    """What speaks for the death of whoever holds a lease."""
+    """Evidence that the holder of a worker lease is dead."""
 
     lease: str
     heartbeat: str = ""
@@ -28,7 +31,7 @@ class LivenessEvidence(Struct, frozen=True, kw_only=True):
 
     @property
     def is_dead(self) -> bool:
-        """Two signs, and not one less."""
+        """Whether both signs are present."""
         return bool(self.heartbeat and self.second_sign)
 
     def __str__(self) -> str:
@@ -36,44 +39,44 @@ class LivenessEvidence(Struct, frozen=True, kw_only=True):
 
 
 def lease_name(worker: str) -> str:
-    """What a worker's lease is called in `log/coordination.py`."""
+    """The name of a worker's lease in `log/coordination.py`."""
     return f"worker:{worker}"
 
 
 def format_worker_lease(lease: Lease) -> str:
-    """A worker's lease as events name it: who, and the how-manieth taking."""
+    """A worker's lease as events name it: `worker@epoch`."""
     return f"{lease.name.removeprefix('worker:')}@{lease.epoch}"
 
 
 def check_workers(
-    shared: Coordination, town: TownState, now: datetime, *, silence: float = MAX_SILENCE_SECONDS
+    coordination: Coordination, town: TownState, now: datetime, *, max_silence: float = MAX_SILENCE_SECONDS
 ) -> Iterator[LivenessEvidence]:
-    """Everybody who runs agents, and the signs that there are. Blocks."""
-    for text, agents in list(town.holdings.items()):
-        heard = max((seen for name in agents if (seen := town.agents[name].seen_at) is not None), default=None)
-        yield check_worker(shared, text, heard, now, silence=silence)
+    """Yield the evidence for every worker that runs agents. Blocks."""
+    for lease, agents in list(town.holdings.items()):
+        last_event = max((seen_at for name in agents if (seen_at := town.agents[name].seen_at) is not None), default=None)
+        yield check_worker(coordination, lease, last_event, now, max_silence=max_silence)
 
 
 def check_worker(
-    shared: Coordination, text: str, heard: datetime | None, now: datetime, *, silence: float = MAX_SILENCE_SECONDS
+    coordination: Coordination, lease: str, last_event: datetime | None, now: datetime, *, max_silence: float = MAX_SILENCE_SECONDS
 ) -> LivenessEvidence:
-    """The signs for one worker's lease. Blocks."""
-    worker, _, epoch = text.rpartition("@")
-    held = shared.find_lease(lease_name(worker))
-    if held is None or str(held.epoch) != epoch:
-        if held is not None or is_dead(worker):
-            second = "its process is gone" if held is None else "it was started anew"
+    """The evidence for one worker lease (`worker@epoch`). Blocks."""
+    worker, _, epoch = lease.rpartition("@")
+    found = coordination.find_lease(lease_name(worker))
+    if found is None or str(found.epoch) != epoch:
+        if found is not None or is_dead(worker):
+            second_sign = "its process is gone" if found is None else "it was started anew"
         else:
-            second = _describe_silence(heard, now, timedelta(seconds=silence))
-        return LivenessEvidence(lease=text, heartbeat="its lease has ended", second_sign=second)
-    renewed = held.until - timedelta(seconds=held.seconds)
-    if now - renewed > timedelta(seconds=MAX_MISSED_RENEWALS * held.seconds / RENEWALS_PER_LEASE):
-        gone = "its process is gone" if is_dead(held.holder) else ""
-        return LivenessEvidence(lease=text, heartbeat="its heartbeat has stopped", second_sign=gone)
-    return LivenessEvidence(lease=text)
+            second_sign = _describe_silence(last_event, now, timedelta(seconds=max_silence))
+        return LivenessEvidence(lease=lease, heartbeat="its lease has ended", second_sign=second_sign)
+    renewed = found.until - timedelta(seconds=found.seconds)
+    if now - renewed > timedelta(seconds=MAX_MISSED_RENEWALS * found.seconds / RENEWALS_PER_LEASE):
+        second_sign = "its process is gone" if is_dead(found.holder) else ""
+        return LivenessEvidence(lease=lease, heartbeat="its heartbeat has stopped", second_sign=second_sign)
+    return LivenessEvidence(lease=lease)
 
 
-def _describe_silence(heard: datetime | None, now: datetime, longest: timedelta) -> str:
-    if heard is None or heard - now > longest:  # who tells the time can be wrong, or lie: what is yet to come is no sign of life
+def _describe_silence(last_event: datetime | None, now: datetime, max_silence: timedelta) -> str:
+    if last_event is None or last_event - now > max_silence:  # a clock may be wrong: an event from the future proves nothing
         return "nothing was heard of it"
-    return "" if now - heard <= longest else f"nothing was heard of it for {(now - heard).total_seconds():.0f} s"
+    return "" if now - last_event <= max_silence else f"nothing was heard of it for {(now - last_event).total_seconds():.0f} s"

@@ -1,4 +1,7 @@
-"""What people ask of missions: begun from a plan, held, taken up, ended, put away; notes, and a person's own word on a review."""
+"""Commands to missions: start from a plan, hold, resume, fail, archive; notes, help requests, and reviews by a person.
+
+Like `commands.py`: each function validates against the current state and returns a `TownCommand`, or raises `Invalid`.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from fleetlore.views.town_rules import find_mission_refusal
 from fleetlore.views.town_state import Mission, MissionItem, MissionState, Task, TownState
 
 MAX_ITEMS_PER_APPEND = 480
-"""Items that one append holds beside the mission's own facts."""
+"""Items per append, which leaves room for the mission's own events."""
 
 
 def start_mission(town: TownState, plan: MissionPlan, *, by: str) -> list[TownCommand]:
-    """Begin a mission: told first that it is planned, then its items, and last that it runs, so that nothing begins half-told."""
-    if (known := town.missions.get(plan.id)) is not None:
-        raise Invalid(f"there is a mission {plan.id} already, and it is {known.state}; give the plan another id")
+    """Start a mission: first "planning", then its items, "running" last, so that no work starts on half of a plan."""
+    if (existing := town.missions.get(plan.id)) is not None:
+        raise Invalid(f"there is a mission {plan.id} already, and it is {existing.state}; give the plan another id")
     policy: dict[str, Any] = {
         "title": plan.title,
         "max_parallel": plan.max_parallel,
@@ -30,13 +33,13 @@ def start_mission(town: TownState, plan: MissionPlan, *, by: str) -> list[TownCo
     }
     planned = town_events.mission_state_changed(plan.id, None, "planning", by=by, text=plan.title, **policy)
     items = [_build_item_event(plan.id, item, by) for item in plan.items]
-    runs = town_events.mission_state_changed(plan.id, "planning", "running", by=by, text=plan.title)
-    wishes = [TownCommand(events=(planned, *items[:MAX_ITEMS_PER_APPEND]), expect=Expect(f"mission:{plan.id}", None))]
+    running = town_events.mission_state_changed(plan.id, "planning", "running", by=by, text=plan.title)
+    commands = [TownCommand(events=(planned, *items[:MAX_ITEMS_PER_APPEND]), expect=Expect(f"mission:{plan.id}", None))]
     if len(items) <= MAX_ITEMS_PER_APPEND:
-        first = wishes[0]
-        return [TownCommand(events=(*first.events, runs), expect=first.expect, answer=_describe_start(plan))]
-    wishes += [TownCommand(events=tuple(items[MAX_ITEMS_PER_APPEND:]))]
-    return [*wishes, TownCommand(events=(runs,), answer=_describe_start(plan))]
+        first = commands[0]
+        return [TownCommand(events=(*first.events, running), expect=first.expect, answer=_describe_start(plan))]
+    commands += [TownCommand(events=tuple(items[MAX_ITEMS_PER_APPEND:]))]
+    return [*commands, TownCommand(events=(running,), answer=_describe_start(plan))]
 
 
 def _describe_start(plan: MissionPlan) -> str:
@@ -44,7 +47,7 @@ def _describe_start(plan: MissionPlan) -> str:
 
 
 def _build_item_event(mission: str, item: PlannedItem, by: str) -> Event:
-    told = {
+    fields = {
         "item": item.id,
         "title": item.title,
         "type": item.type,
@@ -54,12 +57,12 @@ def _build_item_event(mission: str, item: PlannedItem, by: str) -> Event:
         "checks": list(item.checks),
         "source": item.source,
     }
-    data = {name: value for name, value in told.items() if value}
+    data = {name: value for name, value in fields.items() if value}
     return Event(kind="work.item_added", actor=by, mission=mission, text=town_events.truncate_line(item.title), data=data)
 
 
 def change_mission_state(town: TownState, id: str, to: MissionState, *, by: str, reason: str = "") -> TownCommand:
-    """`blocked` holds a mission, `running` takes it up again, `failed` ends it."""
+    """`blocked` holds a mission, `running` resumes it, `failed` ends it."""
     mission = find_mission(town, id)
     if (refusal := find_mission_refusal(mission.state, to)) is not None:
         raise Invalid(f"{mission.id}: {refusal}")
@@ -71,7 +74,7 @@ _STATE_ANSWERS = {"blocked": "is held: what is being worked on ends, nothing els
 
 
 def add_mission_note(town: TownState, id: str, text: str, *, by: str) -> TownCommand:
-    """Write something down about a mission; it answers a call for help, too."""
+    """Add a note to a mission; a note also answers an open help request."""
     mission = find_mission(town, id)
     if not text.strip() or len(text.encode(errors="replace")) > MAX_TEXT_BYTES:
         raise Invalid("a note needs words, and at most 16 KiB of them; say it in fewer")
@@ -79,7 +82,7 @@ def add_mission_note(town: TownState, id: str, text: str, *, by: str) -> TownCom
 
 
 def resolve_help_request(town: TownState, id: str, *, by: str, reason: str = "") -> TownCommand:
-    """Say that a call for help was heard."""
+    """Close the mission's help request."""
     mission = find_mission(town, id)
     if mission.help is None:
         raise Invalid(f"{mission.id} asks for nothing; there is no call for help to answer")
@@ -90,7 +93,7 @@ def resolve_help_request(town: TownState, id: str, *, by: str, reason: str = "")
 
 
 def archive_mission(town: TownState, id: str, *, by: str) -> TownCommand:
-    """Put a mission away that is over."""
+    """Archive a mission that has ended."""
     mission = find_mission(town, id)
     if mission.state not in ("completed", "failed"):
         raise Invalid(f"{mission.id} is {mission.state}; only what is completed or failed is put away")
@@ -99,7 +102,7 @@ def archive_mission(town: TownState, id: str, *, by: str) -> TownCommand:
 
 
 def review_item(town: TownState, id: str, item_id: str, *, by: str, is_approved: bool, reason: str = "") -> TownCommand:
-    """A person's own word on an item's work, in the place of a reviewer's. Nobody approves their own."""
+    """Approve or reject an item's work as a person, in place of a reviewing agent. Authors cannot review their own work."""
     mission = find_mission(town, id)
     item = find_item(mission, item_id)
     if item.work is None or item.state != "blocked" or item.verdict:
@@ -110,25 +113,25 @@ def review_item(town: TownState, id: str, item_id: str, *, by: str, is_approved:
         raise Invalid("say what is to be changed, with --reason")
     review = Task(id=item.review or item.work, mission=mission.id, item=item.id, of=item.work, round=item.round + 1)
     author = item.authors[-1] if item.authors else None
-    fact = town_events.review_approved if is_approved else town_events.review_rejected
-    events = [fact(review, by, reason, author=author)]
+    build_event = town_events.review_approved if is_approved else town_events.review_rejected
+    events = [build_event(review, by, reason, author=author)]
     pending = town.tasks.get(item.review or "")
     if pending is not None and pending.state in ("pending", "assigned", "running"):
         events.append(town_events.task_cancelled(pending, by=by, reason=f"{by} has looked at it"))
-    work = town.tasks.get(item.work)  # a reviewer's word lands there, too: of two verdicts at once the second one is told so
+    work = town.tasks.get(item.work)  # a reviewer's verdict goes there too, so the later of two fails
     expect = None if work is None else Expect(f"task:{work.id}", work.position)
     return TownCommand(events=tuple(events), expect=expect, answer=f"{item.id} is {'approved' if is_approved else 'sent back'}")
 
 
 def find_mission(town: TownState, id: str) -> Mission:
-    """The mission that is meant, by its id or the beginning of it."""
+    """Find a mission by its id or a unique prefix of it; raises `Invalid` otherwise."""
     if (mission := town.missions.get(id)) is not None:
         return mission
-    alike = [each for each in town.missions if id and each.startswith(id)]
-    if len(alike) == 1:
-        return town.missions[alike[0]]
-    if alike:
-        raise Invalid(f"{len(alike)} missions begin with {id!r}: {', '.join(alike[:5])}; write more of it")
+    matches = [each for each in town.missions if id and each.startswith(id)]
+    if len(matches) == 1:
+        return town.missions[matches[0]]
+    if matches:
+        raise Invalid(f"{len(matches)} missions begin with {id!r}: {', '.join(matches[:5])}; write more of it")
     known = ", ".join(list(town.missions)[-5:])
     raise Invalid(
         f"there is no mission {id!r} in this town" + (f"; there are {known}" if known else "; `lore town mission start PLAN` begins one")
@@ -136,7 +139,7 @@ def find_mission(town: TownState, id: str) -> Mission:
 
 
 def find_item(mission: Mission, id: str) -> MissionItem:
-    """The item that is meant."""
+    """Find an item of a mission by its id; raises `Invalid` if there is none."""
     if (item := mission.items.get(id)) is not None:
         return item
     raise Invalid(f"{mission.id} has no item {id!r}; it has {', '.join(list(mission.items)[:10])}")

@@ -1,6 +1,6 @@
-"""What a dispatcher does next, by the town as it stands: which task goes to whom, which item may begin, which mission is over. Pure.
+"""Decides what the dispatcher does next: assign tasks, create tasks for mission items, complete missions.
 
-What a plan costs follows from what waits and who is free, never from what has ended.
+Pure functions of the town's state. Their cost depends on waiting tasks and idle agents, not on what has ended.
 """
 
 from __future__ import annotations
@@ -20,64 +20,63 @@ from fleetlore.views.town_state import PRIORITIES, Agent, Mission, MissionItem, 
 
 DONE = "done"
 REVIEWER_ROLE = "reviewer"
-"""Who has only this role is given nothing but reviews: whoever worked on something cannot review it."""
+"""An agent with only this role gets nothing but reviews: authors cannot review their own work."""
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
-    """Facts that are told together, under a condition."""
+    """Events to append together if `expect` holds."""
 
     events: tuple[Event, ...]
     expect: Expect | None = None
     task: str = ""
-    """What is taken by it until the log has shown it."""
+    """The task, agent and mission that the proposal reserves until the log shows its events."""
     agent: str = ""
     epoch: int | None = None
-    """Of a task that is given out: how often it was before. Else a task is written down by it, if one is named."""
+    """For an assignment: the task's epoch before it. `None` if the proposal creates the task, or names none."""
     mission: str = ""
 
-    def is_still_valid(self, known: Task | None) -> bool:
-        """Whether it is still to be made, by the task as its own scope tells it."""
+    def is_still_valid(self, task: Task | None) -> bool:
+        """Whether the proposal still applies to the task as read from its own scope."""
         if self.epoch is None:
-            return known is None or known.at is None
-        return known is not None and known.state == "pending" and known.epoch == self.epoch
+            return task is None or task.at is None
+        return task is not None and task.state == "pending" and task.epoch == self.epoch
 
 
-# --- who gets what
+# --- assignments
 
 
 def propose_assignments(town: TownState, *, taken: Collection[str] = (), busy: Collection[str] = ()) -> Iterator[Proposal]:
-    """Work for those who have none: the most urgent first, first come first served; `taken` and `busy` are on their way already."""
-    free = _IdleAgents(town, busy)
-    given = set(taken)
+    """Yield assignments for idle agents by priority, then first in, first out. `taken` tasks and `busy` agents are skipped."""
+    idle_agents = _IdleAgents(town, busy)
+    assigned = set(taken)
     for priority in PRIORITIES:
         for key in list(town.queues):
             for id in town.queues[key].get(priority, ()):
                 task = town.tasks.get(id)
-                if task is None or id in given or _is_mission_paused(town, task):
+                if task is None or id in assigned or _is_mission_paused(town, task):
                     continue
-                agent = free.take_agent(task, key)
+                agent = idle_agents.take_agent(task, key)
                 if agent is not None:
-                    given.add(id)
+                    assigned.add(id)
                     yield _propose_assignment(town, task, agent)
                 elif not task.not_by:
-                    break  # nor is there anybody for the others of this queue
+                    break  # no agent is left for the rest of this queue either
 
 
 def _is_mission_paused(town: TownState, task: Task) -> bool:
-    """Whether its mission does."""
     mission = town.missions.get(task.mission or "")
     return mission is not None and task.item is not None and mission.state != "running"
 
 
 class _IdleAgents:
-    """Agents with nothing to do. Whoever is taken is passed over from then on, at no cost to those who come later."""
+    """Idle agents by role. A taken agent is skipped from then on, without a scan for each task."""
 
     def __init__(self, town: TownState, busy: Collection[str]) -> None:
         self._town, self._taken_agents = town, set(busy)
         self._by_role: dict[str, list[str]] = {}
 
     def take_agent(self, task: Task, key: str) -> Agent | None:
-        """The one that is wanted or preferred, who can do just this, or who can do anything."""
+        """Take the wanted or preferred agent, else one with the role, else one without roles."""
         name = self._find_named_agent(task.wanted, task.prefer) if task.wanted or task.prefer else None
         if name is None and not task.wanted:
             roles = [key, ""] if key else ["", *(role for role in self._town.idle if role != REVIEWER_ROLE)]
@@ -123,18 +122,18 @@ def _propose_assignment(town: TownState, task: Task, agent: Agent) -> Proposal:
 
 
 def propose_for_mission(town: TownState, mission: Mission) -> Iterator[Proposal]:
-    """What a mission needs just now."""
+    """Yield what a mission needs now: items to promote, tasks to create, reviews, fixes, completion."""
     if mission.state != "running" or mission.is_from_afar:
         return
-    room = mission.max_parallel - sum(_is_in_progress(town, item) for item in mission.items.values())
+    free_slots = mission.max_parallel - sum(_is_in_progress(town, item) for item in mission.items.values())
     for item in mission.items.values():
         if item.state == "pending" and not item.missing:
             yield Proposal(
                 events=(town_events.mission_item_event("promoted", mission, item, f"{item.title or item.id} can begin"),),
                 mission=mission.id,
             )
-        elif item.state == "ready" and item.task is None and room > 0:
-            room -= 1
+        elif item.state == "ready" and item.task is None and free_slots > 0:
+            free_slots -= 1
             yield _propose_item_task(town, mission, item)
         elif item.state == "blocked" and item.work is not None and not item.is_stuck:
             yield from _propose_after_work(town, mission, item)
@@ -154,15 +153,15 @@ def _has_no_open_watches(mission: Mission) -> bool:
 
 
 def item_task_id(town: TownState, mission: Mission, item: MissionItem, purpose: str = "", number: int = 0) -> str:
-    """The name of an item's task: it follows from the item, so that none is written down twice."""
-    behind = f"/{purpose}-{number}" if purpose else ""
-    name = f"{mission.id}/{item.id}{behind}"
-    known = town.tasks.get(name)
-    is_others = known is not None and known.at is not None and (known.mission, known.item) != (mission.id, item.id)
-    if len(name.encode()) <= LONGEST_NAME and not is_others:
+    """The id of an item's task. It is derived from the item, so that no task is created twice."""
+    suffix = f"/{purpose}-{number}" if purpose else ""
+    name = f"{mission.id}/{item.id}{suffix}"
+    existing = town.tasks.get(name)
+    is_taken = existing is not None and existing.at is not None and (existing.mission, existing.item) != (mission.id, item.id)
+    if len(name.encode()) <= LONGEST_NAME and not is_taken:
         return name
-    whose = "\n".join((mission.id, item.id))  # which no name holds, so that no two items are called the same
-    return f"{sha256(whose.encode()).hexdigest()[:16]}{behind or '/work'}"
+    unique = "\n".join((mission.id, item.id))  # names contain no newline, so two items never collide
+    return f"{sha256(unique.encode()).hexdigest()[:16]}{suffix or '/work'}"
 
 
 def _propose_item_task(town: TownState, mission: Mission, item: MissionItem) -> Proposal:
@@ -193,9 +192,9 @@ def _propose_after_work(town: TownState, mission: Mission, item: MissionItem) ->
     elif _unwatched_pull_requests(mission, item):
         yield Proposal(events=tuple(_build_watch_events(mission, item)), mission=mission.id)
     elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
-        told: dict[str, Any] = {"task": item.work, "reviewed": True} if item.verdict == "approved" else {}
+        review_fields: dict[str, Any] = {"task": item.work, "reviewed": True} if item.verdict == "approved" else {}
         done = town_events.mission_item_event(
-            "completed", mission, item, f"{item.title or item.id} is done", by_agents=item.authors, **told
+            "completed", mission, item, f"{item.title or item.id} is done", by_agents=item.authors, **review_fields
         )
         yield Proposal(events=(done,), mission=mission.id)
 
@@ -221,7 +220,7 @@ def _propose_review(town: TownState, mission: Mission, item: MissionItem) -> Ite
 
 
 def build_fix_task(mission: Mission, item: MissionItem, id: str, title: str) -> Event:
-    """The task by which an item's work is mended, best by whoever did it."""
+    """The task to fix an item's work, preferably by its last author."""
     return town_events.task_created(
         id,
         title=title,
@@ -257,12 +256,11 @@ def _propose_fix(town: TownState, mission: Mission, item: MissionItem) -> Iterat
 
 
 def _unwatched_pull_requests(mission: Mission, item: MissionItem) -> list[str]:
-    """Pull requests of an item that nobody watches yet."""
     return [pull for pull in item.artifacts if watch_id(pull, "merge") not in mission.watches] if mission.watches_pulls else []
 
 
 def watch_id(target: str, type: str) -> str:
-    """What the watch for something about a pull request is called."""
+    """The id of a watch on a pull request."""
     return f"{target} {type}"
 
 

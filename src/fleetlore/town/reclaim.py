@@ -1,4 +1,4 @@
-"""Lets go of an agent that nobody runs any more: what it had goes back to the others, and whoever has room may take it on."""
+"""Returns tasks to the queue when the agent that has them cannot do them, and releases agents of dead workers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fleetlore.views.town_rules import find_task_refusal
 from fleetlore.views.town_state import Agent, Task, TownState
 
 
-async def release_agent(scribe: TownJournal, town: TownState, agent: Agent, reason: str, *, by: str) -> None:
-    """Say so, task by task, and then of the agent itself. Done twice, it is done."""
-    gone = events.agent_failed(agent, error=reason, new_state="cold", by=by)
+async def release_agent(journal: TownJournal, town: TownState, agent: Agent, reason: str, *, by: str) -> None:
+    """Return an agent's tasks and mark it cold, so that another worker can run it. Repeating it is harmless."""
+    released = events.agent_failed(agent, error=reason, new_state="cold", by=by)
     for task in find_held_tasks(town, agent):
-        await reclaim_task(scribe, task, f"whoever ran {agent.name} is gone: {reason}", by=by, state=None)
-    await scribe.append([gone])
+        await reclaim_task(journal, task, f"whoever ran {agent.name} is gone: {reason}", by=by, state=None)
+    await journal.append([released])
 
 
 def find_held_tasks(town: TownState, agent: Agent) -> list[Task]:
-    """What an agent was given, and what it works on."""
+    """The tasks in an agent's queue, and the one it works on."""
     return [task for id in (*agent.queue, agent.task) if (task := town.tasks.get(id or "")) is not None]
 
 
 def orphaned_tasks(town: TownState) -> Iterator[tuple[Task, str]]:
-    """Tasks that were given to one who takes no more of them, as it crossed on the way; each with the reason."""
+    """Yield tasks whose agent will not start them, with the reason: its state changed while the assignment was on its way."""
     for agent in town.agents.values():
         for task in find_held_tasks(town, agent):
             if agent.state in INACTIVE_STATES:
@@ -37,8 +37,8 @@ def orphaned_tasks(town: TownState) -> Iterator[tuple[Task, str]]:
                 yield task, f"it is for {task.wanted} now"
 
 
-async def reclaim_task(scribe: TownJournal, known: Task, reason: str, *, by: str, state: str | None) -> None:
-    """Say that whoever has a task cannot go on with it, if it is still given as it is known here, and in that state, if one is named."""
+async def reclaim_task(journal: TownJournal, known: Task, reason: str, *, by: str, state: str | None) -> None:
+    """Take a task from its agent, if the assignment is still the known one and, where `state` is given, the task is in that state."""
     epoch = known.epoch
 
     def decide(task: Task | None) -> list[Event]:
@@ -46,4 +46,4 @@ async def reclaim_task(scribe: TownJournal, known: Task, reason: str, *, by: str
             return []
         return [events.lease_lost(task, reason=reason, by=by)]
 
-    await scribe.decide(known.id, decide)
+    await journal.decide(known.id, decide)

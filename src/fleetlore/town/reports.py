@@ -1,4 +1,4 @@
-"""What an agent tells when its work is over: from an outcome to the facts that follow from it. Pure."""
+"""Turns the outcome of a job into the events that an agent appends. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_VERDICT = "the review ended without a verdict: neither an approval nor a reje
 
 
 def report(agent: Agent, task: Task | None, job: TaskJob, outcome: JobOutcome) -> list[Event]:
-    """The facts about a task whose work is over; none if the lease on it was lost meanwhile."""
+    """The events for a finished job; none if the task was taken away meanwhile."""
     if task is None or find_task_refusal(task, "complete", epoch=job.epoch) is not None:
         return []
     if job.purpose == "review" and isinstance(outcome, Done):
@@ -26,8 +26,8 @@ def report(agent: Agent, task: Task | None, job: TaskJob, outcome: JobOutcome) -
             return _report_verdict(agent, task, job, outcome)
         case Failed():
             is_last = outcome.is_final or task.attempt >= task.tries
-            told = notify_conductor(agent.name, task, outcome.error) if is_last else []
-            return [*told, events.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
+            notices = notify_conductor(agent.name, task, outcome.error) if is_last else []
+            return [*notices, events.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
         case HelpNeeded():
             return [*_escalate_to_conductor(agent, task, outcome.reason), events.task_failed(task, error=outcome.reason, is_final=True)]
         case AgentUnavailable():
@@ -35,15 +35,14 @@ def report(agent: Agent, task: Task | None, job: TaskJob, outcome: JobOutcome) -
 
 
 def notify_conductor(sender: str, task: Task, error: str) -> list[Event]:
-    """That a task was put aside; a mission asks for help by itself."""
+    """A message to the conductor about a failed task; none for a mission's task, because missions ask for help themselves."""
     if task.mission is not None:
         return []
-    words = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
-    return [events.message_sent(sender, CONDUCTOR, words, priority="high", task=task.id)]
+    text = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
+    return [events.message_sent(sender, CONDUCTOR, text, priority="high", task=task.id)]
 
 
 def _escalate_to_conductor(agent: Agent, task: Task, reason: str) -> list[Event]:
-    """An agent turns to whoever runs the town."""
     scopes = {"task": task.id, "mission": task.mission}
     return [
         events.agent_escalated(agent.name, reason, to=CONDUCTOR, **scopes),
@@ -58,26 +57,26 @@ def _report_verdict(agent: Agent, task: Task, job: TaskJob, outcome: Approved | 
     if agent.name in job.authors:
         return [events.lease_lost(task, reason=f"{agent.name} worked on it, and may not review it", by=agent.name)]
     if isinstance(outcome, Approved):
-        said, result = events.review_approved(task, agent.name, outcome.reason, author=author), f"approved: {outcome.reason}"
+        verdict, result = events.review_approved(task, agent.name, outcome.reason, author=author), f"approved: {outcome.reason}"
     else:
-        said, result = events.review_rejected(task, agent.name, outcome.reason, author=author), f"rejected: {outcome.reason}"
-    return [said, events.task_completed(task, result=result.rstrip(": "))]
+        verdict, result = events.review_rejected(task, agent.name, outcome.reason, author=author), f"rejected: {outcome.reason}"
+    return [verdict, events.task_completed(task, result=result.rstrip(": "))]
 
 
 def acknowledge_messages(agent: str, messages: Iterable[InboxMessage]) -> Iterator[Event]:
-    """That messages were used, each once."""
+    """Acknowledge each message once."""
     for id in dict.fromkeys(message.id for message in messages):
         yield events.message_acknowledged(agent, id)
 
 
 def answer_question(agent: str, question: QuestionJob, outcome: JobOutcome) -> list[Event]:
-    """The answer to a message, and that the message was used; one that could not be answered is said to be so."""
+    """The answer to a message, and its acknowledgement; says so if the agent could not answer."""
     message = question.message
-    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_failure_reason(outcome)}"
+    text = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_failure_reason(outcome)}"
     reply = events.message_sent(
-        agent, message.sender, words or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
+        agent, message.sender, text or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
     )
-    return [reply, events.message_acknowledged(agent, message.id, answer=words)]
+    return [reply, events.message_acknowledged(agent, message.id, answer=text)]
 
 
 def _failure_reason(outcome: JobOutcome) -> str:

@@ -1,4 +1,4 @@
-"""How the agents of one worker hear: each follows its own scope; where they are many, one follower of the town serves all of them."""
+"""Delivers log events to the agents of one worker: a follower per agent, or one shared follower if there are many."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from fleetlore.log.base import Position
 from fleetlore.town.journal import TOWN_KINDS
 
 MAX_SEPARATE_FOLLOWERS = 8
-"""So many agents have a follower each: a thread, and for a server a request that waits."""
+"""Up to this many agents have a follower each, which costs a thread and, on a server, a waiting request."""
 
 
 class AgentSubscriptions:
-    """What reaches the agents of one worker, inside `async with`."""
+    """Event streams for the agents of one worker; use it with `async with`."""
 
-    def __init__(self, log: Recorder, *, after: Position | None = None, hear: Callable[[Event], None] | None = None) -> None:
-        """With `hear` there are many, and it is told of every event of the town behind `after`, before the agent whom that concerns."""
-        self._log, self._after, self._on_event, self._is_shared = log, after, hear, hear is not None
+    def __init__(self, log: Recorder, *, after: Position | None = None, on_event: Callable[[Event], None] | None = None) -> None:
+        """With `on_event` one follower serves all agents; it is called with every event after `after`, before the agent gets it."""
+        self._log, self._after, self._on_event, self._is_shared = log, after, on_event, on_event is not None
         self._queues: dict[str, asyncio.Queue[Event | None]] = {}
         self._follower_task: asyncio.Task[None] | None = None
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing will be heard any more: the log failed while it was followed for all."""
+        """Whether no more events will arrive, because the shared follower failed."""
         return self._follower_task is not None and self._follower_task.done()
 
     async def __aenter__(self) -> Self:
@@ -55,22 +55,22 @@ class AgentSubscriptions:
                 queue.put_nowait(None)
 
     async def read_history(self, agent: str) -> list[Event]:
-        """What is known of an agent so far; what comes from now on `follow` gives."""
+        """Read the agent's events so far; `follow_agent` continues from there."""
         if self._is_shared:
-            self._queues[agent] = asyncio.Queue()  # before the past is read, so that nothing falls between
+            self._queues[agent] = asyncio.Queue()  # before reading the history, so that no event is missed
         return [event async for event in self._log.read(f"agent:{agent}", kinds=TOWN_KINDS)]
 
     async def follow_agent(self, agent: str, after: Position | None) -> AsyncGenerator[Event, None]:
-        """The agent's events behind a position, each once, in order."""
+        """Yield the agent's events after a position, each once, in order. Raises `Closed` when the log can no longer be followed."""
         if not self._is_shared:
             async with aclosing(self._log.follow(f"agent:{agent}", after=after)) as events:
                 async for event in events:
                     yield event
             return
         try:
-            while (heard := await self._queues[agent].get()) is not None:
-                if (heard.position or "") > (after or ""):
-                    yield heard
+            while (queued := await self._queues[agent].get()) is not None:
+                if (queued.position or "") > (after or ""):
+                    yield queued
         finally:
             self._queues.pop(agent, None)
         raise Closed("the log cannot be followed any more")

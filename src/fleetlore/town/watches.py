@@ -1,4 +1,4 @@
-"""What forges tell about pull requests that missions watch: a failed check is mended, a merge lets the item end."""
+"""Reacts to forge events about pull requests that missions watch: a failed check creates a fix task, a merge completes the item."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fleetlore.town.planning import Proposal, build_fix_task, item_task_id
 from fleetlore.views.town_state import ENDED_TASK_STATES, Mission, MissionItem, MissionWatch, TownState
 
 SNOOZE_DURATION = timedelta(minutes=3)
-"""How long a watch rests after it has led to a mend."""
+"""How long a watch is paused after it created a fix task."""
 _FORGE_KINDS = {"fleet.error": "checks", "fleet.pr_merge": "merge", "fleet.abandon": "closed"}
 
 
 def propose_for_forge_event(town: TownState, event: Event, now: datetime) -> Iterator[Proposal]:
-    """What follows for missions from one event, if it is a forge's word on a pull request."""
-    told = _FORGE_KINDS.get(event.kind)
-    if told is None or event.origin is None or event.origin.dialect != "forge":
+    """Yield what follows for missions from one event of a forge about a pull request."""
+    trigger = _FORGE_KINDS.get(event.kind)
+    if trigger is None or event.origin is None or event.origin.dialect != "forge":
         return
     for mission in town.missions.values():
         if mission.state != "running" or mission.is_from_afar:
             continue
         for watch in mission.watches.values():
             if watch.state != "done" and not _is_snoozed(watch, now) and _is_about_watch(watch, event):
-                yield from _propose_for_watch(town, mission, watch, told, event, now)
+                yield from _propose_for_watch(town, mission, watch, trigger, event, now)
 
 
 def _is_about_watch(watch: MissionWatch, event: Event) -> bool:
@@ -44,18 +44,18 @@ def _is_snoozed(watch: MissionWatch, now: datetime) -> bool:
 
 
 def _propose_for_watch(
-    town: TownState, mission: Mission, watch: MissionWatch, told: str, event: Event, now: datetime
+    town: TownState, mission: Mission, watch: MissionWatch, trigger: str, event: Event, now: datetime
 ) -> Iterator[Proposal]:
     item = mission.items.get(watch.item or "")
     if item is None or item.state == "done":
         return
-    if told == "merge":
+    if trigger == "merge":
         yield Proposal(events=(_build_triggered_event(mission, watch, "advance", event),), mission=mission.id)
-    elif watch.type == "checks" and told == "checks":
+    elif watch.type == "checks" and trigger == "checks":
         open_task = town.tasks.get(item.task or "")
         if open_task is None or open_task.state in ENDED_TASK_STATES:
             yield _propose_fix(town, mission, watch, item, event, now)
-    elif watch.type == "merge" and told == "closed":
+    elif watch.type == "merge" and trigger == "closed":
         reason = f"{watch.target} was closed without being merged"
         blocked = town_events.mission_item_event("blocked", mission, item, reason, reason=reason, task=item.work)
         yield Proposal(
@@ -80,6 +80,6 @@ def _build_triggered_event(mission: Mission, watch: MissionWatch, action: str, e
     )
 
 
-def _build_watch_event(kind: str, mission: Mission, watch: MissionWatch, text: str, cause: str | None = None, **more: Any) -> Event:
-    data = {"watch": watch.id, **{name: value for name, value in more.items() if value is not None}}
+def _build_watch_event(kind: str, mission: Mission, watch: MissionWatch, text: str, cause: str | None = None, **extra: Any) -> Event:
+    data = {"watch": watch.id, **{name: value for name, value in extra.items() if value is not None}}
     return Event(kind=kind, actor=town_events.DISPATCHER, mission=mission.id, cause=cause, text=town_events.truncate_line(text), data=data)

@@ -1,7 +1,7 @@
-"""A worker: one process that runs agents of a town, on any machine that reaches the log. It lives by a lease that it renews.
+"""A worker: one process that runs agents of a town, on any machine that reaches the log. It holds a lease that it renews.
 
-When the lease is lost (the machine slept, the server was away), everything is broken off, and the worker begins anew under another
-epoch: what it was at belongs to somebody else by then.
+If the lease is lost (the machine slept, the server was unreachable), all jobs are cancelled and the worker starts again under a new
+epoch, because its tasks are assigned to others by then.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from fleetlore.views.town_state import Agent, Task, TownState
 
 LEASE_SECONDS = 12.0
 LONG_NAME_THRESHOLD = 100
-"""New agents at once that need longer names to be told apart."""
+"""From this many new agents on, generated names get longer suffixes."""
 AGENT_SCAN_SECONDS = 1.0
-"""How often a worker with room looks for agents that nobody runs."""
+"""How often a worker with free slots looks for cold agents."""
 RETRY_SECONDS = 1.0
 
 
 class Worker:
-    """Runs so many agents: those named, or any that nobody runs and that have one of its roles; where there are none, new ones."""
+    """Runs up to `concurrency` agents: the named ones, or cold ones with one of its roles. Spawns the missing ones once."""
 
     def __init__(
         self,
-        scribe: TownJournal,
-        shared: Coordination,
-        work: JobHandler,
+        journal: TownJournal,
+        coordination: Coordination,
+        handle_job: JobHandler,
         *,
         names: Sequence[str] = (),
         roles: Sequence[str] = (),
@@ -51,19 +51,19 @@ class Worker:
         harness: str = "",
         store: ProjectionStore | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        look_seconds: float = AGENT_SCAN_SECONDS,
-        say: AgentStatusCallback = lambda who, what: None,
+        scan_seconds: float = AGENT_SCAN_SECONDS,
+        report_status: AgentStatusCallback = lambda name, status: None,
     ) -> None:
         for name in (*names, *roles):
             if not is_name(name):
                 raise Invalid(f"not a name: {name!r}; 1 to 200 bytes without control characters are needed")
-        self._journal, self._coordination, self._handle_job, self._store = scribe, shared, work, store
+        self._journal, self._coordination, self._handle_job, self._store = journal, coordination, handle_job, store
         self._agent_names, self._roles, self._harness = list(names), list(roles), harness
         self._max_agents = max(concurrency, len(names))
         self._has_shared_follower = self._max_agents > MAX_SEPARATE_FOLLOWERS
-        self._lease_seconds, self._scan_seconds, self._report_status = lease_seconds, look_seconds, say
+        self._lease_seconds, self._scan_seconds, self._report_status = lease_seconds, scan_seconds, report_status
         self.name = make_holder_name()
-        self._town: TownState = scribe.town_view.initial()
+        self._town: TownState = journal.town_view.initial()
         self._position = ""
         self._has_spawned_agents = False
         self._loop_tasks: dict[str, asyncio.Task[str]] = {}
@@ -71,17 +71,17 @@ class Worker:
         self._retry_times: dict[str, float] = {}
         self._departed_agents: list[str] = []
         self._unavailable_agents: set[str] = set()
-        """Agents that could not work here: nobody else is taken on until somebody has seen to that, and restarted one of them."""
+        """Agents that could not work here. The worker takes no others until one of these was restarted."""
 
     @property
     def running_agents(self) -> list[str]:
-        """The agents that it runs just now."""
+        """Names of the agents that it runs now."""
         return list(self._agent_loops)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until told to stop; then everything is let go, and nothing is lost."""
+        """Run until `stop` is set; then release all agents and return their tasks."""
         while not stop.is_set():
-            hold = LeaseHolder(
+            holder = LeaseHolder(
                 self._coordination,
                 liveness.lease_name(self.name),
                 holder=self.name,
@@ -89,38 +89,38 @@ class Worker:
                 renew=self._lease_seconds / liveness.RENEWALS_PER_LEASE,
             )
             try:
-                async with hold as lease:
-                    await self._run_with_lease(hold, liveness.format_worker_lease(lease), stop)
+                async with holder as lease:
+                    await self._run_with_lease(holder, liveness.format_worker_lease(lease), stop)
             except LogError as error:
                 self._report_status(self.name, f"cannot reach the log just now: {error}")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY_SECONDS):
                         await stop.wait()
 
-    async def _run_with_lease(self, hold: LeaseHolder, lease: str, stop: asyncio.Event) -> None:
-        ends = [asyncio.create_task(stop.wait()), asyncio.create_task(hold.lost.wait())]
+    async def _run_with_lease(self, holder: LeaseHolder, lease: str, stop: asyncio.Event) -> None:
+        end_tasks = [asyncio.create_task(stop.wait()), asyncio.create_task(holder.lost.wait())]
         try:
             if self._has_shared_follower:
                 await asyncio.to_thread(self._catch_up_with_log)
             async with AgentSubscriptions(
-                self._journal.log, after=self._position or None, hear=self._apply_event if self._has_shared_follower else None
-            ) as ears:
+                self._journal.log, after=self._position or None, on_event=self._apply_event if self._has_shared_follower else None
+            ) as subscriptions:
                 try:
-                    while not any(end.done() for end in ends) and not ears.is_closed:
-                        await self._start_agent_loops(ears, lease)
+                    while not any(end_task.done() for end_task in end_tasks) and not subscriptions.is_closed:
+                        await self._start_agent_loops(subscriptions, lease)
                         await asyncio.wait(
-                            [*ends, *self._loop_tasks.values()], timeout=self._scan_seconds, return_when=asyncio.FIRST_COMPLETED
+                            [*end_tasks, *self._loop_tasks.values()], timeout=self._scan_seconds, return_when=asyncio.FIRST_COMPLETED
                         )
                         self._collect_finished_loops()
                 finally:
                     await self._stop_agent_loops("its worker was stopped" if stop.is_set() else "its worker lost its lease")
         finally:
-            for end in ends:
-                end.cancel()
+            for end_task in end_tasks:
+                end_task.cancel()
 
     async def _stop_agent_loops(self, reason: str) -> None:
-        for life in self._agent_loops.values():
-            life.request_stop(reason)
+        for agent_loop in self._agent_loops.values():
+            agent_loop.request_stop(reason)
         if self._loop_tasks:
             await asyncio.wait(self._loop_tasks.values(), timeout=self._lease_seconds)
             for task in self._loop_tasks.values():
@@ -138,11 +138,11 @@ class Worker:
             self._report_status(name, f"leaves: {error or ('broken off' if task.cancelled() else task.result())}")
             self._retry_times[name] = asyncio.get_running_loop().time() + self._scan_seconds
 
-    # --- whom to run
+    # --- choosing agents
 
-    async def _start_agent_loops(self, ears: AgentSubscriptions, lease: str) -> None:
-        room = self._max_agents - len(self._loop_tasks)
-        if room <= 0:
+    async def _start_agent_loops(self, subscriptions: AgentSubscriptions, lease: str) -> None:
+        free_slots = self._max_agents - len(self._loop_tasks)
+        if free_slots <= 0:
             return
         if not self._has_shared_follower:
             await asyncio.to_thread(self._catch_up_with_log)
@@ -151,24 +151,24 @@ class Worker:
                 self._journal, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name
             )
         self._update_unavailable_agents()
-        for name in await self._choose_agents(room):
-            life = AgentLoop(
+        for name in await self._choose_agents(free_slots):
+            agent_loop = AgentLoop(
                 name,
                 self._journal,
                 self._handle_job,
                 lease=lease,
-                seconds=self._lease_seconds,
-                known=self._find_known_task,
-                say=self._report_status,
+                lease_seconds=self._lease_seconds,
+                find_known_task=self._find_known_task,
+                report_status=self._report_status,
             )
-            self._agent_loops[name] = life
-            self._loop_tasks[name] = asyncio.create_task(life.run(ears))
+            self._agent_loops[name] = agent_loop
+            self._loop_tasks[name] = asyncio.create_task(agent_loop.run(subscriptions))
 
     def _catch_up_with_log(self) -> None:
-        log, believed = self._journal.log.as_blocking(), self._journal.town_view
+        log, view = self._journal.log.as_blocking(), self._journal.town_view
         if not self._position:
-            folded = Runner(log, view_of(believed, believed.name), self._store).catch_up()
-            self._town, self._position = folded.state, folded.position or ""
+            snapshot = Runner(log, view_of(view, view.name), self._store).catch_up()
+            self._town, self._position = snapshot.state, snapshot.position or ""
             return
         for event in log.read(after=self._position):
             self._apply_event(event)
@@ -177,34 +177,34 @@ class Worker:
         self._town, self._position = self._journal.town_view.apply(self._town, event), event.position or self._position
 
     def _find_known_task(self, id: str) -> Task | None:
-        """A task as it stands, where that is known anyway: whoever runs many agents need not look each time."""
+        """The task from the shared follower's state, which saves the agent loop a read; `None` without a shared follower."""
         task = self._town.tasks.get(id) if self._has_shared_follower else None
         return None if task is None else replace(task)
 
     def _update_unavailable_agents(self) -> None:
-        left, self._departed_agents = self._departed_agents, []
-        unable = {name for name in left if (agent := self._town.agents.get(name)) is not None and agent.state == "error"}
-        if unable - self._unavailable_agents:
+        departed, self._departed_agents = self._departed_agents, []
+        unavailable = {name for name in departed if (agent := self._town.agents.get(name)) is not None and agent.state == "error"}
+        if unavailable - self._unavailable_agents:
             self._report_status(self.name, "takes nobody else on; see to what is missing, and restart an agent (`lore town restart`)")
-        self._unavailable_agents |= unable
+        self._unavailable_agents |= unavailable
         if any(name not in self._town.agents or self._town.agents[name].state != "error" for name in self._unavailable_agents):
             self._unavailable_agents = set()
 
-    async def _choose_agents(self, room: int) -> list[str]:
-        """Agents that nobody runs. Those that are missing are made once: who is stopped later stays stopped."""
-        free = [agent.name for agent in self._town.agents.values() if self._can_run_agent(agent)]
+    async def _choose_agents(self, free_slots: int) -> list[str]:
+        """Cold agents to run. Missing ones are spawned only once, so that an agent stopped later stays stopped."""
+        chosen = [agent.name for agent in self._town.agents.values() if self._can_run_agent(agent)]
         if not self._has_spawned_agents:
             self._has_spawned_agents = True
-            new = (
+            new_names = (
                 [name for name in self._agent_names if name not in self._town.agents]
                 if self._agent_names
-                else self._generate_agent_names(room - len(free))
+                else self._generate_agent_names(free_slots - len(chosen))
             )
             await self._journal.append_all(
-                events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness) for name in new
+                events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness) for name in new_names
             )
-            free += new
-        return free[:room]
+            chosen += new_names
+        return chosen[:free_slots]
 
     def _can_run_agent(self, agent: Agent) -> bool:
         if (
@@ -218,11 +218,11 @@ class Worker:
             return agent.name in self._agent_names
         return not self._roles or not agent.roles or not set(agent.roles).isdisjoint(self._roles)
 
-    def _generate_agent_names(self, number: int) -> list[str]:
-        """Names that nobody else will have chosen."""
-        stem, digits = self._roles[0] if self._roles else "agent", 4 if number < LONG_NAME_THRESHOLD else 8
+    def _generate_agent_names(self, count: int) -> list[str]:
+        """Unused names; the random suffix keeps workers from choosing the same one."""
+        stem, digits = self._roles[0] if self._roles else "agent", 4 if count < LONG_NAME_THRESHOLD else 8
         names: dict[str, None] = {}
-        while len(names) < number:
+        while len(names) < count:
             name = f"{stem}-{clock.uuid7()[-digits:]}"
             if name not in self._town.agents:
                 names[name] = None

@@ -1,4 +1,4 @@
-"""What is believed to be on the screen against what the browser says that it shows: labels, actions and tables, both directions."""
+"""Compares the controls a session should show with what the browser reports: labels, actions and tables."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ MAX_TEXT_CHARS = 200
 
 
 class ControlDifference(NamedTuple):
-    """What should be there and is not, and what is there and should not be: each as a short control."""
+    """Controls that are missing, and unexpected ones; each reduced to what was compared."""
 
     missing: tuple[UiControl, ...]
     unexpected: tuple[UiControl, ...]
 
 
-def compare_controls(believed: Iterable[UiControl], shown: Iterable[UiControl]) -> ControlDifference | None:
-    """In what the two differ; `None` if they do not. The order in which controls stand does not count."""
-    ours, theirs = Counter(map(_outline_control, believed)), Counter(map(_outline_control, shown))
-    if ours == theirs:
+def compare_controls(expected: Iterable[UiControl], shown: Iterable[UiControl]) -> ControlDifference | None:
+    """The difference; `None` if there is none. The order of controls does not matter."""
+    expected_counts, shown_counts = Counter(map(_outline_control, expected)), Counter(map(_outline_control, shown))
+    if expected_counts == shown_counts:
         return None
-    return ControlDifference(_build_controls(ours - theirs), _build_controls(theirs - ours))
+    return ControlDifference(_build_controls(expected_counts - shown_counts), _build_controls(shown_counts - expected_counts))
 
 
 def _outline_control(control: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -31,18 +31,18 @@ def _outline_control(control: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     kind = _format_value(control.get("type"))
     match kind:
         case "button":
-            seen = {"label": _format_value(control.get("label")), "action": _format_value(control.get("action"))}
+            fields = {"label": _format_value(control.get("label")), "action": _format_value(control.get("action"))}
         case "label":
-            seen = {
+            fields = {
                 "id": _format_value(control.get("id")),
                 "text": _format_value(control.get("text")),
                 "value": _format_value(control.get("value")),
             }
         case "table":
-            seen = {"columns": _format_columns(control.get("columns")), "rows": _format_row_count(control)}
+            fields = {"columns": _format_columns(control.get("columns")), "rows": _format_row_count(control)}
         case _:
-            seen = {"label": _format_value(control.get("label", control.get("text")))}
-    return (("type", kind), *seen.items())
+            fields = {"label": _format_value(control.get("label", control.get("text")))}
+    return (("type", kind), *fields.items())
 
 
 def _format_columns(columns: Any) -> str:
@@ -55,7 +55,7 @@ def _format_row_count(control: Mapping[str, Any]) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """As a browser would write it."""
+    """As a browser formats it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():

@@ -1,4 +1,4 @@
-"""One session of a conversational agent as its events tell it: what was said, what is on the screen, and what the agent keeps in mind."""
+"""State of one session of a conversational agent: history, screen, and what its nodes keep. Folded by `conversations.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UiControl: TypeAlias = dict[str, Any]
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One thing said: by the user (`[pressed Add]` for a press), by the agent, or that a turn failed. Hostile."""
+    """One message of the user (`[pressed Add]` for a press) or the agent, or a failed turn. Untrusted text."""
 
     role: EntryRole
     text: str
@@ -21,7 +21,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Machine(Struct, kw_only=True):
-    """A state machine: its states by name, each `{"text"?: …, "buttons": [{"label", "action", "go"}]}`, and where it is."""
+    """A state machine on the screen. Each state is `{"text"?: …, "buttons": [{"label", "action", "go"}]}`."""
 
     initial: str
     current: str
@@ -29,52 +29,52 @@ class Machine(Struct, kw_only=True):
 
 
 class Conversation(Struct, kw_only=True):
-    """A session, folded. Encodes to JSON and back."""
+    """The state of a session. Encodes to JSON and back."""
 
     id: str
     identity: str | None = None
-    """Whose it is: the one who began it, whatever is said later."""
+    """The user who started it; later events cannot change it."""
     channel: str = ""
     graph: str = ""
     agent: str = ""
     turn: int = 0
     """Turns begun."""
     open: str | None = None
-    """The id of what began the turn that is being taken; `None` between two."""
+    """Id of the event that began the current turn; `None` between turns."""
     history: list[Entry] = field(default_factory=list)
     characters: int = 0
-    """Of all that was said."""
+    """Total length of the history."""
     controls: list[UiControl] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
-    """Role → what its newest `node.finished` told."""
+    """Role → output of its newest `node.finished`."""
     flags: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What the sensor noticed and no mind's reply has answered yet: `returned`, `mismatch`."""
+    """What the sensor noticed and no reply has answered yet: `returned`, `mismatch`."""
     reported: list[UiControl] | None = None
-    """What the browser said that it shows, since this screen is there."""
+    """What the browser reported for the current screen."""
     audited: bool | None = None
-    """Of a screen that the browser does not show as it should: whether it was sent again; `None` while nothing is amiss."""
+    """If the browser's screen differs: whether the controls were sent again; `None` while it does not."""
     active_at: datetime | None = None
-    """When the user last did something."""
+    """Time of the user's last input."""
     idle: bool = False
     position: str = ""
 
 
 class Screen(Struct, frozen=True, kw_only=True):
-    """What the page shows, after a reload too."""
+    """What the page shows, also after a reload."""
 
     session: str
     graph: str
     turn: int
     """Turns begun."""
     busy: bool
-    """Whether a turn is being taken."""
+    """Whether a turn is running."""
     history: list[Entry]
     controls: list[UiControl]
     state: dict[str, Any]
     machines: dict[str, Machine]
     memory: dict[str, Any]
-    """What the memorizer keeps, as its newest `node.finished` says."""
+    """The memorizer's newest output."""
     mode: dict[str, Any]
-    """What the director decided, likewise."""
+    """The director's newest output."""

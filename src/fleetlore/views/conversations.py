@@ -1,7 +1,7 @@
-"""Sessions of conversational agents: each as its own events tell it, so that after a restart the screen is the same.
+"""Sessions of conversational agents, each folded from its own events, so that the screen is the same after a restart.
 
-A run is a session of ours if it began with a `session.started` of our program; whoever began it owns it. What others tell in its scope
-changes neither.
+A run is a session of ours if it starts with a `session.started` event of our program; the person in it owns the session. Later events
+of others in its scope change neither.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from fleetlore.views.conversation_state import Conversation, Entry, EntryRole, M
 
 VERSION = 2
 GRAPH_PROGRAM = "fleetlore.graph"
-"""What `session.started` names as its program."""
+"""The `program` field of our `session.started` events."""
 MAX_SESSIONS = 200
 MAX_ENTRIES = 200
 MAX_CHARACTERS = 400_000
-"""Of what was said in one session."""
+"""Length of the history of one session."""
 MAX_ROLES = 64
 FAILURE_REASONS = ("error", "interrupted")
 """Reasons for which a turn ended without an answer."""
 
 
 class Conversations(Struct, kw_only=True):
-    """The newest sessions, the longest silent first."""
+    """The newest sessions, least recently active first."""
 
     version: int = VERSION
     sessions: dict[str, Conversation] = field(default_factory=dict)
     let_go: int = 0
-    """How many are not kept any more; the log still has them."""
+    """How many were dropped; the log still has them."""
 
 
 def initial() -> Conversations:
-    """Nobody has said anything yet."""
+    """The state without sessions."""
     return Conversations()
 
 
 def apply(state: Conversations, event: Event) -> Conversations:
-    """The sessions after one more event. Never raises. Consumes them: go on with those that are returned."""
+    """The sessions after one more event. Never raises. Modifies `state`: continue with the returned one."""
     if event.run is None or event.kind not in EVENT_HANDLERS:
         return state
     session = state.sessions.pop(event.run, None)
@@ -59,16 +59,16 @@ def apply(state: Conversations, event: Event) -> Conversations:
 
 
 def is_session_start(event: Event) -> bool:
-    """Whether an event begins a session of ours."""
+    """Whether an event starts a session of ours."""
     return event.kind == "session.started" and event.data.get("program") == GRAPH_PROGRAM
 
 
 def apply_to_session(session: Conversation, event: Event) -> None:
-    """Let one session know one more event of its scope. Never raises."""
+    """Apply one event to a session. Never raises."""
     session.position = event.position or session.position
-    hear = EVENT_HANDLERS.get(event.kind)
-    if hear is not None:
-        hear(session, event)
+    handle = EVENT_HANDLERS.get(event.kind)
+    if handle is not None:
+        handle(session, event)
 
 
 def _on_session_started(session: Conversation, event: Event) -> None:
@@ -84,9 +84,9 @@ def _on_session_started(session: Conversation, event: Event) -> None:
 
 
 def _clear_session(session: Conversation) -> None:
-    fresh = Conversation(id=session.id)
+    empty = Conversation(id=session.id)
     for name in ("history", "controls", "state", "machines", "kept", "characters", "flags", "reported", "audited"):
-        setattr(session, name, getattr(fresh, name))
+        setattr(session, name, getattr(empty, name))
 
 
 def _on_prompt(session: Conversation, event: Event) -> None:
@@ -97,10 +97,10 @@ def _on_ui_action(session: Conversation, event: Event) -> None:
     _begin_turn(session, event, event.text or f"[pressed {_text_or_empty(event.data.get('action'))}]")
 
 
-def _begin_turn(session: Conversation, event: Event, words: str) -> None:
+def _begin_turn(session: Conversation, event: Event, text: str) -> None:
     session.turn += 1
     session.open, session.active_at, session.idle = event.id, event.at, False
-    _append_entry(session, event, "user", words)
+    _append_entry(session, event, "user", text)
 
 
 def _on_agent_spoke(session: Conversation, event: Event) -> None:
@@ -108,8 +108,8 @@ def _on_agent_spoke(session: Conversation, event: Event) -> None:
     if event.data.get("local") is True:
         return
     answered = event.data.get("answered")
-    heard = answered if isinstance(answered, list | tuple) else tuple(session.flags)
-    session.flags = {name: flag for name, flag in session.flags.items() if name not in heard}
+    answered_flags = answered if isinstance(answered, list | tuple) else tuple(session.flags)
+    session.flags = {name: flag for name, flag in session.flags.items() if name not in answered_flags}
 
 
 def _on_turn_ended(session: Conversation, event: Event) -> None:
@@ -118,16 +118,16 @@ def _on_turn_ended(session: Conversation, event: Event) -> None:
         _append_entry(session, event, "error", event.text or "the turn failed")
 
 
-def _append_entry(session: Conversation, event: Event, role: EntryRole, words: str) -> None:
-    session.history.append(Entry(role=role, text=words, turn=session.turn, at=event.at))
-    session.characters += len(words)
+def _append_entry(session: Conversation, event: Event, role: EntryRole, text: str) -> None:
+    session.history.append(Entry(role=role, text=text, turn=session.turn, at=event.at))
+    session.characters += len(text)
     if len(session.history) > MAX_ENTRIES or session.characters > MAX_CHARACTERS:
         session.history = _keep_newest_entries(session.history)
         session.characters = sum(len(entry.text) for entry in session.history)
 
 
 def _keep_newest_entries(history: list[Entry]) -> list[Entry]:
-    """The newest, with some room to grow; they begin with something that the user said."""
+    """The newest entries, with room to grow; they start with a user message."""
     characters, first = 0, len(history)
     for index in range(len(history) - 1, len(history) - 3 * MAX_ENTRIES // 4, -1):
         characters += len(history[index].text)
@@ -142,7 +142,7 @@ def _on_ui_controls(session: Conversation, event: Event) -> None:
     controls, state = event.data.get("controls"), event.data.get("state")
     if isinstance(controls, list | tuple):
         session.controls = [control for control in controls if isinstance(control, dict)]
-        session.reported = session.audited = None  # what the browser said was of the screen before
+        session.reported = session.audited = None  # the report was about the previous screen
     if isinstance(state, dict):
         session.state = state
 
@@ -157,7 +157,7 @@ def _on_ui_reported(session: Conversation, event: Event) -> None:
 
 
 def _on_machine_created(session: Conversation, event: Event) -> None:
-    """Also tells of one that was given a further state: then the event says in which it is."""
+    """Also emitted when a machine gets another state; `new_state` then has the current one."""
     id, initial, states = (event.data.get(key) for key in ("machine", "initial", "states"))
     if isinstance(id, str) and isinstance(initial, str) and isinstance(states, dict):
         session.machines[id] = Machine(initial=initial, current=event.new_state or initial, states=states)

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views.agent_status_rules import (
     AGENT_STANDINGS,
     CHILD_EFFECTS,
@@ -237,7 +238,7 @@ def _remove_holder(held: dict[str, list[str]], scope: str, name: str) -> None:
 
 
 def _update_activity(agent: FleetAgent, event: Event, stamp: EventStamp) -> None:
-    words = event_line(event) if event.visibility == "public" and has_activity_text(event) else None
+    words = event_line(event) if can_see(event, PUBLIC) and has_activity_text(event) else None
     if words and _claim_field(agent, "doing", stamp):
         agent.doing, agent.kind = words, event.kind
 

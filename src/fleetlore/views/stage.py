@@ -1,7 +1,7 @@
-"""The stage: every run of a cast, with what was said for all to hear, and apart from it what each player thought.
+"""The stage view: every run of a cast, with public lines and, separately, each player's private thoughts.
 
-Two types keep them apart. A `Line` is what all may know, and `line_of` alone makes one, of nothing that is private. A `Thought`
-belongs to one player; it is kept under `minds` and nowhere else. What a prompt shows of others is a list of lines.
+Two types keep them apart. A `PublicLine` is visible to all; only `public_line` makes one, never from a private event. A `PrivateThought`
+belongs to one player and is stored under `minds` only. What a prompt shows of others is a list of public lines.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import PUBLIC, can_see
 from fleetlore.views.event_text import event_stamp
 
 VERSION = 4
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+"""Raised with every change of the state's fields or rules; checkpoints of other versions are discarded."""
 
 SPEECH_KINDS = frozenset(("agent.spoke", "oracle.spoke"))
-"""What the cast says to all."""
+"""What the cast says publicly."""
 OPEN_KINDS = SPEECH_KINDS | {"world.observed", "judge.verdict", "user.injected", "run.started"}
-"""What everybody on a stage hears and sees, without asking for it."""
+"""Kinds that every player sees without a subscription."""
 RUN_OPENING_KINDS = OPEN_KINDS | {"run.finished", "commentary.posted"}
-"""What shows that a run is one of a stage. Thoughts do not: coding sessions have them, too."""
+"""Kinds that identify a run as a stage run. Thoughts do not, because coding sessions have them too."""
 MACHINERY_PREFIXES = ("model.", "context.", "log.", "notify.", "control.")
-"""Families that nobody reads as a line, not even who subscribes to them: a model's raw answer holds what its agent only thought."""
+"""Families that are never public lines, even for subscribers: a raw model answer contains its agent's thoughts."""
 
 MAX_LINES = 80
 MAX_REPORTS = 40
 MAX_DISTURBANCES = 5
 MAX_VERDICTS = 5
 MAX_THOUGHTS = 20
-"""Of one player,"""
+"""Thoughts kept per player."""
 MAX_THOUGHT_CHARS = 200_000
-"""and so many characters of all of them: where it is more, whoever thinks most forgets first."""
+"""Characters of all players' thoughts; beyond it the player with the most text loses its oldest thought."""
 MAX_RUNS = 16
 MAX_CAST = 200
 MAX_KINDS = 64
 MAX_TEXT_CHARS = 4000
-"""Characters of one text that are kept."""
+"""Characters kept of one text."""
 MAX_NAME_CHARS = 200
 MAX_TURN = 1 << 53
 
@@ -47,7 +48,7 @@ _Kept = TypeVar("_Kept")
 
 
 class PublicLine(Struct, frozen=True, kw_only=True):
-    """What all may know: said, seen or done for everybody. Its words are hostile."""
+    """Something said or done publicly. Untrusted text."""
 
     id: str
     at: datetime
@@ -59,7 +60,7 @@ class PublicLine(Struct, frozen=True, kw_only=True):
 
 
 class PrivateThought(Struct, frozen=True, kw_only=True):
-    """What only its owner knows."""
+    """A thought that only its owner may see."""
 
     id: str
     at: datetime
@@ -71,7 +72,7 @@ class PrivateThought(Struct, frozen=True, kw_only=True):
 
 
 class Player(Struct, kw_only=True):
-    """One of the cast, as far as all may know it, and what it has seen since it last reflected."""
+    """A player's public data, and counters of what it has seen since its last reflection."""
 
     name: str
     role: str | None = None
@@ -81,21 +82,21 @@ class Player(Struct, kw_only=True):
     spoke_in: int | None = None
     """The turn in which it last spoke."""
     open_then: int = 0
-    """How many open events there were when it last reflected."""
+    """Number of open events at its last reflection."""
     reports_then: dict[str, int] = field(default_factory=dict)
     own: dict[str, int] = field(default_factory=dict)
     """Its own events since then that were not open, by kind."""
 
 
 class PrivateState(Struct, kw_only=True):
-    """What one player knows of itself: who it was told to be, and what it thought."""
+    """A player's private data: its persona and its thoughts."""
 
     persona: str = ""
     thoughts: list[PrivateThought] = field(default_factory=list)
 
 
 class RunVerdict(Struct, kw_only=True):
-    """What a judge said."""
+    """A judge's verdict."""
 
     line: PublicLine
     winner: str | None = None
@@ -113,7 +114,7 @@ class RunEnd(Struct, kw_only=True):
 
 
 class ModelUsage(Struct, kw_only=True):
-    """What the models of a run took, by its `model.*`."""
+    """Model usage of a run, from its `model.*` events."""
 
     asked: int = 0
     answered: int = 0
@@ -123,17 +124,17 @@ class ModelUsage(Struct, kw_only=True):
 
     @property
     def calls(self) -> int:
-        """How often a model was asked, whichever end of it was recorded."""
+        """Number of model calls; requests or answers, whichever were recorded."""
         return max(self.asked, self.answered)
 
 
 class StageRunState(Struct, kw_only=True):
-    """One run, as it stands."""
+    """The current state of a run."""
 
     id: str
     at: datetime
     is_whole: bool = False
-    """Whether its beginning is in here."""
+    """Whether its first event was seen."""
     scenario: str = ""
     seed: str = ""
     """For the audience; no prompt shows it."""
@@ -142,11 +143,11 @@ class StageRunState(Struct, kw_only=True):
     turn: int = 0
     cast: dict[str, Player] = field(default_factory=dict)
     lines: list[PublicLine] = field(default_factory=list)
-    """The newest things said to all."""
+    """The newest public lines."""
     said: int = 0
-    """How many there were in all."""
+    """How many there were in total."""
     reports: list[PublicLine] = field(default_factory=list)
-    """The newest public events of other kinds, for those who subscribe to them."""
+    """The newest public events of other kinds, for subscribers."""
     verdicts: list[RunVerdict] = field(default_factory=list)
     disturbances: list[PublicLine] = field(default_factory=list)
     disturbed: int = 0
@@ -156,13 +157,13 @@ class StageRunState(Struct, kw_only=True):
     last: str = ""
     """Position of its newest event."""
     open: int = 0
-    """Events that everybody saw."""
+    """Number of events that everybody saw."""
     reported: dict[str, int] = field(default_factory=dict)
     """Public events of other kinds, by kind."""
     minds: dict[str, PrivateState] = field(default_factory=dict)
-    """Player → what only it knows."""
+    """Player → its private data."""
     thinking: int = 0
-    """Characters of all their thoughts."""
+    """Characters of all thoughts."""
 
 
 class StageState(Struct, kw_only=True):
@@ -173,25 +174,25 @@ class StageState(Struct, kw_only=True):
     position: str | None = None
     runs: dict[str, StageRunState] = field(default_factory=dict)
     newest: str | None = None
-    """The run that began last."""
+    """The run that started last."""
     let_go: int = 0
-    """How many older ones are not kept."""
+    """How many older runs were dropped."""
 
 
 def initial() -> StageState:
-    """Nobody has played yet."""
+    """The state without runs."""
     return StageState()
 
 
 def apply(stage: StageState, event: Event) -> StageState:
-    """The stage after one more event. Never raises. Consumes the stage: go on with the one that is returned."""
+    """The stage after one more event. Never raises. Modifies `stage`: continue with the returned one."""
     stage.events += 1
     stage.position = event.position or stage.position
     if event.run is None:
         return stage
     run = stage.runs.get(event.run)
     if run is None:
-        if event.kind not in RUN_OPENING_KINDS or "graph" in event.data:  # a conversational agent's words are no play
+        if event.kind not in RUN_OPENING_KINDS or "graph" in event.data:  # a chat agent's events, not a stage run
             return stage
         run = _open_run(stage, event.run, event)
     _apply_to_run(run, event)
@@ -199,9 +200,9 @@ def apply(stage: StageState, event: Event) -> StageState:
 
 
 def public_line(event: Event, turn: int = 0) -> PublicLine | None:
-    """What an event says to all; `None` if it says nothing, or not to all."""
-    words = _clean_text(event.text) if is_public_event(event) and not event.kind.startswith(MACHINERY_PREFIXES) else ""
-    if not words:
+    """The public line of an event; `None` if it has no text or is not public."""
+    text = _clean_text(event.text) if can_see(event, PUBLIC) and not event.kind.startswith(MACHINERY_PREFIXES) else ""
+    if not text:
         return None
     return PublicLine(
         id=_event_id(event),
@@ -209,16 +210,16 @@ def public_line(event: Event, turn: int = 0) -> PublicLine | None:
         turn=event_turn(event, turn),
         speaker=event_speaker(event),
         kind=event.kind,
-        text=words,
+        text=text,
         position=event.position or "",
     )
 
 
 def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
-    """What the doer of an event thought, and told nobody."""
-    said = event.data.get
-    words = ("" if is_public_event(event) else _clean_text(event.text)) or _clean_text(said("thought")) or _clean_text(said("secret"))
-    if not words:
+    """The private thought in an event; `None` if there is none."""
+    get = event.data.get
+    text = ("" if can_see(event, PUBLIC) else _clean_text(event.text)) or _clean_text(get("thought")) or _clean_text(get("secret"))
+    if not text:
         return None
     return PrivateThought(
         id=_event_id(event),
@@ -226,23 +227,23 @@ def private_thought(event: Event, turn: int = 0) -> PrivateThought | None:
         turn=event_turn(event, turn),
         owner=event_speaker(event),
         kind=event.kind,
-        text=words,
+        text=text,
         position=event.position or "",
     )
 
 
 def is_public_event(event: Event) -> bool:
-    """Whether an event is told to all; a thought is not, whatever its writer says."""
+    """Whether an event is public; a thought never is, whatever its visibility says."""
     return event.visibility == "public" and event.kind != "agent.thought"
 
 
 def can_read(kind: str, subscribes_to: Collection[str]) -> bool:
-    """Whether an agent may read a public line of this kind: what is open to all, and what it subscribes to."""
+    """Whether an agent may read a public line of this kind: open kinds, and those it subscribes to."""
     return kind in OPEN_KINDS or kind in subscribes_to or f"{kind.partition('.')[0]}.*" in subscribes_to
 
 
 def count_unreflected(run: StageRunState, name: str, subscribes_to: Collection[str] = ()) -> int:
-    """How many events an agent has seen since it last reflected."""
+    """How many events an agent has seen since its last reflection."""
     player = run.cast.get(name) or Player(name=name)
     others = sum(
         run.reported[kind] - player.reports_then.get(kind, 0) - player.own.get(kind, 0)
@@ -253,19 +254,19 @@ def count_unreflected(run: StageRunState, name: str, subscribes_to: Collection[s
 
 
 def is_reflection_due(run: StageRunState, name: str, every: int | None, subscribes_to: Collection[str] = ()) -> bool:
-    """Whether an agent that is to reflect after so many events has seen as many, or more, since it last did."""
+    """Whether an agent has seen at least `every` events since its last reflection."""
     return every is not None and every > 0 and count_unreflected(run, name, subscribes_to) >= every
 
 
 def event_speaker(event: Event) -> str:
-    """Whose deed an event is."""
+    """Who caused the event."""
     return event.actor or event.agent or "someone"
 
 
-def event_turn(event: Event, otherwise: int = 0) -> int:
-    """The turn that an event names."""
+def event_turn(event: Event, default: int = 0) -> int:
+    """The turn in the event's data; `default` if it has none."""
     turn = event.data.get("turn")
-    return turn if isinstance(turn, int) and not isinstance(turn, bool) and 0 <= turn <= MAX_TURN else otherwise
+    return turn if isinstance(turn, int) and not isinstance(turn, bool) and 0 <= turn <= MAX_TURN else default
 
 
 # --- one run
@@ -309,28 +310,28 @@ def _apply_to_run(run: StageRunState, event: Event) -> None:
 
 
 def _add_thought(run: StageRunState, thought: PrivateThought) -> None:
-    """Put a thought where its owner alone looks for it, and forget old ones."""
-    mind = _find_or_add_private_state(run, thought.owner)
-    if mind is None:
+    """Store a thought with its owner, and drop the oldest ones beyond the limits."""
+    private = _find_or_add_private_state(run, thought.owner)
+    if private is None:
         return
-    mind.thoughts.append(thought)
+    private.thoughts.append(thought)
     run.thinking += len(thought.text)
-    if len(mind.thoughts) > MAX_THOUGHTS:
-        _drop_oldest_thought(run, mind)
+    if len(private.thoughts) > MAX_THOUGHTS:
+        _drop_oldest_thought(run, private)
     while run.thinking > MAX_THOUGHT_CHARS:
         _drop_oldest_thought(run, max(run.minds.values(), key=_thought_chars))
 
 
-def _drop_oldest_thought(run: StageRunState, mind: PrivateState) -> None:
-    run.thinking -= len(mind.thoughts.pop(0).text)
+def _drop_oldest_thought(run: StageRunState, private: PrivateState) -> None:
+    run.thinking -= len(private.thoughts.pop(0).text)
 
 
-def _thought_chars(mind: PrivateState) -> int:
-    return sum(len(thought.text) for thought in mind.thoughts)
+def _thought_chars(private: PrivateState) -> int:
+    return sum(len(thought.text) for thought in private.thoughts)
 
 
 def _add_line(run: StageRunState, line: PublicLine) -> None:
-    """Put a line where those who may read it look for it."""
+    """Store a line with its kind."""
     if line.kind in SPEECH_KINDS:
         run.said += 1
         _append_bounded(run.lines, line, MAX_LINES)
@@ -349,56 +350,56 @@ def _add_line(run: StageRunState, line: PublicLine) -> None:
 def _on_run_started(run: StageRunState, event: Event) -> None:
     data = event.data
     run.is_whole = True
-    goal = _clean_text(data.get("goal")) if is_public_event(event) else ""
+    goal = _clean_text(data.get("goal")) if can_see(event, PUBLIC) else ""
     run.scenario, run.goal = _clean_text(data.get("scenario")), goal or run.goal
     seed = data.get("seed")
     run.seed = str(seed) if isinstance(seed, int) else _clean_text(seed)
     cast = data.get("cast")
-    for name, said in cast.items() if isinstance(cast, dict) else ():
+    for name, entry in cast.items() if isinstance(cast, dict) else ():
         player = _find_or_add_player(run, name)
-        if player is not None and isinstance(said, dict):
-            _describe_player(run, player, said)
+        if player is not None and isinstance(entry, dict):
+            _describe_player(run, player, entry)
 
 
-def _describe_player(run: StageRunState, player: Player, said: dict[str, Any]) -> None:
-    """What a run's beginning says of a player. Its persona may hold a secret: it is the player's own."""
-    player.role = _clean_text(said.get("role")) or player.role
-    player.team = _clean_text(said.get("team")) or player.team
-    kinds = said.get("subscribes_to")
+def _describe_player(run: StageRunState, player: Player, entry: dict[str, Any]) -> None:
+    """Read a player's entry in the cast. The persona may contain a secret, so it is private."""
+    player.role = _clean_text(entry.get("role")) or player.role
+    player.team = _clean_text(entry.get("team")) or player.team
+    kinds = entry.get("subscribes_to")
     player.subscribes_to = [kind for kind in kinds if _is_short_text(kind)][:MAX_KINDS] if isinstance(kinds, list) else []
-    persona = _clean_text(said.get("persona"))
-    if persona and (mind := _find_or_add_private_state(run, player.name)) is not None:
-        mind.persona = persona
+    persona = _clean_text(entry.get("persona"))
+    if persona and (private := _find_or_add_private_state(run, player.name)) is not None:
+        private.persona = persona
 
 
 def _on_run_finished(run: StageRunState, event: Event) -> None:
     if run.finish is None:
         data = event.data
-        text = _clean_text(event.text) if event.visibility == "public" else ""
+        text = _clean_text(event.text) if can_see(event, PUBLIC) else ""
         reason, winner = _clean_text(data.get("reason")), _clean_text(data.get("winner")) or None
         run.finish = RunEnd(id=_event_id(event), at=event_stamp(event)[0], reason=reason, winner=winner, text=text)
 
 
-def _add_model_usage(spent: ModelUsage, event: Event) -> None:
+def _add_model_usage(usage: ModelUsage, event: Event) -> None:
     data = event.data
     if event.kind == "model.called":
-        spent.asked += 1
+        usage.asked += 1
         return
-    spent.answered += 1
-    spent.seconds += _number_or_zero(data.get("latency_ms")) / 1000
+    usage.answered += 1
+    usage.seconds += _number_or_zero(data.get("latency_ms")) / 1000
     if event.kind == "model.replied":
-        spent.tokens += sum(int(_number_or_zero(data.get(name))) for name in ("input", "output", "cache_read", "cache_write"))
-        spent.usd += _number_or_zero(data.get("usd"))
+        usage.tokens += sum(int(_number_or_zero(data.get(name))) for name in ("input", "output", "cache_read", "cache_write"))
+        usage.usd += _number_or_zero(data.get("usd"))
 
 
 def _count_event(run: StageRunState, event: Event) -> None:
-    """What everybody, or its doer alone, has seen one more of; who reflects begins to count anew."""
-    if event.kind in OPEN_KINDS and is_public_event(event):
+    """Count what everybody, or the speaker alone, has seen; a reflection resets the speaker's counters."""
+    if event.kind in OPEN_KINDS and can_see(event, PUBLIC):
         run.open += 1
         return
     if event.kind.startswith(MACHINERY_PREFIXES):
         return
-    if is_public_event(event) and event.kind not in RUN_OPENING_KINDS:
+    if can_see(event, PUBLIC) and event.kind not in RUN_OPENING_KINDS:
         _increment_kind(run.reported, event.kind)
     player = run.cast.get(event_speaker(event))
     if player is None:
@@ -426,33 +427,31 @@ def _find_or_add_private_state(run: StageRunState, name: str) -> PrivateState | 
     return run.minds.get(name)
 
 
-def _append_bounded(kept: list[_Kept], one: _Kept, most: int) -> None:
-    kept.append(one)
-    if len(kept) > most:
-        del kept[0]
+def _append_bounded(items: list[_Kept], item: _Kept, max_length: int) -> None:
+    items.append(item)
+    if len(items) > max_length:
+        del items[0]
 
 
-def _parse_scores(said: Any) -> dict[str, float]:
-    pairs = list(said.items())[:MAX_CAST] if isinstance(said, dict) else []
+def _parse_scores(value: Any) -> dict[str, float]:
+    pairs = list(value.items())[:MAX_CAST] if isinstance(value, dict) else []
     return {name: _number_or_zero(score) for name, score in pairs if _is_short_text(name) and _is_number(score)}
 
 
-def _number_or_zero(said: Any) -> float:
-    """A figure that can be one; else nought."""
-    return float(said) if _is_number(said) and 0 <= said <= 1e12 else 0.0
+def _number_or_zero(value: Any) -> float:
+    return float(value) if _is_number(value) and 0 <= value <= 1e12 else 0.0
 
 
-def _is_number(said: Any) -> bool:
-    return isinstance(said, (int, float)) and not isinstance(said, bool)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_short_text(said: Any) -> bool:
-    """Whether it can be a name or a kind."""
-    return isinstance(said, str) and len(said) <= MAX_NAME_CHARS
+def _is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_NAME_CHARS
 
 
-def _clean_text(said: Any) -> str:
-    return said[:MAX_TEXT_CHARS].strip() if isinstance(said, str) else ""
+def _clean_text(value: Any) -> str:
+    return value[:MAX_TEXT_CHARS].strip() if isinstance(value, str) else ""
 
 
 def _event_id(event: Event) -> str:

@@ -1,21 +1,24 @@
-"""The town: agents, tasks, messages and missions as they stand. Dispatcher and workers decide by this fold alone.
+"""The town view: current agents, tasks, messages and missions. Dispatcher and workers decide by this fold alone.
 
-Facts are taken in the order of the log. What cannot follow from what was known is counted and not believed (`town_rules.py`): the
-completion of a task under an epoch that is over, the approval of an author. A town that others run tells less, and what it tells is shown.
+Events are applied in the order of the log. Those that are impossible in the current state are counted and ignored (`town_rules.py`): a
+task completed under an old epoch, an author's approval of their own work. Towns of other systems record less; what they have is shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
 from fleetlore.views import town_agents, town_missions, town_tasks
 from fleetlore.views.town_payloads import MAX_WORDS_CHARS, get_name, get_text
 from fleetlore.views.town_state import PERSON_MAILBOXES, PRIORITIES, InboxMessage, Task, TownState
 
-VERSION = 3
+VERSION = 4
 MAX_INBOX_MESSAGES = 1_000
-"""Messages for one recipient that wait to be acknowledged."""
+"""Unacknowledged messages per recipient."""
 
 
 def initial() -> TownState:
@@ -24,31 +27,39 @@ def initial() -> TownState:
 
 
 def apply(town: TownState, event: Event) -> TownState:
-    """The town after one more event. Never raises. Consumes the town: go on with the one that is returned."""
-    hear = EVENT_HANDLERS.get(event.kind)
-    if hear is not None and not _is_goal_event(event):
-        hear(town, event)
+    """The town after one more event. Never raises. Modifies `town`: continue with the returned state."""
+    handle = EVENT_HANDLERS.get(event.kind)
+    if handle is not None and not _is_goal_event(event):
+        handle(town, event if can_see(event, READER) else _without_words(event))
     if event.agent is not None:
         town_agents.update_last_seen(town, event)
     _update_task_position(town, event)
     return town
 
 
+_WORDS = frozenset({"body", "description", "error", "note", "reason", "result", "title"})
+
+
+def _without_words(event: Event) -> Event:
+    """A private event changes the board like any other, but every agent reads the board: its words are left out."""
+    return replace(event, text=None, data={key: value for key, value in event.data.items() if key not in _WORDS})
+
+
 def reject_event(town: TownState, event: Event) -> TownState:
-    """The town after an event of which only is known that it is there."""
+    """The town after an untrusted event: only its existence counts."""
     town.refused += 1
     _update_task_position(town, event)
     return town
 
 
 def _update_task_position(town: TownState, event: Event) -> None:
-    """Whoever writes to a task expects its scope to end with this."""
+    """Writers to a task expect its scope to end at this position."""
     if event.task is not None and (task := town.tasks.get(event.task)) is not None:
         task.position = event.position
 
 
 def fold_task(events: Iterable[Event], id: str) -> Task | None:
-    """A task by the events of its own scope, where nothing else of the town is at hand."""
+    """Fold a task from the events of its own scope; `None` if they contain no such task."""
     town = initial()
     for event in events:
         apply(town, event)
@@ -56,14 +67,14 @@ def fold_task(events: Iterable[Event], id: str) -> Task | None:
 
 
 def sorted_inbox(town: TownState, name: str) -> Iterator[InboxMessage]:
-    """The messages that wait for somebody: the most urgent first, first come first served among equals."""
+    """Waiting messages of a recipient by priority, then oldest first."""
     waiting = town.inboxes.get(name, {}).values()
     for priority in PRIORITIES:
         yield from (message for message in waiting if message.priority == priority)
 
 
 def _is_goal_event(event: Event) -> bool:
-    """A driver takes a lease on its goal, and people steer that: the town's tasks have leases of their own."""
+    """Goals have leases and control requests of their own, which are not the town's."""
     return event.goal is not None and event.kind.startswith(("work.lease_", "control."))
 
 
@@ -71,12 +82,12 @@ def _on_message_sent(town: TownState, event: Event) -> None:
     to, data = event.child, event.data
     if to is None or event.id is None or (to not in town.agents and to not in PERSON_MAILBOXES):
         return
-    box = town.inboxes.setdefault(to, {})
-    if len(box) >= MAX_INBOX_MESSAGES:
+    inbox = town.inboxes.setdefault(to, {})
+    if len(inbox) >= MAX_INBOX_MESSAGES:
         town.refused += 1
         return
     priority = get_text(data, "priority", 20)
-    box[event.id] = InboxMessage(
+    inbox[event.id] = InboxMessage(
         id=event.id,
         sender=event.agent or event.actor or "",
         to=to,
@@ -92,11 +103,11 @@ def _on_message_sent(town: TownState, event: Event) -> None:
 
 
 def _on_message_acked(town: TownState, event: Event) -> None:
-    """Who it was for has used it; nobody else can say so."""
-    box = town.inboxes.get(event.agent or "")
-    if box is not None:
-        box.pop(get_name(event.data, "message") or "", None)
-        if not box:
+    """Only the recipient can acknowledge a message."""
+    inbox = town.inboxes.get(event.agent or "")
+    if inbox is not None:
+        inbox.pop(get_name(event.data, "message") or "", None)
+        if not inbox:
             del town.inboxes[event.agent or ""]
 
 
@@ -146,4 +157,4 @@ EVENT_HANDLERS: Mapping[str, TownEventHandler] = {
     "work.message_acked": _on_message_acked,
     "control.requested": _on_control_requested,
 }
-"""Kind → what it means for the town."""
+"""Event kind → handler."""

@@ -1,4 +1,4 @@
-"""The agents of a town: who they are, who runs them, and what they were asked to do."""
+"""Agents in the town view: their state, the worker that runs them, and pending control requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fleetlore.views.town_state import Agent, AgentState, TownState
 
 AGENTS_KEPT = 20_000
 INACTIVE_STATES: frozenset[AgentState] = frozenset(("cold", "stopped", "error"))
-"""States in which nobody runs an agent."""
+"""States in which no worker runs the agent."""
 RUNNING_STATES: frozenset[AgentState] = frozenset(AGENT_STEPS) - INACTIVE_STATES
 _STATE_BY_NAME: dict[str, AgentState] = {state: state for state in AGENT_STEPS}
 CONTROL_STATES: dict[str, frozenset[AgentState]] = {
@@ -19,7 +19,7 @@ CONTROL_STATES: dict[str, frozenset[AgentState]] = {
     "kill": RUNNING_STATES,
     "restart": RUNNING_STATES,
 }
-"""What an agent may be asked while somebody runs it, and in which states."""
+"""Control request → states in which a running agent accepts it."""
 _FULFILLED_STATES: dict[str, frozenset[AgentState]] = {
     "interrupt": INACTIVE_STATES | {"paused"},
     "resume": INACTIVE_STATES | {"idle", "working"},
@@ -27,11 +27,11 @@ _FULFILLED_STATES: dict[str, frozenset[AgentState]] = {
     "kill": INACTIVE_STATES,
     "restart": INACTIVE_STATES,
 }
-"""Where an agent has done what it was asked. Whatever else it tells of itself it may have written before it heard of the wish."""
+"""Control request → states that fulfil it. Other state changes may have been written before the agent read the request."""
 
 
 def on_agent_spawned(town: TownState, event: Event) -> None:
-    """An agent joined, or one that had stopped was wanted again."""
+    """An agent joined, or a stopped one was spawned again."""
     name = event.child or event.agent
     if name is None:
         return
@@ -53,7 +53,7 @@ def on_agent_spawned(town: TownState, event: Event) -> None:
 
 
 def on_agent_state(town: TownState, event: Event) -> None:
-    """An agent passed from one state to another, or was said to."""
+    """An agent's state changed."""
     to = _STATE_BY_KIND.get(event.kind) or _parse_agent_state(event.new_state)
     if event.agent is None or to is None:
         return
@@ -72,14 +72,14 @@ def on_agent_state(town: TownState, event: Event) -> None:
 
 
 def on_agent_completed(town: TownState, event: Event) -> None:
-    """An agent has done what it was there for; it stops by a fact of its own."""
+    """A drained agent finished its work; the stop is a separate event."""
     agent = town.agents.get(event.agent or "")
     if agent is not None:
         agent.seen_at = event.at
 
 
 def on_agent_control(town: TownState, name: str, action: str) -> None:
-    """Somebody wants something of an agent."""
+    """Somebody requested a control action."""
     agent = town.agents.get(name)
     if agent is not None and agent.state in CONTROL_STATES.get(action, ()):
         agent.wish = action
@@ -87,36 +87,36 @@ def on_agent_control(town: TownState, name: str, action: str) -> None:
 
 
 def update_last_seen(town: TownState, event: Event) -> None:
-    """A sign of life of an agent: whatever it does or is told to have done by whoever runs it."""
+    """Remember the time of an agent's own event as its last sign of life."""
     agent = town.agents.get(event.agent or "")
     if agent is not None and event.actor == agent.name and event.at is not None and (agent.seen_at is None or event.at > agent.seen_at):
         agent.seen_at = event.at
 
 
 def update_idle_agents(town: TownState, agent: Agent) -> None:
-    """Have it among those with nothing to do, or not."""
-    is_free = agent.state == "idle" and bool(agent.lease) and agent.task is None and not agent.queue and not agent.wish
+    """Add the agent to the idle ones, or remove it, depending on its state."""
+    is_idle = agent.state == "idle" and bool(agent.lease) and agent.task is None and not agent.queue and not agent.wish
     for role in agent.roles or [""]:
-        free = town.idle.get(role)
-        if is_free:
+        idle = town.idle.get(role)
+        if is_idle:
             town.idle.setdefault(role, {}).setdefault(agent.name)
-        elif free is not None and agent.name in free:
-            del free[agent.name]
-            if not free:
+        elif idle is not None and agent.name in idle:
+            del idle[agent.name]
+            if not idle:
                 del town.idle[role]
 
 
 def _add_agent(town: TownState, name: str) -> Agent:
     if len(town.agents) >= AGENTS_KEPT:
-        gone = next((each for each, agent in town.agents.items() if agent.state in INACTIVE_STATES), next(iter(town.agents)))
-        _release_lease(town, town.agents[gone])
-        update_idle_agents(town, town.agents.pop(gone))
+        evicted = next((each for each, agent in town.agents.items() if agent.state in INACTIVE_STATES), next(iter(town.agents)))
+        _release_lease(town, town.agents[evicted])
+        update_idle_agents(town, town.agents.pop(evicted))
     agent = town.agents[name] = Agent(name=name)
     return agent
 
 
 def _is_transition_refused(agent: Agent, to: AgentState, event: Event) -> bool:
-    """Only who runs it tells how it is, and only what can be; a dispatcher tells that nobody runs it any more."""
+    """Only the worker that holds the agent reports its state, and only possible transitions count."""
     lease = get_text(event.data, "lease", MAX_TITLE_CHARS)
     if agent.lease and lease and lease != agent.lease:
         return True
@@ -137,16 +137,16 @@ def _set_agent_state(town: TownState, agent: Agent, to: AgentState, event: Event
 
 
 def _release_lease(town: TownState, agent: Agent) -> None:
-    held = town.holdings.get(agent.lease)
-    if held is not None:
-        held.pop(agent.name, None)
-        if not held:
+    agents = town.holdings.get(agent.lease)
+    if agents is not None:
+        agents.pop(agent.name, None)
+        if not agents:
             del town.holdings[agent.lease]
     agent.lease = ""
 
 
 def _parse_agent_state(text: str | None) -> AgentState | None:
-    """A state as tinytown writes it, too."""
+    """Also accepts tinytown's spelling."""
     return _STATE_BY_NAME.get((text or "").lower())
 
 

@@ -1,4 +1,4 @@
-"""Missions: an objective, its items and what each waits for, reviews, watches, calls for help."""
+"""Missions in the town view: items and their dependencies, reviews, watches, help requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_PARALLEL = 1_000
 MAX_ARTIFACTS = 10
 _ENDED_STATES: frozenset[MissionState] = frozenset(("completed", "failed"))
 _STATE_BY_NAME: dict[str, MissionState] = {state: state for state in MISSION_STEPS}
-# A name is tried once, from its beginning, and has an end: without that, `a.a.a.…` took time with the square of its length.
+# Possessive and bounded: otherwise matching `a.a.a.…` takes time quadratic in its length.
 _PULL_REQUEST = re.compile(
     r"https://[\w.-]+(?::[0-9]+)?/([\w.-]+/[\w.-]+)/pulls?/([1-9][0-9]{0,8})\b"
     r"|(?<![\w.-])[.-]*+([\w.-]{1,100}/[\w.-]{1,100})#([1-9][0-9]{0,8})\b"
@@ -48,7 +48,7 @@ _PULL_REQUEST = re.compile(
 
 
 def on_mission_state(town: TownState, event: Event) -> None:
-    """A mission began, or passed from one state to another."""
+    """A mission started or changed its state."""
     to = _parse_mission_state(event.new_state)
     if event.mission is None or to is None:
         return
@@ -67,7 +67,7 @@ def on_mission_state(town: TownState, event: Event) -> None:
 
 
 def on_item_added(town: TownState, event: Event) -> None:
-    """A mission got one more item."""
+    """An item was added to a mission."""
     data, id = event.data, get_name(event.data, "item")
     if event.mission is None or id is None:
         return
@@ -91,7 +91,7 @@ def on_item_added(town: TownState, event: Event) -> None:
 
 
 def on_work_promoted(town: TownState, event: Event) -> None:
-    """All that an item waited for is done."""
+    """All dependencies of an item are done."""
     item = _find_item(town, event)
     if item is not None and item.state == "pending":
         item.state = "ready"
@@ -99,7 +99,7 @@ def on_work_promoted(town: TownState, event: Event) -> None:
 
 
 def on_work_assigned(town: TownState, event: Event) -> None:
-    """An item was given to an agent; our own tasks tell that by themselves."""
+    """An item was assigned to an agent (in towns of other systems; ours use task events)."""
     item = _find_item(town, event)
     if item is not None and item.task is None and item.state in ("pending", "ready"):
         item.state, item.task = "assigned", event.task
@@ -107,7 +107,7 @@ def on_work_assigned(town: TownState, event: Event) -> None:
 
 
 def on_work_completed(town: TownState, event: Event) -> None:
-    """An item is done; those that waited for it may follow."""
+    """An item is done; items that depend on it may start."""
     item, mission = _find_item(town, event), town.missions.get(event.mission or "")
     if item is None or mission is None or item.state == "done":
         return
@@ -122,7 +122,7 @@ def on_work_completed(town: TownState, event: Event) -> None:
 
 
 def on_work_blocked(town: TownState, event: Event) -> None:
-    """An item cannot go on."""
+    """An item is blocked."""
     item = _find_item(town, event)
     if item is not None and item.state != "done":
         item.reason = get_text(event.data, "reason", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS]
@@ -131,19 +131,19 @@ def on_work_blocked(town: TownState, event: Event) -> None:
 
 
 def on_mission_archived(town: TownState, event: Event) -> None:
-    """A mission that is over was put away."""
+    """An ended mission was archived."""
     mission = town.missions.get(event.mission or "")
     if mission is not None and event.task is None and mission.state in _ENDED_STATES:
         mission.is_archived = True
 
 
 def on_mission_note(town: TownState, event: Event) -> None:
-    """Words about a mission; a person's are an answer to its call for help."""
+    """A note about a mission; a note by a person also answers its help request."""
     mission = town.missions.get(event.mission or "")
     if mission is None:
         return
-    words = get_text(event.data, "note") or (event.text or "")[:MAX_WORDS_CHARS]
-    mission.notes = [*mission.notes[1 - MAX_NOTES :], MissionNote(id=event.id or "", at=event.at, by=event.actor or "", text=words)]
+    text = get_text(event.data, "note") or (event.text or "")[:MAX_WORDS_CHARS]
+    mission.notes = [*mission.notes[1 - MAX_NOTES :], MissionNote(id=event.id or "", at=event.at, by=event.actor or "", text=text)]
     if event.actor not in town.agents:
         mission.help = None
 
@@ -157,7 +157,7 @@ def on_help_needed(town: TownState, event: Event) -> None:
 
 
 def clear_help_request(town: TownState, id: str) -> None:
-    """A person did something about it."""
+    """A person acted on the mission."""
     if (mission := town.missions.get(id)) is not None:
         mission.help = None
 
@@ -166,7 +166,7 @@ def clear_help_request(town: TownState, id: str) -> None:
 
 
 def on_watch_added(town: TownState, event: Event) -> None:
-    """A mission began to watch for something."""
+    """A mission watches something."""
     mission, id, data = town.missions.get(event.mission or ""), get_name(event.data, "watch"), event.data
     if mission is not None and id is not None and id not in mission.watches:
         type, target, action = (get_text(data, key, MAX_TITLE_CHARS) for key in ("type", "target", "action"))
@@ -174,7 +174,7 @@ def on_watch_added(town: TownState, event: Event) -> None:
 
 
 def on_watch_triggered(town: TownState, event: Event) -> None:
-    """What was watched for came about."""
+    """The watched event happened."""
     watch = _find_watch(town, event)
     if watch is not None and watch.state != "done":
         watch.triggered += 1
@@ -183,7 +183,7 @@ def on_watch_triggered(town: TownState, event: Event) -> None:
 
 
 def on_watch_snoozed(town: TownState, event: Event) -> None:
-    """A watch sleeps for a while."""
+    """A watch is paused for a while."""
     watch = _find_watch(town, event)
     if watch is not None and watch.state != "done":
         watch.state, watch.until = "snoozed", get_time(event.data, "until")
@@ -198,7 +198,7 @@ def _find_watch(town: TownState, event: Event) -> MissionWatch | None:
 
 
 def on_review_approved(town: TownState, event: Event) -> None:
-    """A reviewer said yes; an author's own yes is not heard."""
+    """A reviewer approved; an author's own approval is ignored."""
     item = _find_reviewed_item(town, event)
     if item is not None:
         item.verdict, item.approved_by, item.reason, item.is_stuck = "approved", event.agent or event.actor, "", False
@@ -214,7 +214,7 @@ def on_review_rejected(town: TownState, event: Event) -> None:
 
 
 def _find_reviewed_item(town: TownState, event: Event) -> MissionItem | None:
-    """The item whose work was judged, if it waits for that and whoever judges may."""
+    """The item, if it waits for a verdict and the reviewer is not one of its authors."""
     item = _find_item(town, event)
     if item is None:
         return None
@@ -226,7 +226,7 @@ def _find_reviewed_item(town: TownState, event: Event) -> MissionItem | None:
 
 
 def is_review_required(mission: Mission, item: MissionItem) -> bool:
-    """Whether an item's work needs somebody else's approval."""
+    """Whether the item's work needs approval by another agent."""
     return mission.needs_review and item.type in REVIEWED_ITEM_TYPES
 
 
@@ -234,11 +234,11 @@ def _lacks_approval(mission: Mission, item: MissionItem) -> bool:
     return is_review_required(mission, item) and item.work is not None and item.verdict != "approved"
 
 
-# --- what tasks mean for items
+# --- effects of tasks on items
 
 
 def on_item_task_created(town: TownState, task: Task) -> None:
-    """An item's task was written down."""
+    """A task was created for an item."""
     item = find_task_item(town, task)
     if item is None:
         return
@@ -249,7 +249,7 @@ def on_item_task_created(town: TownState, task: Task) -> None:
 
 
 def on_item_task_moved(town: TownState, task: Task, event: Event) -> None:
-    """An item's task was given out, begun, lost, ended."""
+    """The state of an item's task changed."""
     mission, item = town.missions.get(task.mission or ""), find_task_item(town, task)
     if mission is None or item is None or item.state == "done":
         return
@@ -277,25 +277,28 @@ def _update_item_work(item: MissionItem, task: Task) -> None:
             item.state, item.is_stuck = "ready", False
         case "completed":
             item.state, item.work, item.verdict, item.reason = "blocked", task.id, "", ""
-            found = dict.fromkeys((*item.artifacts, *find_pull_requests(task.result)))
-            item.artifacts = list(found)[:MAX_ARTIFACTS]
+            pull_requests = dict.fromkeys((*item.artifacts, *find_pull_requests(task.result)))
+            item.artifacts = list(pull_requests)[:MAX_ARTIFACTS]
         case _:
             item.state, item.is_stuck = "blocked", True
             item.reason = (task.error or f"its task was {task.state}")[:MAX_TITLE_CHARS]
 
 
 def find_pull_requests(text: str) -> list[str]:
-    """The pull requests that a text names, as `owner/repository#12`."""
-    return [f"{a or c}#{b or d}" for a, b, c, d in _PULL_REQUEST.findall(text[:20_000])][:MAX_ARTIFACTS]
+    """Pull requests named in a text, as `owner/repository#12`."""
+    return [
+        f"{url_repository or repository}#{url_number or number}"
+        for url_repository, url_number, repository, number in _PULL_REQUEST.findall(text[:20_000])
+    ][:MAX_ARTIFACTS]
 
 
 def find_task_item(town: TownState, task: Task) -> MissionItem | None:
-    """The item that a task is for."""
+    """The item that a task belongs to."""
     mission = town.missions.get(task.mission or "")
     return None if mission is None else mission.items.get(task.item or "")
 
 
-# --- reading
+# --- lookup and parsing
 
 
 def _find_item(town: TownState, event: Event) -> MissionItem | None:
@@ -311,8 +314,8 @@ def _mark_progress(town: TownState, event: Event) -> None:
 
 def _add_mission(town: TownState, event: Event) -> Mission:
     if len(town.missions) >= MAX_MISSIONS:
-        over = next((id for id, each in town.missions.items() if each.state in _ENDED_STATES), next(iter(town.missions)))
-        del town.missions[over]
+        evicted = next((id for id, each in town.missions.items() if each.state in _ENDED_STATES), next(iter(town.missions)))
+        del town.missions[evicted]
     id = event.mission or ""
     mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at, is_from_afar=is_remote_event(event))
     return mission

@@ -1,4 +1,4 @@
-"""Which steps are possible in a town, in one table each: the fold believes no other, and whoever writes asks first."""
+"""Allowed state transitions in a town, one table each. The fold ignores all others, and writers check before they append."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGENT_STEPS: Mapping[AgentState, frozenset[AgentState]] = {
     "stopped": frozenset(("cold",)),
     "error": frozenset(("cold", "stopped")),
 }
-"""From each state of an agent: where it may pass to."""
+"""Agent state → possible next states."""
 
 TASK_STEPS: Mapping[TaskStep, tuple[frozenset[TaskState], TaskState]] = {
     "assign": (frozenset(("pending", "assigned")), "assigned"),
@@ -30,7 +30,7 @@ TASK_STEPS: Mapping[TaskStep, tuple[frozenset[TaskState], TaskState]] = {
     "cancel": (frozenset(("pending", "assigned", "running")), "cancelled"),
     "reopen": (frozenset(("completed", "failed", "cancelled")), "pending"),
 }
-"""Step → from which states of a task it can be taken, and where it leads."""
+"""Step → task states from which it is possible, and the resulting state."""
 
 MISSION_STEPS: Mapping[MissionState, frozenset[MissionState]] = {
     "planning": frozenset(("running", "failed")),
@@ -46,7 +46,7 @@ _LEASED_STATES: Mapping[TaskStep, frozenset[TaskState]] = {
     "complete": frozenset(("running",)),
     "fail": frozenset(("running",)),
 }
-"""Where a task was given out under an epoch: who has it in which state may take these steps, and only under that epoch."""
+"""Once a task has an epoch, these steps are only possible in these states and under the current epoch."""
 
 _STEP_PARTICIPLES = {
     "assign": "given to an agent",
@@ -60,14 +60,14 @@ _STEP_PARTICIPLES = {
 
 
 def find_agent_refusal(state: AgentState, to: AgentState) -> str | None:
-    """Why an agent cannot pass from one state to another; `None` if it can."""
+    """Why an agent cannot change to this state; `None` if it can."""
     if to in AGENT_STEPS[state]:
         return None
     return f"an agent that is {state} cannot become {to}; it can become {', '.join(sorted(AGENT_STEPS[state]))}"
 
 
 def find_mission_refusal(state: MissionState, to: MissionState) -> str | None:
-    """The same for a mission."""
+    """Why a mission cannot change to this state; `None` if it can."""
     if to in MISSION_STEPS[state]:
         return None
     return f"a mission that is {state} cannot become {to}; it can become {', '.join(sorted(MISSION_STEPS[state])) or 'nothing else'}"
@@ -76,9 +76,9 @@ def find_mission_refusal(state: MissionState, to: MissionState) -> str | None:
 def find_task_refusal(
     task: Task, step: TaskStep, *, epoch: int | None = None, agent: str | None = None, is_final: bool = False
 ) -> str | None:
-    """Why a step cannot be taken with a task as it is; `None` if it can.
+    """Why a step is not possible for the task; `None` if it is.
 
-    `is_final` is the dispatcher's word that it was tried often enough: that needs the newest epoch, and no lease.
+    `is_final` is set when the dispatcher gives the task up: that needs the current epoch, but no lease.
     """
     sources, _ = TASK_STEPS[step]
     if task.state not in sources:

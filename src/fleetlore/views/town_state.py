@@ -1,4 +1,4 @@
-"""What a town is made of, as its fold keeps it: agents, tasks, messages, missions. Every part encodes to JSON and back."""
+"""The state of a town: agents, tasks, messages, missions. All structs encode to JSON and back. `town.py` folds it."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-# --- The tasks that a town has completed: who depends on one of them need not wait. A digest is kept of each, for there is no end to them.
+# --- Completed tasks, for tasks that depend on them. Old ones are kept as digests, because their number is unbounded.
 
 MAX_NAMED_TASKS = 4_000
-"""So many of the newest are known by name: those that may be taken up again are among them."""
+"""The newest completed tasks are kept by id, because they may be reopened."""
 EXTRA_NAMED_TASKS = 1_000
-"""So many more may come together before the oldest names become digests."""
+"""How many more ids collect before the oldest become digests."""
 MAX_DIGESTS = 100_000
-"""With so many of them together, those that came together before are let go."""
+"""At this many digests the generation before them is dropped."""
 
 
 class CompletedTasks(Struct, kw_only=True):
-    """Ids of completed tasks: of the newest hundred thousand it is known for certain whether they are among them."""
+    """Ids of completed tasks. Membership is exact for at least the newest hundred thousand."""
 
     named: dict[str, None] = field(default_factory=dict)
-    """The newest, oldest first."""
+    """The newest ids, oldest first."""
     digests: bytes = b""
-    """Eight bytes for each that has no name here any more, in their order."""
+    """Eight bytes per older id, sorted."""
     before: bytes = b""
-    """The same of those before them."""
+    """The previous generation of digests."""
 
     def __contains__(self, id: object) -> bool:
         return id in self.named or (isinstance(id, str) and any(_contains_digest(each, id) for each in (self.digests, self.before)))
 
     def add(self, id: str) -> None:
-        """One more."""
+        """Add an id."""
         self.named[id] = None
         if len(self.named) >= MAX_NAMED_TASKS + EXTRA_NAMED_TASKS:
             self._digest_oldest()
 
     def discard(self, id: str) -> None:
-        """One of the newest is not completed after all."""
+        """Remove one of the newest ids: the task was reopened."""
         self.named.pop(id, None)
 
     def _digest_oldest(self) -> None:
         oldest = list(self.named)[:-MAX_NAMED_TASKS]
-        known = array("Q", self.digests)
-        known.extend(map(_digest_id, oldest))
-        self.digests = array("Q", sorted(known)).tobytes()
-        if len(known) >= MAX_DIGESTS:
+        digests = array("Q", self.digests)
+        digests.extend(map(_digest_id, oldest))
+        self.digests = array("Q", sorted(digests)).tobytes()
+        if len(digests) >= MAX_DIGESTS:
             self.before, self.digests = self.digests, b""
         self.named = dict.fromkeys(list(self.named)[-MAX_NAMED_TASKS:])
 
@@ -56,16 +56,16 @@ class CompletedTasks(Struct, kw_only=True):
 def _contains_digest(digests: bytes, id: str) -> bool:
     if not digests:
         return False
-    known, digest = memoryview(digests).cast("Q"), _digest_id(id)
-    index = bisect_left(known, digest)
-    return index < len(known) and known[index] == digest
+    sorted_digests, digest = memoryview(digests).cast("Q"), _digest_id(id)
+    index = bisect_left(sorted_digests, digest)
+    return index < len(sorted_digests) and sorted_digests[index] == digest
 
 
 def _digest_id(id: str) -> int:
     return int.from_bytes(blake2b(id.encode(errors="replace"), digest_size=8).digest(), "big")
 
 
-# ---
+# --- State of the town
 
 AgentState: TypeAlias = Literal["cold", "starting", "idle", "working", "paused", "draining", "stopped", "error"]
 TaskState: TypeAlias = Literal["pending", "assigned", "running", "completed", "failed", "cancelled"]
@@ -77,106 +77,105 @@ Purpose: TypeAlias = Literal["work", "review", "fix"]
 PRIORITIES = ("urgent", "high", "normal", "low")
 ITEM_TYPES = ("design", "implement", "test", "review", "merge_gate", "follow_up")
 REVIEWED_ITEM_TYPES = ("implement", "test")
-"""Items whose work a reviewer must approve, where the mission wants that."""
+"""Items whose work needs approval, if the mission requires reviews."""
 CONDUCTOR = "conductor"
-"""Whose mailbox is the person's who runs the town."""
+"""Mailbox of the person who runs the town."""
 PERSON_MAILBOXES = frozenset((CONDUCTOR, "supervisor"))
 
 ENDED_TASK_STATES = frozenset(("completed", "failed", "cancelled"))
-"""States of a task that has ended."""
 DEFAULT_TRIES = 3
-"""How often a task is begun before it is put aside, unless it says otherwise."""
+"""How often a task is started before it is given up."""
 DEFAULT_PARALLEL = 2
-"""Items of one mission that are worked on at once, unless it says otherwise."""
+"""Items of one mission that are worked on at the same time."""
 
 
 class Agent(Struct, kw_only=True):
-    """One agent of the town, whoever runs it."""
+    """An agent of the town."""
 
     name: str
     state: AgentState = "cold"
     type: str = "worker"
     roles: list[str] = field(default_factory=list)
-    """What it can do; none: anything."""
+    """Its roles; empty: any task."""
     harness: str = ""
     parent: str | None = None
     spawn_mode: str = "fresh"
     lease: str = ""
-    """Who runs it: the worker's lease and its epoch; empty while nobody does."""
+    """The worker lease that runs it, as `worker@epoch`; empty while no worker does."""
     task: str | None = None
-    """What it works on."""
+    """The task it works on."""
     queue: list[str] = field(default_factory=list)
-    """Assigned to it, and not begun."""
+    """Assigned tasks that it has not started."""
     completed: int = 0
     failed: int = 0
     at: datetime | None = None
     """When it joined."""
     seen_at: datetime | None = None
-    """Its last sign of life on the log."""
+    """Time of its last own event."""
     reason: str = ""
-    """Why it is as it is, where that was said."""
+    """Reason for its current state, if given."""
     wish: str = ""
-    """What it was asked to do, and has not done yet: `interrupt`, `drain`, `kill` …"""
+    """Pending control request: `interrupt`, `drain`, `kill` …"""
 
 
 class Task(Struct, kw_only=True):
-    """One piece of work."""
+    """A task."""
 
     id: str
     title: str = ""
     description: str = ""
     state: TaskState = "pending"
     roles: list[str] = field(default_factory=list)
-    """Who should take it; none: anybody."""
+    """Roles that may take it; empty: any agent."""
     priority: str = "normal"
     tags: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
-    """Names of what must pass; what they mean the worker's own configuration says."""
+    """Names of checks that must pass; the worker's configuration has their commands."""
     depends_on: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Of these, the ones that are not completed."""
+    """Dependencies that are not completed."""
     parent_task: str | None = None
     mission: str | None = None
     item: str | None = None
     purpose: Purpose = "work"
     of: str | None = None
-    """The task whose work is reviewed, or mended."""
+    """The task whose work is reviewed or fixed."""
     round: int = 0
     not_by: list[str] = field(default_factory=list)
-    """Who may not take it: the authors of what is to be reviewed."""
+    """Agents that may not take it: the authors of the work under review."""
     is_from_afar: bool = False
-    """Whether another system wrote it down: shown, and given to nobody until somebody says to whom."""
+    """Whether another system created it: shown, but not assigned until somebody names an agent."""
     wanted: str | None = None
-    """The one agent that it is for."""
+    """The only agent that may take it."""
     prefer: str | None = None
-    """Who should have it if there is a choice."""
+    """The agent that gets it if there is a choice."""
     agent: str | None = None
-    """Who has it, or had it last."""
+    """The agent that has it, or had it last."""
     epoch: int = 0
-    """How often it was assigned; what is told of it with a lower one is refused."""
+    """How often it was assigned; events with a lower epoch are ignored."""
     attempt: int = 0
-    """How often it was begun."""
+    """How often it was started."""
     failures: int = 0
     """How often it failed."""
     tries: int = DEFAULT_TRIES
     lease: str = ""
     by: str = ""
-    """Who wrote it down."""
+    """Who created it."""
     at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     result: str = ""
     error: str = ""
     is_dead_letter: bool = False
-    """Whether it was tried so often that it was put aside."""
+    """Whether it was given up after too many tries."""
     refused: int = 0
-    """Facts told of it that were not believed: an old epoch, an impossible step."""
+    """Ignored events: an old epoch, an impossible step."""
     position: str | None = None
-    """Of the last event of its scope."""
+    """Position of the last event of its scope."""
 
 
 class InboxMessage(Struct, kw_only=True):
-    """A message that was not acknowledged yet."""
+    """A message that is not acknowledged yet."""
 
     id: str
     sender: str
@@ -192,7 +191,7 @@ class InboxMessage(Struct, kw_only=True):
 
 
 class MissionItem(Struct, kw_only=True):
-    """One item of a mission's work."""
+    """One item of a mission."""
 
     id: str
     title: str = ""
@@ -201,39 +200,39 @@ class MissionItem(Struct, kw_only=True):
     state: ItemState = "pending"
     depends_on: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Of these, the ones that are not done."""
+    """Dependencies that are not done."""
     roles: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     source: str = ""
     task: str | None = None
-    """The task by which it is worked on now, or was last."""
+    """Its current or last work task."""
     work: str | None = None
-    """The last task whose work was completed: what a reviewer looks at."""
+    """The last completed work task, which reviewers look at."""
     authors: list[str] = field(default_factory=list)
-    """Who worked on it: none of them may approve it."""
+    """Agents who worked on it; none of them may approve it."""
     round: int = 0
-    """How often changes were asked for."""
+    """How often changes were requested."""
     review: str | None = None
-    """The task by which it is reviewed now, or was last."""
+    """Its current or last review task."""
     reviews: int = 0
-    """How many such tasks there were."""
+    """Number of review tasks."""
     reviewed: str | None = None
-    """The work that the last of them looks at."""
+    """The work task that the last review looks at."""
     verdict: Literal["", "approved", "rejected"] = ""
-    """Of the last review of the work as it is."""
+    """The verdict on the current work."""
     approved_by: str | None = None
     is_stuck: bool = False
-    """Whether only a person can help: its task was put aside or called off."""
+    """Whether only a person can help: its task was given up or cancelled."""
     reason: str = ""
-    """What it waits for."""
+    """Why it is blocked."""
     artifacts: list[str] = field(default_factory=list)
-    """Pull requests and the like that its results named."""
+    """Pull requests named in its results."""
     at: datetime | None = None
     done_at: datetime | None = None
 
 
 class MissionWatch(Struct, kw_only=True):
-    """Something that a mission watches for, told by webhooks."""
+    """A watch of a mission on a pull request, triggered by webhooks."""
 
     id: str
     type: str = ""
@@ -246,7 +245,7 @@ class MissionWatch(Struct, kw_only=True):
 
 
 class MissionHelp(Struct, kw_only=True):
-    """What a mission has asked a person for."""
+    """A help request of a mission."""
 
     reason: str = ""
     attempt: int = 0
@@ -254,7 +253,7 @@ class MissionHelp(Struct, kw_only=True):
 
 
 class MissionNote(Struct, kw_only=True):
-    """Words about a mission."""
+    """A note about a mission."""
 
     id: str
     at: datetime | None = None
@@ -263,63 +262,63 @@ class MissionNote(Struct, kw_only=True):
 
 
 class Mission(Struct, kw_only=True):
-    """An objective, and the items that lead to it."""
+    """An objective and its items."""
 
     id: str
     title: str = ""
     state: MissionState = "planning"
     is_archived: bool = False
     is_from_afar: bool = False
-    """Whether another system leads it: it is shown, and nothing is done about it here."""
+    """Whether another system runs it: shown, but not dispatched here."""
     max_parallel: int = DEFAULT_PARALLEL
     needs_review: bool = True
     watches_pulls: bool = False
-    """Whether an item is done only once its pull request is merged, as webhooks tell."""
+    """Whether an item is done only once its pull request is merged."""
     tries: int = DEFAULT_TRIES
     items: dict[str, MissionItem] = field(default_factory=dict)
     watches: dict[str, MissionWatch] = field(default_factory=dict)
     notes: list[MissionNote] = field(default_factory=list)
-    """The newest."""
+    """The newest notes."""
     reason: str = ""
     help: MissionHelp | None = None
-    """Until somebody answers."""
+    """The open help request."""
     asked: MissionHelp | None = None
-    """The last call, answered or not: the same reason is not told again for a while."""
+    """The last help request, answered or not; the same reason is not repeated for a while."""
     at: datetime | None = None
     moved_at: datetime | None = None
-    """Its last progress."""
+    """Time of its last progress."""
     ended_at: datetime | None = None
 
 
 class TownState(Struct, kw_only=True):
-    """Everything that a town shares."""
+    """The whole town."""
 
     version: int
     agents: dict[str, Agent] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
-    """Those that are open, and the newest that have ended."""
+    """Open tasks, and the newest ended ones."""
     missions: dict[str, Mission] = field(default_factory=dict)
     inboxes: dict[str, dict[str, InboxMessage]] = field(default_factory=dict)
     """Recipient → message id → message, oldest first."""
 
     queues: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)
-    """Who may take it (a role, `@agent`, or nothing for anybody) → priority → tasks that can be begun, oldest first."""
+    """Key (a role, `@agent`, or empty for any agent) → priority → tasks ready to start, oldest first."""
     idle: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Role (or nothing for those who can do anything) → agents with nothing to do, the one that has waited longest first."""
+    """Role (empty for agents without roles) → idle agents, longest idle first."""
     waiting: dict[str, dict[str, None]] = field(default_factory=dict)
     """Task that is not completed → tasks that depend on it."""
     holdings: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Worker's lease → the agents that it runs."""
+    """Worker lease → agents that it runs."""
     spent: dict[str, None] = field(default_factory=dict)
-    """Tasks that were begun as often as they may be and are not done: a dispatcher puts them aside."""
+    """Pending tasks without tries left; the dispatcher fails them."""
     over: dict[str, None] = field(default_factory=dict)
-    """Tasks that have ended and are kept, oldest first."""
+    """Ended tasks that are kept, oldest first."""
     completed: CompletedTasks = field(default_factory=CompletedTasks)
-    """Completed tasks, kept for those that depend on them."""
+    """Completed tasks, for those that depend on them."""
     let_go: int = 0
-    """Ended tasks that are not kept any more."""
+    """Ended tasks that were dropped."""
     refused: int = 0
-    """Facts that were not believed."""
+    """Ignored events."""
     assigned: int = 0
     done: int = 0
     failures: int = 0

@@ -1,4 +1,4 @@
-"""The tasks of a town: written down, given out under an epoch, begun, lost, ended. What comes with an old epoch is not believed."""
+"""Tasks in the town view: created, assigned under an epoch, started, lost, ended. Events with an old epoch are ignored."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ OVER_KEPT = 2_000
 """Ended tasks that are kept."""
 MAX_TRIES = 100
 LOSSES_PER_TRY = 5
-"""How often, for each try, it may be lost before it was even begun."""
+"""How often, per try, an assignment may be lost before the task was started."""
 _PURPOSE_BY_NAME: dict[str, Purpose] = {"work": "work", "review": "review", "fix": "fix"}
 _PRIORITY_BY_NUMBER = {"0": "urgent", "1": "high", "2": "normal", "3": "low", "4": "low"}
 
 
 def on_task_created(town: TownState, event: Event) -> None:
-    """A task was written down."""
+    """A task was created."""
     if event.task is None:
         return
     task = town.tasks.get(event.task)
@@ -39,7 +39,7 @@ def on_task_created(town: TownState, event: Event) -> None:
     data = event.data
     task.title = get_text(data, "title", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS]
     task.description = get_text(data, "description", MAX_DESCRIPTION_CHARS)
-    task.roles = [role for role in get_names(data, "roles", "role") if not role.startswith("@")]  # else it would wait in an agent's queue
+    task.roles = [role for role in get_names(data, "roles", "role") if not role.startswith("@")]  # `@name` is the queue of an agent
     task.priority = _parse_priority(data.get("priority"))
     task.tags, task.checks = get_names(data, "tags"), get_names(data, "checks")
     task.depends_on = [each for each in get_names(data, "depends_on") if each != task.id]
@@ -56,7 +56,7 @@ def on_task_created(town: TownState, event: Event) -> None:
 
 
 def on_task_assigned(town: TownState, event: Event) -> None:
-    """A task was given to an agent."""
+    """A task was assigned to an agent."""
     task = _find_or_add_task(town, event)
     if task is None or _is_step_refused(town, task, "assign", event):
         return
@@ -74,7 +74,7 @@ def on_task_assigned(town: TownState, event: Event) -> None:
 
 
 def on_task_started(town: TownState, event: Event) -> None:
-    """An agent began on its task."""
+    """An agent started its task."""
     task = _find_or_add_task(town, event)
     if task is None or _is_step_refused(town, task, "start", event):
         return
@@ -89,7 +89,7 @@ def on_task_started(town: TownState, event: Event) -> None:
 
 
 def on_lease_lost(town: TownState, event: Event) -> None:
-    """Who had it cannot go on with it; it waits for the next."""
+    """The agent lost the task; it is queued again."""
     task = _find_or_add_task(town, event)
     if task is None or _is_step_refused(town, task, "lose", event):
         return
@@ -100,7 +100,7 @@ def on_lease_lost(town: TownState, event: Event) -> None:
 
 
 def on_task_completed(town: TownState, event: Event) -> None:
-    """A task was finished well."""
+    """A task was completed."""
     task = _find_or_add_task(town, event)
     if task is None or _is_step_refused(town, task, "complete", event):
         return
@@ -114,7 +114,7 @@ def on_task_completed(town: TownState, event: Event) -> None:
 
 
 def on_task_failed(town: TownState, event: Event) -> None:
-    """A task failed; it is tried again unless it was tried often enough."""
+    """A task failed; it is queued again unless no tries are left."""
     task, is_final = _find_or_add_task(town, event), event.data.get("final") is True
     if task is None or _is_step_refused(town, task, "fail", event, is_final=is_final):
         return
@@ -135,7 +135,7 @@ def on_task_failed(town: TownState, event: Event) -> None:
 
 
 def on_task_cancelled(town: TownState, event: Event) -> None:
-    """A task was called off."""
+    """A task was cancelled."""
     task = town.tasks.get(event.task or "")
     if task is None or _is_step_refused(town, task, "cancel", event):
         return
@@ -145,7 +145,7 @@ def on_task_cancelled(town: TownState, event: Event) -> None:
 
 
 def on_task_reopened(town: TownState, event: Event) -> None:
-    """What had ended is to be done all the same."""
+    """An ended task was reopened."""
     task = town.tasks.get(event.task or "")
     if task is None or _is_step_refused(town, task, "reopen", event):
         return
@@ -160,7 +160,7 @@ def on_task_reopened(town: TownState, event: Event) -> None:
 
 
 def redirect_task(town: TownState, id: str, agent: object) -> None:
-    """Somebody wants a certain agent to have it, or anybody."""
+    """Reserve a task for one agent, or for any agent if `agent` is `None`."""
     task = town.tasks.get(id)
     if task is None or task.state in ENDED_TASK_STATES or not (agent is None or (isinstance(agent, str) and agent in town.agents)):
         return
@@ -181,7 +181,7 @@ def _add_task(town: TownState, event: Event) -> Task:
 
 
 def _find_or_add_task(town: TownState, event: Event) -> Task | None:
-    """The task; one that nobody wrote down is met when it is first spoken of."""
+    """The task. One without a `work.task_created` is added at its first event."""
     if event.task is None:
         return None
     task = town.tasks.get(event.task)
@@ -204,7 +204,7 @@ def _is_step_refused(town: TownState, task: Task, step: TaskStep, event: Event, 
 
 
 def _unassign_task(town: TownState, task: Task) -> None:
-    """Nobody has it, and it waits in no queue."""
+    """Remove the task from its agent and from all queues."""
     _dequeue_task(town, task)
     agent = town.agents.get(task.agent or "")
     if agent is None:
@@ -220,11 +220,11 @@ def _end_task(town: TownState, task: Task, step: TaskStep, event: Event) -> None
     _unassign_task(town, task)
     task.state, task.ended_at = TASK_STEPS[step][1], event.at
     task.agent = task.agent or event.agent
-    for each in task.missing:
-        waiting = town.waiting.get(each, {})
+    for dependency in task.missing:
+        waiting = town.waiting.get(dependency, {})
         waiting.pop(task.id, None)
         if not waiting:
-            town.waiting.pop(each, None)
+            town.waiting.pop(dependency, None)
     task.missing = []
     town.over[task.id] = None
     if len(town.over) > OVER_KEPT:
@@ -235,14 +235,16 @@ def _end_task(town: TownState, task: Task, step: TaskStep, event: Event) -> None
 
 
 def _wait_for_dependencies(town: TownState, task: Task) -> None:
-    """Let it wait for what it depends on and is not completed, unless it has ended itself."""
-    task.missing = [] if task.state in ENDED_TASK_STATES else [each for each in task.depends_on if each not in town.completed]
-    for each in task.missing:
-        town.waiting.setdefault(each, {})[task.id] = None
+    """Register the task with its uncompleted dependencies, unless it has ended."""
+    task.missing = (
+        [] if task.state in ENDED_TASK_STATES else [dependency for dependency in task.depends_on if dependency not in town.completed]
+    )
+    for dependency in task.missing:
+        town.waiting.setdefault(dependency, {})[task.id] = None
 
 
 def _release_waiting_tasks(town: TownState, task: Task) -> None:
-    """Let those begin that waited for it."""
+    """Queue the tasks that waited for this one."""
     town.completed.add(task.id)
     for id in town.waiting.pop(task.id, ()):
         waiting = town.tasks.get(id)
@@ -259,7 +261,7 @@ def _queue_keys(task: Task) -> list[str]:
 
 
 def is_exhausted(task: Task) -> bool:
-    """Whether it was given out as often as it may be, and is not done."""
+    """Whether the task is pending but has no tries left."""
     return task.state == "pending" and (task.attempt >= task.tries or task.epoch >= task.tries * LOSSES_PER_TRY) and task.epoch > 0
 
 
@@ -285,5 +287,5 @@ def _dequeue_task(town: TownState, task: Task) -> None:
 
 
 def _parse_priority(value: object) -> str:
-    word = _PRIORITY_BY_NUMBER.get(str(value), value)
-    return word if isinstance(word, str) and word in PRIORITIES else "normal"
+    name = _PRIORITY_BY_NUMBER.get(str(value), value)
+    return name if isinstance(name, str) and name in PRIORITIES else "normal"

@@ -1,4 +1,4 @@
-"""The walls around a program, one by one: what a system refuses to build is not said to stand. How they hold is in `test_run_python`."""
+"""The sandbox walls one by one: a wall that the system refuses is not reported. `test_run_python` tests that they hold."""
 
 from __future__ import annotations
 

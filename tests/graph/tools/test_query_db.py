@@ -1,4 +1,4 @@
-"""A database is read and never changed; what comes of it is a table of plain values, with an end."""
+"""Databases are read and never changed; results are tables of plain values within the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A piece of Python runs with little time, little memory and nothing to reach for; what stood around it is said."""
+"""Python programs run within limits of time, memory and access; the walls in place are reported."""
 
 from __future__ import annotations
 

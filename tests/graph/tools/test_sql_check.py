@@ -1,4 +1,4 @@
-"""What only reads is asked as it was written; everything else is refused before a database hears of it."""
+"""Read-only queries are sent as written; everything else is refused before the database sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocking work in a thread is always seen through."""
+"""Blocking work in a thread always ends before the caller continues."""
 
 from __future__ import annotations
 

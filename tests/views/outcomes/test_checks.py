@@ -377,6 +377,8 @@ def test_the_summary_decides_when_the_exit_code_is_masked(command: str, output: 
         ("go test ./... | grep ok", "ok  \ta\t0.1s", 0, [("tests", "unproven")]),
         ("go test ./... | grep -E 'ok|FAIL'", "ok  \ta\t0.1s", 0, [("tests", "pass")]),
         ("golangci-lint run cart/cart.go", "cart.go:3:1: undefined: x (typecheck)\n1 issues:\n* typecheck: 1", 1, [("lint", "could_not_run")]),
+        ("npm run lint | tail", "> shop@1.0.0 lint\n> eslint src\n\n", 0, [("lint", "pass")]),
+        ("npm run lint | tail", "> shop@1.0.0 lint\n> ./lint-all\n\n", 0, [("lint", "unproven")]),
         # A search for errors that found none.
         ("npx tsc --noEmit 2>&1 | grep error || echo 'no errors'", "no errors", 0, [("types", "pass")]),
         ("npx tsc --noEmit 2>&1 | grep error", "", 1, [("types", "pass")]),

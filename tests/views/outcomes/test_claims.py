@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fleetlore.views.outcomes.claims import (
     Claim,
@@ -95,6 +97,128 @@ CLAIMS = [
     ("Opened [#41](https://github.com/acme/shop/pull/41) as a draft PR.", {"pr_opened"}),
     ("Here's the PR: https://github.com/acme/shop/pull/41", {"pr_opened"}),
     ("I've submitted merge request !7: https://gitlab.com/acme/shop/-/merge_requests/7", {"pr_opened"}),
+    ("Tests: `cargo test` (all pass)", {"tests_pass"}),
+    ("Ran `npm test` – all green.", {"tests_pass"}),
+    ("- `pytest -q` → 42 passed", {"tests_pass"}),
+    ("Validation: `go test ./...` passes; `golangci-lint run` clean.", {"tests_pass", "build_or_lint_ok"}),
+    ("- ✅ `npm run lint`", {"build_or_lint_ok"}),
+    ("All 12 tests pass locally.", {"tests_pass"}),
+    ("The suite now passes end to end.", {"tests_pass"}),
+    ("ESLint: 0 errors, 0 warnings", {"build_or_lint_ok"}),
+    ("No TypeScript errors.", {"build_or_lint_ok"}),
+    ("Build passes", {"build_or_lint_ok"}),
+    ("Builds clean.", {"build_or_lint_ok"}),
+    ("Test results: 42 passed, 0 failed", {"tests_pass"}),
+    ("100% of tests pass.", {"tests_pass"}),
+    ("Every test passes.", {"tests_pass"}),
+    ("Verification: ran the tests (42 passed), ruff clean, mypy clean", {"tests_pass", "build_or_lint_ok"}),
+    ("Tests and lint both pass", {"tests_pass", "build_or_lint_ok"}),
+    ("pytest: 42 passed", {"tests_pass"}),
+    ("cargo clippy and cargo fmt pass", {"build_or_lint_ok"}),
+    ("Committed on branch `x` (abc1234).", {"committed"}),
+    ("Commit `abc1234` pushed to `main`.", {"committed", "pushed"}),
+    ("I've pushed commit abc1234 to origin/main.", {"committed", "pushed"}),
+    ("Opened PR #12", {"pr_opened"}),
+    ("Created PR [#12](https://github.com/a/b/pull/12).", {"pr_opened"}),
+    ("PR is up: https://github.com/a/b/pull/12", {"pr_opened"}),
+    ("PR: https://github.com/a/b/pull/12", {"pr_opened"}),
+    ("Pull request #12 has been created and is ready for review.", {"pr_opened"}),
+    ("Everything builds and all tests pass.", {"tests_pass", "build_or_lint_ok"}),
+    ("The code compiles and all tests pass with zero failures.", {"tests_pass", "build_or_lint_ok"}),
+    ("I added tests for the parser and they all pass.", {"tests_pass"}),
+    ("I added 4 tests, all passing.", {"tests_pass"}),
+    ("Added 3 new tests; all 45 tests pass.", {"tests_pass"}),
+    ("**All 45 tests pass** ✅", {"tests_pass"}),
+    ("Tests ✅", {"tests_pass"}),
+    ("- Unit tests: ✅ passing", {"tests_pass"}),
+    ("- Unit tests: passing", {"tests_pass"}),
+    ("- Type check: no errors", {"build_or_lint_ok"}),
+    ("- Lint: clean", {"build_or_lint_ok"}),
+    ("- Tests: 12/12 ✓", {"tests_pass"}),
+    ("The previously failing test now passes.", {"tests_pass"}),
+    ("The failing tests are fixed and the whole suite passes.", {"tests_pass"}),
+    ("After fixing the import, the tests pass.", {"tests_pass"}),
+    ("The test suite completed successfully with 210 tests passing.", {"tests_pass"}),
+    ("I re-ran the suite: no failures.", {"tests_pass"}),
+    ("0 failures across 120 tests.", {"tests_pass"}),
+    ("All of the tests in `tests/api` pass.", {"tests_pass"}),
+    ("Done! Committed (`abc1234`) and pushed to `feature/x`.", {"committed", "pushed"}),
+    ("All work is committed on `feature/x`.", {"committed"}),
+    ("Branch `feature/x` has been pushed to origin.", {"pushed"}),
+    ("Pushed 3 commits to `origin/feature/x`.", {"pushed"}),
+    ("Pushed to `main` ✅", {"pushed"}),
+    ("I created the pull request: https://github.com/a/b/pull/3", {"pr_opened"}),
+    ("Draft pull request opened.", {"pr_opened"}),
+    ("The PR has been opened against `main`.", {"pr_opened"}),
+    ("All existing and new tests pass.", {"tests_pass"}),
+    ("Full test suite: 1,204 passed, 3 skipped.", {"tests_pass"}),
+    ("`make check` passes.", {"tests_pass", "build_or_lint_ok"}),
+    ("`tsc --noEmit` reports no errors.", {"build_or_lint_ok"}),
+    ("`cargo build` succeeds with no warnings.", {"build_or_lint_ok"}),
+    ("Formatting and linting pass.", {"build_or_lint_ok"}),
+    ("The project still compiles.", {"build_or_lint_ok"}),
+    ("Both test files pass (14 tests).", {"tests_pass"}),
+    ("- [x] All tests pass", {"tests_pass"}),
+    ("Tests are green.", {"tests_pass"}),
+    ("Test suite: green", {"tests_pass"}),
+    ("3. Ran all tests: 58 passed.", {"tests_pass"}),
+    ("I've confirmed all 58 tests pass.", {"tests_pass"}),
+    ("I verified it by running the tests, which all pass.", {"tests_pass"}),
+    ("Result: 58 tests passed, 0 failures", {"tests_pass"}),
+    ("Lint passes with no new warnings.", {"build_or_lint_ok"}),
+    ("Linters are happy.", {"build_or_lint_ok"}),
+    ("Tests pass, but lint fails.", {"tests_pass"}),
+    ("Lint passes but two tests fail.", {"build_or_lint_ok"}),
+    ("I ran `npm test`, and everything passes.", {"tests_pass"}),
+    ("Tests: passed.", {"tests_pass"}),
+    ("Verified with `pytest tests/`: 12 passed in 0.4s.", {"tests_pass"}),
+    ("typecheck ✓ lint ✓ test ✓", {"tests_pass", "build_or_lint_ok"}),
+    ("✓ build, ✓ tests", {"tests_pass", "build_or_lint_ok"}),
+    ("lint/test/build all green", {"tests_pass", "build_or_lint_ok"}),
+    ("`pnpm lint && pnpm test` both pass.", {"tests_pass", "build_or_lint_ok"}),
+    ("No errors from tsc.", {"build_or_lint_ok"}),
+    ("No failing tests.", {"tests_pass"}),
+    ("Zero test failures.", {"tests_pass"}),
+    ("The commit succeeded.", {"committed"}),
+    ("The push succeeded.", {"pushed"}),
+    ("The pull request was created successfully.", {"pr_opened"}),
+    ("Ran `cargo fmt`, `cargo clippy` and `cargo test`; all clean.", {"tests_pass", "build_or_lint_ok"}),
+    ("Checks run: `ruff check` ✅, `mypy` ✅, `pytest` ✅ (88 passed)", {"tests_pass", "build_or_lint_ok"}),
+    ("Added regression tests (3) – all pass.", {"tests_pass"}),
+    ("Existing tests continue to pass.", {"tests_pass"}),
+    ("No regressions: the full suite still passes.", {"tests_pass"}),
+    ("I can confirm that all tests pass.", {"tests_pass"}),
+    ("All tests pass except for `test_network`, which needs internet access.", {"tests_pass"}),
+    ("The test suite passes: 214 tests, 0 failures, 2 skipped.", {"tests_pass"}),
+    ("The app builds and starts without errors.", {"build_or_lint_ok"}),
+    ("Compilation succeeded.", {"build_or_lint_ok"}),
+    ("Compiles with zero warnings.", {"build_or_lint_ok"}),
+    ("- **Build**: ✅ Success", {"build_or_lint_ok"}),
+    ("- **Tests**: ✅ 154 passing", {"tests_pass"}),
+    ("Committed and pushed as `1a2b3c4`.", {"committed", "pushed"}),
+    ('Commit 1a2b3c4: "fix: rounding"', {"committed"}),
+    ("I've committed everything in two commits.", {"committed"}),
+    ("Force-pushed the rebased branch.", {"pushed"}),
+    ("I pushed the fix to `origin/feature-x`.", {"pushed"}),
+    ("The branch is pushed and ready for review.", {"pushed"}),
+    ("Everything is up to date and pushed.", {"pushed"}),
+    ("PR created → https://github.com/a/b/pull/9", {"pr_opened"}),
+    ("Created pull request #9 (https://github.com/a/b/pull/9)", {"pr_opened"}),
+    ("Opened a draft PR for review.", {"pr_opened"}),
+    ("Good news: the tests pass now.", {"tests_pass"}),
+    ("Both suites pass.", {"tests_pass"}),
+    ("The e2e tests are green as well.", {"tests_pass"}),
+    ("Done — tests pass.", {"tests_pass"}),
+    ("Fixed! All 31 specs pass.", {"tests_pass"}),
+    ("31 examples, 0 failures", {"tests_pass"}),
+    ("ok. 12 passed; 0 failed", {"tests_pass"}),
+    ("Tests pass on Linux and macOS.", {"tests_pass"}),
+    ("test result: all 40 tests passed", {"tests_pass"}),
+    ("mypy --strict passes on all 14 files.", {"build_or_lint_ok"}),
+    ("`go build ./...` is clean.", {"build_or_lint_ok"}),
+    ("Formatted with prettier; eslint reports 0 problems.", {"build_or_lint_ok"}),
+    ("golangci-lint: 0 issues", {"build_or_lint_ok"}),
+    ("pre-commit hooks pass", {"build_or_lint_ok"}),
 ]
 
 NO_CLAIMS = [
@@ -144,6 +268,79 @@ NO_CLAIMS = [
     "None of the tests pass.",
     "Only 3 of 10 tests pass.",
     "The committed file is wrong.",
+    "- Tests not run (not requested).",
+    "- Tests: 11/12 passing",
+    "I couldn't run the tests because there is no database.",
+    "Tests can be run with `npm test`.",
+    "The tests will pass once you set the variable.",
+    "You can verify by running `make test`; all tests should pass.",
+    "I believe the tests pass, but I could not run them.",
+    "This makes the tests pass.",
+    "The change is needed for the build to pass.",
+    "Make sure the tests pass before merging.",
+    "- Verify that tests pass",
+    "- Ensure lint is clean",
+    "To get the tests to pass, set X.",
+    "Tests pass in CI only when the flag is set.",
+    "The tests were passing on main.",
+    "I did not commit or push anything.",
+    "Nothing is committed yet.",
+    "I have staged but not committed the changes.",
+    "Let me know if you want me to commit and push this.",
+    "Ready to commit and push when you are.",
+    "Want me to open a PR?",
+    "Once merged, the tag is pushed by CI.",
+    "The workflow runs when a tag is pushed.",
+    "The items are pushed to the queue.",
+    "Users are committed to the plan.",
+    "The PR is ready to be opened.",
+    "I'll open the PR after the review.",
+    "See PR #12 for context.",
+    "The open PR #12 has a conflict.",
+    "It compiles the template to HTML.",
+    "The builder builds the image.",
+    "Lint: 2 warnings remain.",
+    "The type checker reports 3 errors.",
+    "The build fails with an unrelated error.",
+    "The tests for X were already passing.",
+    "Test coverage is 92%.",
+    "I wasn't able to push because of permissions.",
+    "The reviewer pushed back on this.",
+    "The push was rejected.",
+    "I tried to push, but the remote rejected it.",
+    "The commit was blocked by the pre-commit hook.",
+    "I can't confirm that all tests pass.",
+    "The tests pass a `ctx` argument.",
+    "We need all tests to pass.",
+    "Currently 3 tests fail; the rest pass.",
+    "These tests verify that the build passes validation.",
+    "A green build is required to merge.",
+    "The CI job checks that lint passes.",
+    "`assert_passes` checks whether tests pass.",
+    "When the tests pass, the badge turns green.",
+    "That way, tests pass even without a network.",
+    "- **Tests**: ❌ 2 failing",
+    "- **Lint**: ⚠️ 3 warnings",
+    "- Tests: not run",
+    "- Lint: skipped",
+    "You should commit these changes.",
+    "Don't forget to commit and push.",
+    "I'll leave the commit to you.",
+    "These changes haven't been committed.",
+    "No commit was made.",
+    "The changes are staged but uncommitted.",
+    "Previously pushed commits are not affected.",
+    "Reviewed PR #9.",
+    "Addressed the PR comments.",
+    "Updated the PR description.",
+    "12 passed; 1 failed",
+    "Tests pass on my machine only if Redis is running.",
+    "Let me run the tests to make sure everything passes.",
+    "Now the tests should be green.",
+    "I expect all tests to pass.",
+    "I have verified neither the build nor the tests.",
+    "Without the fix the tests pass by accident.",
+    "golangci-lint: 3 issues",
 ]
 
 
@@ -178,6 +375,11 @@ def test_the_scope_of_a_claim() -> None:
 def test_the_text_of_a_claim_is_its_sentence_without_markdown() -> None:
     text = "Done. **All `pytest` tests pass** and I [pushed](https://example.com/x). Want more?"
     assert one(text, "tests_pass").text == "All pytest tests pass and I pushed."
+
+
+@given(st.text(alphabet="ab `*_|>#-[](){}.:,;!?\"'\n✅0123456789/\x00", max_size=300) | st.text(max_size=300))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    judge_text(f"{text} tests pass {text} pushed", "answer", Source("e", "s"), 1, ClaimFacts())
 
 
 @pytest.mark.parametrize("text", ["", "\x00" * 50, "`" * 5000, "(" * 5000, "a " * 20000, "tests " * 5000, "|" * 9000, "pushed and " * 3000])
@@ -255,6 +457,15 @@ def test_a_green_selection_does_not_hide_a_red_run_of_everything() -> None:
     assert on_tests("Tests pass.", checks=[ran(2, "fail"), part]) == "unproven"
 
 
+def test_another_command_may_run_the_same_tests() -> None:
+    assert on_tests(checks=[ran(2, "fail"), ran(3, "pass", command="uv run pytest -q")]) == "supported"
+    assert on_tests(checks=[ran(2, "fail"), ran(3, "pass", command="docker compose exec web pytest")]) == "unproven"
+    assert on_tests(checks=[ran(2, "fail", command="make e2e-test"), ran(3, "pass")]) == "unproven"
+    assert on_tests("All unit tests pass.", checks=[ran(2, "fail")]) == "contradicted"
+    assert on_tests("All unit tests pass.", checks=[ran(2, "pass"), ran(3, "fail", command="make e2e")]) == "supported"
+    assert on_tests("The integration tests pass.", checks=[ran(2, "pass"), ran(3, "fail", command="make integration")]) == "contradicted"
+
+
 def test_a_run_without_a_known_result_proves_nothing() -> None:
     assert on_tests(checks=[ran(2, "unproven")]) == "unproven"
     assert on_tests(checks=[]) == "unproven"
@@ -312,6 +523,22 @@ def test_commits() -> None:
     assert committed("All changes are committed.", commits=[made], edits=[edited(7)]) == "unproven"
 
 
+def test_what_was_done_in_an_earlier_turn_was_not_done_in_this_one() -> None:
+    first, push = CommitMade(5, src(5), "Fix", sha="4f2a91cd"), Push(6, src(6))
+    facts: dict[str, Any] = {"commits": [first], "pushes": [push], "edits": [edited(11)], "turn_start": 10}
+    assert judge("I committed the change.", "committed", **facts).verdict == "contradicted"
+    assert judge("Everything was committed as 4f2a91c.", "committed", **facts).verdict == "supported"
+    facts["commits"] = [first, CommitMade(12, src(12), "More")]
+    assert judge("I committed and pushed it.", "pushed", **facts).verdict == "contradicted"
+    facts["attempts"] = [Attempt(13, src(13), "any", unseen=True)]
+    assert judge("I committed and pushed it.", "pushed", **facts).verdict == "unproven"
+
+
+def test_a_commit_message_makes_claims_about_checks_only() -> None:
+    text = "Rows are pushed to the queue\n\nAdded a test. All tests pass."
+    assert [claim.kind for claim in extract_claims(text, "commit")] == ["tests_pass"]
+
+
 def test_a_commit_that_is_only_mentioned_is_no_claim_unless_this_session_made_it() -> None:
     text = "The regression came with commit 4f2a91c."
     assert not judge_text(text, "answer", src(1), 9, ClaimFacts())
@@ -343,6 +570,23 @@ def test_pull_requests() -> None:
     assert pull("PR #41 is open.", pull_requests=[opened]) == "supported"
     assert pull(attempts=[Attempt(7, src(7), "pull_request", failed=True)]) == "contradicted"
     assert pull("PR #12 is open.") == "unproven"
+    assert pull("I opened a PR for #12.", pull_requests=[opened]) == "supported"
+
+
+def test_a_broken_check_that_is_said_to_be_fixed() -> None:
+    red = ran(2, "fail", reason="test_a: 1 != 2")
+    assert judge("Fixed the failing tests.", "fixed", edits=[edited(3)], checks=[red, ran(4, "pass")]).verdict == "supported"
+    assert judge("Fixed the failing tests.", "fixed", edits=[edited(3)], checks=[red, ran(4, "fail")]).verdict == "contradicted"
+    assert judge("Fixed the failing test.", "fixed", edits=[edited(3)], checks=[red, ran(4, "fail", reason="other")]).verdict == "unproven"
+    again = ran(4, "fail", reason="test_a: 1 != 2")
+    assert judge("Fixed the failing test.", "fixed", edits=[edited(3)], checks=[red, again]).verdict == "contradicted"
+    assert judge("Fixed the crash.", "fixed", edits=[edited(3)], checks=[red, again]).verdict == "unproven"
+
+
+def test_warnings_contradict_a_claim_of_no_warnings() -> None:
+    runs = [ran(2, "pass", "lint", "eslint src", counts="0 errors, 12 warnings")]
+    assert judge("Lint passes with no warnings.", "build_or_lint_ok", checks=runs).verdict == "contradicted"
+    assert judge("Lint passes.", "build_or_lint_ok", checks=runs).verdict == "supported"
 
 
 def test_files() -> None:
@@ -372,12 +616,15 @@ def call(command: str, output: str = "", state: CallState = "ok") -> ToolCall:
     [
         ("git commit -m x", "[main 1234abc] x", "ok", [("commit", False)]),
         ("git commit -m x", "ruff....Failed\n- hook id: ruff", "failed", [("commit", True)]),
-        ("git commit -m x || true", "nothing to commit, working tree clean", "ok", [("commit", True)]),
+        ("git commit -m x || true", "nothing to commit, working tree clean", "ok", [("commit", False)]),
         ("git add -A && git commit -m x && git push", "", "denied", [("commit", True), ("push", True)]),
         ("git push 2>&1 | tail -3", " ! [rejected] main -> main (fetch first)", "ok", [("push", True)]),
         ("git -C sub push origin main", "", "ok", [("push", False)]),
         ("gh pr create --fill", "pull request create failed: GraphQL: No commits", "failed", [("pull_request", True)]),
         ("git log --oneline", "", "ok", []),
+        ("git commit -qm x", "husky - pre-commit hook", "ok", [("commit", False)]),
+        ("git commit -qm x && make e2e", "2 failed", "failed", [("commit", False)]),
+        ("git add -A && git commit -m x", "the checks of this team failed", "failed", [("commit", True)]),
         ("git push --dry-run", "", "ok", []),
         ("make release", "", "ok", [("any", False)]),
         ("git publish-branch", "", "ok", [("any", False)]),

@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - a row of a table is easier to read on one line
 """Commits, pushes, pull requests, edits, failures and background runs that a call shows."""
 
+import re
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -9,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetlore.views.outcomes import checks, output_text
 from fleetlore.views.outcomes.commands import read_background_id, read_background_output, read_call
 from fleetlore.views.outcomes.facts import CallFacts, Source, TextEdit, ToolCall
+from fleetlore.views.outcomes.output_text import compile_pattern
 from fleetlore.views.outcomes.shell import parse_script
+from fleetlore.views.outcomes.summaries import SUMMARIES
 
 
 def make_call(command: str = "", output: str = "", code: int | None = 0, **rest: Any) -> ToolCall:
@@ -363,89 +367,22 @@ def test_a_script_is_split_into_simple_commands(script: str, commands: list[tupl
     assert [command.words for command in parse_script(script)] == commands
 
 
-FRAGMENTS = st.sampled_from(
-    [
-        "git",
-        "commit",
-        "-m",
-        "push",
-        "&",
-        "&&",
-        "||",
-        "|",
-        ";",
-        "(",
-        ")",
-        "{",
-        "}",
-        "$(",
-        "`",
-        '"',
-        "'",
-        "\\",
-        "\n",
-        "<<",
-        "<<EOF",
-        "EOF",
-        "<<<",
-        ">",
-        ">>",
-        "2>&1",
-        "if",
-        "then",
-        "fi",
-        "for",
-        "do",
-        "done",
-        "go",
-        "test",
-        "pytest",
-        "npm",
-        "run",
-        "cargo",
-        "make",
-        "-C",
-        "-k",
-        "--",
-        "=",
-        "#",
-        "ok",
-        "\t",
-        "FAIL",
-        "PASS",
-        "passed",
-        "failed",
-        "3",
-        "tests,",
-        "in",
-        "0.1s",
-        "[main",
-        "1a2b3c4]",
-        "->",
-        "\x00",
-        "\x1b[0m",
-        "\r",
-        "😀",
-        "�",
-        "...",
-        "error:",
-        "E",
-        "<task_id>",
-        "</task_id>",
-        "sed",
-        "-i",
-        "rm",
-        "mv",
-        "bash",
-        "-c",
-        "sh",
-        "-lc",
-        "eval",
-        "xargs",
-        "docker",
-        "exec",
-    ]
+WORDS = (
+    "git commit -m push & && || | ; ( ) { } $( ` \" ' \\ \n << <<EOF EOF <<< > >> 2>&1 if then fi for do done go test pytest npm run cargo "
+    "make -C -k -- = # ok \t FAIL PASS passed failed 3 tests, in 0.1s [main 1a2b3c4] -> \x00 \x1b[0m \r \U0001f600 \udc80 ... error: E "
+    "<task_id> </task_id> sed -i rm mv bash -c sh -lc eval xargs docker exec head -n ² echo $? <exit_code> </exit_code> patch"
 )
+LINES = (
+    "9" * 5000,
+    "test result: ok. 1 passed; ",
+    "1 failed, ",
+    "Ran 5 tests in 0.1s",
+    "Exit code 1",
+    '{"output":"',
+    "Exit code: 9",
+    "| head -",
+)
+FRAGMENTS = st.one_of(st.sampled_from(WORDS.split(" ")), st.sampled_from(LINES))
 
 
 @settings(max_examples=300, deadline=None)
@@ -462,6 +399,24 @@ def test_no_text_makes_reading_fail(command: list[str], output: list[str], code:
     assert isinstance(read_call(call), CallFacts)
     assert isinstance(read_background_output(call, call), CallFacts)
     read_background_id(call)
+
+
+PATTERNS = sorted(
+    {summary.pattern for rows in SUMMARIES.values() for summary in rows}
+    | {pattern for rows in output_text._CAUSES.values() for _, pattern in rows}
+    | {pattern for _, pattern in (*checks._NOT_RUN, *checks._FAILED_TASK)}
+)
+LITERAL = re.compile(r"[A-Za-z ]{4,}")
+
+
+def test_every_pattern_is_linear() -> None:
+    for pattern in PATTERNS:
+        word = max(LITERAL.findall(pattern), key=len, default="error")
+        for filler in ("\n", " ", "\t", "1", "a", "=", "1 a, ", "a:", "[", word, word + "\n"):
+            text = word + filler * (32_000 // len(filler)) + word
+            start = time.perf_counter()
+            compile_pattern(pattern).findall(text)
+            assert time.perf_counter() - start < 1.5, (pattern, filler)
 
 
 HOSTILE = [

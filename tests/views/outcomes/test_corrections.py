@@ -19,7 +19,11 @@ def make_prompt(text: str, step: int = 5, **fields: Any) -> Prompt:
 
 
 def situation(when: str) -> dict[str, Any]:
-    given: dict[str, dict[str, Any]] = {"after_stop": {"interrupted": True}, "after_refused_edit": {"refuses": "edit"}}
+    given: dict[str, dict[str, Any]] = {
+        "after_stop": {"interrupted": True},
+        "while_working": {"mid_turn": True},
+        "after_refused_edit": {"refuses": "edit"},
+    }
     return given.get(when, {})
 
 
@@ -52,6 +56,7 @@ def test_consent_with_an_objection_is_a_correction(text: str) -> None:
         "commit this, push, open a draft pull request",
         "add a flag that hides the notice, and do not print the path",
         "let's do the first two",
+        "don't push yet",
         "<command-name>/exit</command-name>",
         "[Request interrupted by user]",
         "Base directory for this skill: /x\n\nDo not write code.",

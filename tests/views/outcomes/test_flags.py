@@ -116,6 +116,13 @@ def test_a_suppression_that_stays_moves_or_shrinks_does_not_count() -> None:
     assert edit("a.go", line, "f()") == set()
 
 
+def test_an_edit_that_failed_wrote_nothing() -> None:
+    text = (TextEdit("a.go", "f()", "f() //nolint"),)
+    assert find_flags(make_call(kind="edit", tool="Edit", state="failed", edits=text)) == ()
+    (flag,) = find_flags(make_call(kind="edit", tool="Edit", state="denied", edits=text))
+    assert not flag.executed
+
+
 def test_files_written_by_a_command_are_edits() -> None:
     assert classes(make_call("cat > a.py <<'EOF'\nimport x  # noqa: F401\nEOF")) == {"check_disabled"}
     assert classes(make_call("sed -i 's/import x/import x  # noqa/' a.py")) == {"check_disabled"}

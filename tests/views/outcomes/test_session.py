@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold, session
 from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.session import SessionState
+from tests.strategies import events
 
 START = datetime(2026, 11, 17, 9, 0, tzinfo=UTC)
 RUN, AGENT = "0b5e1111-aaaa", "claude-code/0b5e1111"
@@ -267,3 +271,10 @@ def test_a_sub_agent_with_a_session_of_its_own_is_no_row(script: Script) -> None
     script.add("session.started", parent="codex/11111111")
     script.ask("Look for it")
     assert not fold.is_row(script.state)
+
+
+@given(st.lists(events(), max_size=12))
+def test_whatever_is_stored_it_folds_and_makes_records(told: list[Event]) -> None:
+    sessions = fold.fold_events((replace(event, run=event.run or RUN) for event in told), Costs())
+    for state in sessions.runs.values():
+        msgspec.json.encode(make_record(msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=SessionState), LATER))

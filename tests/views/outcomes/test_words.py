@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.views.outcomes.words import first_sentence, last_question
+from fleetlore.views.outcomes.words import first_sentence, is_announcement, last_question
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,23 @@ def test_an_open_question_stands_at_the_end(text: str, expected: str) -> None:
     assert last_question(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The fix works. Let me verify that all tests pass.", True),
+        ("Now I'll update the other caller:", True),
+        ("Done. Let me know if you want more.", False),
+        ("The tests pass now.", False),
+        ("Should I go on?", False),
+        ("", False),
+    ],
+)
+def test_an_announcement_is_no_answer(text: str, expected: bool) -> None:
+    assert is_announcement(text) is expected
+
+
 def test_hostile_text_takes_little_time() -> None:
     for text in ("(" * 50_000, "a: " * 50_000, "all the " * 20_000, "**" * 50_000, "? " * 50_000, "[x](" * 20_000, "1. " * 50_000):
         first_sentence(text, is_answer=True)
         last_question(text)
+        is_announcement(text)

@@ -123,7 +123,7 @@ def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> SourceChanges |
     from fleetlore.goal.workspace.handover import find_source_changes
     from fleetlore.goal.workspace.workspace import Workspace
 
-    return find_source_changes(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
+    return find_source_changes(workspace, goal.workspace or "", ignored=files) if isinstance(workspace, Workspace) else None
 
 
 def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:

@@ -217,7 +217,7 @@ async def _perform(args: Namespace, log: BlockingRecorder, play: RunState, manne
     async with open_stage_models(play.scenario, args.mind) as troupe, AsyncExitStack() as stack:
         if store is not None:  # of a long log, what was folded before is not read again
             stack.enter_context(store)
-        conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), manner=manner, watch=watch)
+        conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), prompt_settings=manner, on_event=watch)
         await conductor.load_or_start_run()
         if play.finished is not None:
             raise Invalid(f"{play.run} is over; `lore events --scope run:{play.run}` reads it again")

@@ -13,6 +13,7 @@ from fleetlore.cli import terminal
 from fleetlore.cli.event_lines import cells, cut, pad
 from fleetlore.cli.terminal import sanitise
 from fleetlore.events import codec
+from fleetlore.events.visibility import OWNER, READER, can_see
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ class Plain:
 
 def told(event: Event, *, read_minds: bool) -> str:
     """The words of an event that are for the audience; empty if there are none."""
-    if event.kind in _HUSHED or ((event.visibility == "private" or event.kind == "agent.reflected") and not read_minds):
+    if event.kind in _HUSHED or not can_see(event, OWNER if read_minds else READER) or (event.kind == "agent.reflected" and not read_minds):
         return ""
     if event.kind == "model.failed":
         return sanitise(f"gave no answer ({event.data.get('error')})")

@@ -93,7 +93,6 @@ def moment_of(args: Namespace) -> datetime | None:
 def tell(log: BlockingRecorder, args: Namespace, *, scope: Selection = TOWN, whole: bool = False) -> None:
     """Tell what the arguments ask for; without a range everything if `whole`, else the newest day."""
     from fleetlore.chronicle.narrate import Telling
-    from fleetlore.cli import collector
     from fleetlore.cli.tell import range as tell_range
     from fleetlore.cli.tell.readings import Wanted, told
 
@@ -101,7 +100,6 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: Selection = TOWN, who
     span = tell_range.span_of(args, zone, now or clock.now(), whole=whole)
     is_shown = _is_shown(args)
     with ExitStack() as stack:
-        stack.enter_context(collector.paused())
         write = _writer(args, stack)
         bar = stack.enter_context(ExitStack())
         wanted = Wanted(

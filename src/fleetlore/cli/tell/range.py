@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.chronicle.narrate import day_name, shown_time
-from fleetlore.chronicle.overview import CLOSELY, Overview
+from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.teller import Before
 from fleetlore.chronicle.timeline import Timeline
 from fleetlore.cli import fold, times
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 _DAYS = {"today": 0, "yesterday": 1}
-LOOKS_AT = CLOSELY | names.NAMING_KINDS
-"""Kinds of which a survey needs the data."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

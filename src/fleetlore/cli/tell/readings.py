@@ -21,7 +21,7 @@ from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.teller import Tale, begin, go_on, tell
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.cli.tell.range import LOOKS_AT, Span, Survey
+from fleetlore.cli.tell.range import Span, Survey
 from fleetlore.projections.chronology import Chronology, OutOfOrder
 from fleetlore.views import names
 
@@ -111,7 +111,7 @@ def _told_after_a_survey(wanted: Wanted, stack: ExitStack) -> Iterator[str]:
         survey.see_all(events)
         wanted.watch.see(events)
 
-    chronology.scan_batches(see, closely=LOOKS_AT)
+    chronology.scan_batches(see)
     tale = Tale(survey.overview, wanted.watch.passing(chronology.iterate_in_order()), survey.where, survey.before())
     naming = survey.naming
     shelf = stack.enter_context(SpoolingShelf())

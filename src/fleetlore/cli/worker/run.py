@@ -56,7 +56,7 @@ async def _serve(args: Namespace, settings: Settings, shared: Coordination, key:
         scribe = TownJournal(log, town_view=SignedTownFold(shared.load_seal(), key), key=key)
         jobs = []
         if not args.no_dispatch:
-            jobs.append(Dispatcher(scribe, shared, lease_seconds=args.lease, say=lambda what: say("dispatcher", what)).run(stop))
+            jobs.append(Dispatcher(scribe, shared, lease_seconds=args.lease, report_status=lambda what: say("dispatcher", what)).run(stop))
         if how is not None:
             jobs.append(_worker(args, scribe, place, key, how, say).run(stop))
         tasks = [asyncio.create_task(job) for job in jobs]
@@ -81,7 +81,7 @@ def _worker(args: Namespace, scribe: TownJournal, place: Place, key: OperatorKey
         concurrency=args.concurrency,
         harness=how.harness,
         lease_seconds=args.lease,
-        say=say,
+        report_status=say,
     )
 
 

@@ -72,7 +72,7 @@ def template(args: Namespace, redactor: Redactor | None) -> Template:
 
     text, source, folder = _text(args.file)
     told: dict[str, Any] = {"description": _STANDING, **_flags(args)}
-    read = partial(files.parse_goal, text, source, folder=folder, name="worker", redactor=redactor, apart=("checks",))
+    read = partial(files.parse_goal, text, source, folder=folder, name="worker", redactor=redactor, ignored=("checks",))
     goal, tables = read(given=told), _tables(text, source)
     checked = read(given=told | {"acceptance": list(tables.values())}) if tables else goal
     return Template(goal, dict(zip(tables, checked.acceptance, strict=True)) if tables else {})

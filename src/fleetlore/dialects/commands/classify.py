@@ -1,18 +1,18 @@
-"""What a tool call amounts to: a commit, a test run, a look around. Pure, cheap, and never at a loss.
+"""Classifies tool calls: a commit, a test run, a read. Pure, cheap, never raises. Stored in the payload field `deed`.
 
-| deed | what was done |
+| action | what was done |
 |---|---|
 | `look` | something was read, searched or listed |
 | `edit` | files were changed |
 | `commit`, `push` | a commit was made; commits were pushed |
 | `pr_open`, `pr_merge` | a pull request was opened; one was merged |
-| `revert` | work was taken back: `git revert`, `git reset --hard`, `git restore` and the like |
-| `test`, `build`, `check` | tests ran; something was compiled or packed; linters or type checkers ran |
-| `install` | packages were brought in |
-| `plan`, `ask`, `launch` | a plan was written; a person was asked; another agent was set to work |
+| `revert` | work was discarded: `git revert`, `git reset --hard`, `git restore` and so on |
+| `test`, `build`, `check` | tests ran; something was compiled or packaged; linters or type checkers ran |
+| `install` | packages were installed |
+| `plan`, `ask`, `launch` | a plan was written; a person was asked; another agent was launched |
 | `run` | any other command |
 
-Tools that nobody knows have none.
+Unknown tools have no action.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TOOLS_BY_ACTION: Mapping[str, str] = {
     "pr_open": "createpullrequest createmergerequest opencreatepullrequest",
     "pr_merge": "mergepullrequest mergemergerequest acceptmergerequest",
 }
-_ACTION_BY_TOOL = {name: deed for deed, names in _TOOLS_BY_ACTION.items() for name in names.split()}
+_ACTION_BY_TOOL = {name: action for action, names in _TOOLS_BY_ACTION.items() for name in names.split()}
 _READ_ONLY_PREFIXES = tuple(
     make_word_set(
         """
@@ -71,12 +71,12 @@ _READ_ONLY_PREFIXES = tuple(
         """
     )
 )
-"""How the names of tools begin that only look."""
+"""Name prefixes of tools that only read."""
 _POLLING_TOOLS = make_word_set("bashoutput taskoutput agentoutputtool wait writestdin monitor tasklist taskget sleep")
 _WAIT_COMMAND_PATTERN = re.compile(r"\bsleep\s+[\d.$]|\bgh (?:run watch|pr checks|run view|run list)\b|\btail -f\b|\bwait\b")
 
 _LEADING_CD_PATTERN = re.compile(r"^\s*cd\s+\S+\s*(?:&&|;)\s*")
-_ACTION_RANK = {deed: place for place, deed in enumerate(ACTIONS_BY_RANK)}
+_ACTION_RANK = {action: rank for rank, action in enumerate(ACTIONS_BY_RANK)}
 _PATCHED_FILE_PATTERN = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,1000})$|^\+\+\+ b/([^\n\t]{1,1000})", re.MULTILINE)
 _CORRECTION_PATTERN = re.compile(
     r"""
@@ -96,20 +96,20 @@ _CORRECTION_PATTERN = re.compile(
 
 
 class ToolAction(NamedTuple):
-    """What a call amounts to; `None` for a name where nobody can tell."""
+    """The classification of a tool call; `name` is `None` if unknown."""
 
     name: str | None
     subject: str | None = None
-    """What it was about, in one line. Hostile."""
+    """The object of the call, in one line. Untrusted."""
     paths: tuple[str, ...] = ()
-    """Files that it changed."""
+    """Changed files."""
 
 
 UNKNOWN_ACTION = ToolAction(None)
 
 
 def classify_tool_call(tool: str, input: object, output: object = None, *, failed: bool = False) -> ToolAction:
-    """The deed of one call of a tool. Never raises, whatever it is given."""
+    """Classify one tool call. Never raises, whatever it is given."""
     kind = _find_tool_action(tool) if isinstance(tool, str) else None
     if kind is None:
         return UNKNOWN_ACTION
@@ -121,7 +121,7 @@ def classify_tool_call(tool: str, input: object, output: object = None, *, faile
 
 
 def flags_of(tool: object, input: object) -> list[str]:
-    """The flags of a shell command that decide how far it can be trusted, such as `--no-verify`. Never raises."""
+    """Return the flags of a shell command that affect trust in its result, such as `--no-verify`. Never raises."""
     if not isinstance(tool, str) or _find_tool_action(tool) != "shell":
         return []
     command = extract_shell_command(input)
@@ -129,7 +129,7 @@ def flags_of(tool: object, input: object) -> list[str]:
 
 
 def is_polling_call(tool: str, input: object) -> bool:
-    """Whether a call only asks how far something is, so that it may well be made again and again."""
+    """Return whether a call only polls, so that repeating it is normal."""
     if _normalize_tool_name(tool) in _POLLING_TOOLS:
         return True
     return (
@@ -140,7 +140,7 @@ def is_polling_call(tool: str, input: object) -> bool:
 
 
 def extract_shell_command(input: object) -> str | list[str] | None:
-    """The command that a shell was given: a line, or its words."""
+    """Return the command that a shell was given: a line, or a list of words."""
     if isinstance(input, Mapping):
         input = input.get("command") or input.get("cmd") or input.get("script")
     if isinstance(input, str):
@@ -149,7 +149,7 @@ def extract_shell_command(input: object) -> str | list[str] | None:
 
 
 def is_correction(prompt: str, *, interrupted: bool) -> bool:
-    """Whether a person takes something back, or broke off what was going on: a guess, from the first words, and a careful one."""
+    """Return whether a person withdraws something or interrupted the agent: a conservative guess from the first words."""
     return interrupted or _CORRECTION_PATTERN.match(prompt[:200]) is not None
 
 
@@ -173,44 +173,44 @@ def _classify_shell_call(input: object, output: object, *, failed: bool) -> Tool
     if not command:
         return ToolAction("run", _get_description(input))
     parts = parse_script(command) if isinstance(command, str) else parse_argv(command)
-    said = extract_output_text(output)
+    output_text = extract_output_text(output)
     if failed:
-        name, chosen = _choose_main_command(parts, hint="test" if count_failures(said) else None)
+        name, chosen = _choose_main_command(parts, hint="test" if count_failures(output_text) else None)
     else:
-        name, chosen = _choose_main_command(parts, said)
+        name, chosen = _choose_main_command(parts, output_text)
     if name == "run" or chosen is None:
         return ToolAction("run", _get_description(input) or _summarize_command(command))
     if name == "edit":
         paths = _find_paths_in_command(chosen, command)
         return ToolAction(name, _summarize_paths(paths) or shorten_command(chosen.words), () if failed else paths)
     if name == "push" and (commit := next((part for part in parts if _classify_command_with_writes(part) == "commit"), None)) is not None:
-        return ToolAction(name, find_subject("commit", commit, said) or find_subject(name, chosen, said))
+        return ToolAction(name, find_subject("commit", commit, output_text) or find_subject(name, chosen, output_text))
     described = _get_description(input) if name == "look" else None
-    return ToolAction(name, described or find_subject(name, chosen, said))
+    return ToolAction(name, described or find_subject(name, chosen, output_text))
 
 
 def _choose_main_command(
-    parts: tuple[ParsedShellCommand, ...], said: str = "", *, hint: str | None = None
+    parts: tuple[ParsedShellCommand, ...], output_text: str = "", *, hint: str | None = None
 ) -> tuple[str, ParsedShellCommand | None]:
-    """The deed that a line is known by, and the command that did it; what the output denies was only run."""
+    """Return the main action of a line and its command; actions that the output refutes count as a run."""
     best, chosen = "run", None
     rank = len(ACTIONS_BY_RANK)
     for part in parts:
-        deed = _classify_command_with_writes(part)
-        if deed and said and was_refused(deed, part, said):
-            deed = "run"
-        if deed is not None and deed == hint:
-            return deed, part
-        if deed and _ACTION_RANK[deed] < rank:
-            best, chosen, rank = deed, part, _ACTION_RANK[deed]
+        action = _classify_command_with_writes(part)
+        if action and output_text and was_refused(action, part, output_text):
+            action = "run"
+        if action is not None and action == hint:
+            return action, part
+        if action and _ACTION_RANK[action] < rank:
+            best, chosen, rank = action, part, _ACTION_RANK[action]
     return best, chosen
 
 
 def _classify_command_with_writes(part: ParsedShellCommand) -> str | None:
-    deed = classify_command(part.words[:MAX_COMMAND_WORDS])
-    if part.writes and deed in ("", "look", None) and any(not path.startswith(("/dev/", "&")) for path in part.writes):
-        return "edit" if part.words[:1] in (["cat"], ["echo"], ["printf"]) else deed
-    return deed
+    action = classify_command(part.words[:MAX_COMMAND_WORDS])
+    if part.writes and action in ("", "look", None) and any(not path.startswith(("/dev/", "&")) for path in part.writes):
+        return "edit" if part.words[:1] in (["cat"], ["echo"], ["printf"]) else action
+    return action
 
 
 def _find_paths_in_command(part: ParsedShellCommand, command: str | list[str]) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ def _summarize_paths(paths: tuple[str, ...]) -> str | None:
 
 
 def _summarize_command(command: str | list[str]) -> str | None:
-    """How a command begins, without the step into a directory."""
+    """Return the start of a command, without a leading `cd`."""
     line = command if isinstance(command, str) else command[-1] if command[1:2] in (["-lc"], ["-c"]) else " ".join(command)
     return truncate_to_line(_LEADING_CD_PATTERN.sub("", line[:1000]))
 
@@ -293,7 +293,7 @@ def _find_tool_subject(kind: str, input: object, output: object) -> str | None:
 
 
 def _find_current_plan_step(input: Mapping[str, Any]) -> str | None:
-    """The step of a plan that is under way."""
+    """Return the step of a plan that is in progress."""
     for key in ("todos", "plan", "tasks"):
         steps = input.get(key)
         for step in steps if isinstance(steps, list | tuple) else ():
@@ -308,7 +308,7 @@ def _get_from_first(things: object, key: str) -> object:
 
 
 def extract_output_text(output: object) -> str:
-    """What a tool gave back, as text: plain, in blocks, or as a shell's two streams."""
+    """Return a tool's output as text: plain, in blocks, or from stdout and stderr."""
     if isinstance(output, str):
         return output
     if isinstance(output, Mapping):

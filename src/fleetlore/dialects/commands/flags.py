@@ -1,6 +1,6 @@
-"""Find the flags of a command that decide how far its result can be trusted: `--no-verify`, `--force`, `rm -rf`, `|| true`.
+"""Finds the flags of a command that affect trust in its result: `--no-verify`, `--force`, `rm -rf`, `|| true`.
 
-A story, a table or a page may shorten a command to what it was about. These flags are shown with it wherever it is shown.
+Stories, tables and pages shorten commands to their subject. These flags are shown with it wherever it is shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fleetlore.dialects.commands.known_programs import ACTIONS_BY_RANK, GIT_VALUED, classify_command, find_subcommand
-from fleetlore.dialects.commands.shell import MAX_SCRIPT_CHARS, Piece, make_word_set, pieces, program_name, strip_prefix_programs
+from fleetlore.dialects.commands.shell import (
+    MAX_SCRIPT_CHARS,
+    TypedCommand,
+    make_word_set,
+    program_name,
+    split_typed_commands,
+    strip_prefix_programs,
+)
 
 MOST_FLAGS = 8
 LONGEST_VALUE = 40
@@ -33,24 +40,24 @@ _HARMLESS = make_word_set(
     --ignore-matching-lines --ignore-path --ignore-space-at-eol --ignore-space-change --ignore-submodules --ignore-unmatch
     """
 )
-"""Long flags of these forms that only change how something looks, asks or is fetched."""
+"""Long flags of these forms that only change output, prompts or fetching."""
 
 
 class _Spec(NamedTuple):
-    """The flags of one program or subcommand that count beside the long ones above."""
+    """The flags of one program or subcommand that count, besides the long ones above."""
 
     long: str = ""
-    """Flags and words that count as they stand."""
+    """Flags and words that count as they are."""
     short: Mapping[str, str] = {}
-    """Letter → what is shown for it; letters may be joined, as in `-anm`."""
+    """Letter → what is shown for it; letters may be combined, as in `-anm`."""
     typed: str = ""
-    """Letters that are shown as they were typed, as in `-rf`."""
+    """Letters that are shown as typed, as in `-rf`."""
     takes: str = ""
-    """Letters that take the rest of the word, or the next one, as a value: no flag hides in it."""
+    """Letters that take the rest of the word, or the next word, as a value; it contains no flags."""
     valued: str = ""
-    """Flags that count, and are shown with their value."""
+    """Flags that count and are shown with their value."""
     named: bool = False
-    """Whether the program is always named, since the flag alone says nothing."""
+    """Whether the program is always shown, because the flag alone says nothing."""
 
 
 _FORCE = _Spec(short={"f": "--force"})
@@ -95,16 +102,16 @@ _SPECS: Mapping[str, _Spec] = {
 }
 """Program, or program and subcommand → its flags."""
 _TAKING_TEXT = make_word_set("--message --title --body --description --notes --file --body-file --author --date --reason --subject")
-"""What follows them is somebody's words, or a file: no flag."""
+"""The next word is free text or a file, not a flag."""
 _SAFE_VALUES = frozenset(
     ("default", "plan", "acceptEdits", "auto_edit", "read-only", "workspace-write", "on-request", "untrusted", "on-failure", "yes", "ask")
 )
-"""Values of the flags above by which nothing is bypassed."""
+"""Values of the flags above that bypass nothing."""
 _SHOWN_VALUES: Mapping[str, re.Pattern[str]] = {
     "-p": re.compile(r"no:"),
     "-o": re.compile(r"StrictHostKeyChecking=(?:no|off)|UserKnownHostsFile=/dev/null", re.IGNORECASE),
 }
-"""Flags that count with these values only."""
+"""Flags that count only with these values."""
 _GIT_SETTINGS = re.compile(r"core\.hookspath|(?:commit|tag)\.gpgsign=(?:false|0|no)|http\.\S*sslverify=(?:false|0|no)", re.IGNORECASE)
 _LOOSE_MODE = re.compile(r"0?[0-7]?[0-7]?[0-7][2367]\Z|[ugoa]*[ao][ugoa]*[+=][rxXst]*w[rwxXst]*\Z|[+=][rxXst]*w[rwxXst]*\Z")
 _PYTHON = re.compile(r"(?:pypy|python|py)[\d.]*")
@@ -113,20 +120,20 @@ _VARIABLES = re.compile(
     r"HUSKY|LEFTHOOK|PYTEST_ADDOPTS|PYTHONHTTPSVERIFY|NODE_TLS_REJECT_UNAUTHORIZED"
     r"|(?:\w+_)?(?:SKIP|NO_VERIFY|BYPASS|INSECURE|UNSAFE)(?:_\w+)?|PRE_COMMIT_ALLOW_NO_CONFIG|GIT_SSL_NO_VERIFY|(?:DISABLE|ALLOW|IGNORE)_\w+"
 )
-"""Variables that switch a check off, or something dangerous on."""
+"""Variables that turn a check off, or something dangerous on."""
 _SWITCHED_ON = frozenset(("HUSKY=1", "LEFTHOOK=1", "NODE_TLS_REJECT_UNAUTHORIZED=1", "PYTHONHTTPSVERIFY=1"))
 
 _CHECKED = frozenset(("pr_merge", "pr_open", "push", "commit", "revert", "test", "build", "check", "install"))
-"""Deeds whose failure matters: `|| true` behind one hides it."""
+"""Actions whose failure matters: `|| true` after one hides it."""
 _ENDS_LIST = frozenset((";", ";;", "\n", "&", "(", ")"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash"))
 _FETCHING = frozenset(("curl", "wget"))
 _ALSO_LOOKING = _FETCHING | {"ssh", "scp", "find"}
-"""Programs that only look, and yet can do so without a check, or do more."""
+"""Programs that count as reading, but may skip a check or do more."""
 _PASSING_ON = frozenset(("npm", "pnpm", "yarn", "bun", "cargo", "go", "make", "just", "task", "mise", "nx", "turbo"))
-"""Programs that hand the flags behind `--` to another one."""
-_RANK = {deed: rank for rank, deed in enumerate(ACTIONS_BY_RANK)}
-_worth_a_look = re.compile(
+"""Programs that pass the flags after `--` to another one."""
+_RANK = {action: rank for rank, action in enumerate(ACTIONS_BY_RANK)}
+_may_have_flags = re.compile(
     r"""
       --(?:no-(?!pager|edit|color)|skip|force|ignore|insecure|allow-|danger|unsafe|bypass|yolo|amend|mirror|delete|prune|hard|discard|admin
         |recursive|proxy|legacy-peer|break-system|trusted-host|deselect|passWith|test|extend|disable|exclude|privileged|cap-add|grace
@@ -144,35 +151,35 @@ _worth_a_look = re.compile(
     """,
     re.VERBOSE,
 )
-"""Most commands have nothing to find, and are not taken apart."""
+"""Cheap pre-check: most commands have nothing to find and are not parsed."""
 
 
-class _Found(NamedTuple):
+class _CommandFlags(NamedTuple):
     """The flags of one simple command."""
 
     label: str
-    deed: str | None
+    action: str | None
     flags: list[str]
     marks: list[str]
-    """What stands outside of the command: `sudo`, a variable, `|| true`."""
+    """What is outside of the command: `sudo`, a variable, `|| true`."""
     is_named: bool = False
 
 
 def flags_in(command: str | list[str]) -> list[str]:
-    """The flags of a command that decide how far it can be trusted, as they would be typed. Never raises.
+    """Return the flags of a command that affect trust in its result, as they would be typed. Never raises.
 
-    Those of the command that a line is known by stand alone, others behind the name of their command. Flags in quoted
-    texts and here-documents, such as a commit message that mentions `--no-verify`, do not count.
+    Flags of the line's main command are shown alone, others after the name of their command. Flags in quoted texts and
+    here-documents, such as a commit message that mentions `--no-verify`, do not count.
     """
     line = command if isinstance(command, str) else " ".join(command)
-    if _worth_a_look.search(line[:MAX_SCRIPT_CHARS]) is None:
+    if _may_have_flags.search(line[:MAX_SCRIPT_CHARS]) is None:
         return []
-    found = list(_find_all(pieces(command)))
-    doing = [each for each in found if each.deed not in (None, "", "look")]
-    best = min(doing, key=lambda each: _RANK.get(each.deed or "", len(_RANK)), default=None)
+    found = list(_find_line_flags(split_typed_commands(command)))
+    doing = [each for each in found if each.action not in (None, "", "look")]
+    best = min(doing, key=lambda each: _RANK.get(each.action or "", len(_RANK)), default=None)
     shown: list[str] = []
     for each in found:
-        is_known = each is best and (len(doing) == 1 or each.deed != "run")
+        is_known = each is best and (len(doing) == 1 or each.action != "run")
         if each.flags and (each.is_named or not is_known):
             shown.append(f"{each.label} {' '.join(each.flags)}")
         else:
@@ -182,112 +189,112 @@ def flags_in(command: str | list[str]) -> list[str]:
 
 
 def shown_flags(flags: object, text: str = "") -> str:
-    """Flags behind a text, in brackets; nothing for those that the text shows already."""
+    """Return flags in parentheses to append to a text, except those that the text already shows."""
     listed = [flag for flag in flags if isinstance(flag, str) and not flag.startswith("[")] if isinstance(flags, list | tuple) else []
-    missing = [_without_shown_value(flag, text) for flag in listed if not _shows(text, flag)]
+    missing = [_without_shown_value(flag, text) for flag in listed if not _is_shown(text, flag)]
     return f" ({', '.join(missing)})" if missing else ""
 
 
 def _without_shown_value(flag: str, text: str) -> str:
-    """`-k` for `-k slow`, where the text shows what was chosen."""
+    """Return `-k` for `-k slow` if the text shows the value."""
     name, _, value = flag.partition(" ")
     return name if name.startswith("-") and value and value.strip('"…') in text else flag
 
 
-def _shows(text: str, flag: str) -> bool:
+def _is_shown(text: str, flag: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", text) is not None
 
 
-def _find_all(line: Iterable[Piece]) -> Iterator[_Found]:
+def _find_line_flags(line: Iterable[TypedCommand]) -> Iterator[_CommandFlags]:
     checked: str | None = None
-    """The newest deed of this list of commands whose failure matters."""
+    """The last action in this list of commands whose failure matters."""
     before = ""
     for piece in line:
         if piece.operator in _ENDS_LIST:
             checked = None
         words = piece.words[:_MOST_WORDS]
         bare = strip_prefix_programs(words)
-        found = _find_in(bare, _marks_of(words[: len(words) - len(bare)]))
+        found = _find_command_flags(bare, _find_prefix_marks(words[: len(words) - len(bare)]))
         if piece.operator == "||" and checked is not None and bare in (["true"], [":"], ["exit", "0"]):
             found.marks.append(f"|| {' '.join(bare)}")
         program = program_name(bare[0]) if bare else ""
         if piece.operator == "|" and before in _FETCHING and program in _SHELLS:
             found.marks.append(f"{before} | {program}")
         before = program
-        checked = found.deed if found.deed in _CHECKED else checked
+        checked = found.action if found.action in _CHECKED else checked
         yield found
 
 
-def _find_in(bare: list[str], marks: list[str]) -> _Found:
+def _find_command_flags(bare: list[str], marks: list[str]) -> _CommandFlags:
     if bare and _PYTHON.fullmatch(program_name(bare[0])) and "-m" in bare[1:4]:
         bare = bare[bare.index("-m") + 1 :]
     if not bare:
-        return _Found("", None, [], marks)
-    program, deed = program_name(bare[0]), classify_command(bare[:64])
+        return _CommandFlags("", None, [], marks)
+    program, action = program_name(bare[0]), classify_command(bare[:64])
     if program == "export":
-        return _Found(program, deed, [], marks + _marks_of(bare[1:]))
-    if deed == "" or (deed == "look" and program not in _ALSO_LOOKING):
-        return _Found(program, deed, [], marks)
-    label = f"git {find_subcommand(bare, GIT_VALUED)}" if program == "git" else _label(program, bare)
+        return _CommandFlags(program, action, [], marks + _find_prefix_marks(bare[1:]))
+    if action == "" or (action == "look" and program not in _ALSO_LOOKING):
+        return _CommandFlags(program, action, [], marks)
+    label = f"git {find_subcommand(bare, GIT_VALUED)}" if program == "git" else _make_label(program, bare)
     spec = _SPECS.get(label) or _SPECS.get(program) or _Spec()
-    flags = _flags_of(program, spec, bare[1:])
+    flags = _find_flags(program, spec, bare[1:])
     if program == "find" and "-exec" in bare:
-        inner = _find_in(bare[bare.index("-exec") + 1 :], [])
+        inner = _find_command_flags(bare[bare.index("-exec") + 1 :], [])
         flags += [f"-exec {inner.label} {' '.join(inner.flags)}"] if inner.flags else []
-    return _Found(label, deed, flags, marks, is_named=spec.named)
+    return _CommandFlags(label, action, flags, marks, is_named=spec.named)
 
 
-def _label(program: str, bare: list[str]) -> str:
+def _make_label(program: str, bare: list[str]) -> str:
     word = find_subcommand(bare)
     return f"{program} {word}" if program in _PASSING_ON | {"docker", "gh", "uv", "pip", "kubectl"} and word.isalpha() else program
 
 
-def _flags_of(program: str, spec: _Spec, words: list[str]) -> list[str]:
+def _find_flags(program: str, spec: _Spec, words: list[str]) -> list[str]:
     found: list[str] = []
-    place = 0
-    while place < len(words):
-        if words[place] == "--" and program not in _PASSING_ON:
+    index = 0
+    while index < len(words):
+        if words[index] == "--" and program not in _PASSING_ON:
             break
-        flags, used = _special(program, spec, words, place) or _flag_at(spec, words, place)
+        flags, used = _find_special_flag(program, spec, words, index) or _find_flags_in_word(spec, words, index)
         found += flags
-        place += used
+        index += used
     return found
 
 
-def _special(program: str, spec: _Spec, words: list[str], place: int) -> tuple[list[str], int] | None:
-    """What counts though it is no flag, and how many words it takes: a setting of git, a forced refspec, a mode."""
-    word = words[place]
+def _find_special_flag(program: str, spec: _Spec, words: list[str], index: int) -> tuple[list[str], int] | None:
+    """Return what counts although it is no flag (a git setting, a forced refspec, a mode), and how many words it takes."""
+    word = words[index]
     if program == "git" and word == "-c":
-        setting = next(iter(words[place + 1 : place + 2]), "")
-        return [f"-c {_short(setting)}"] if _GIT_SETTINGS.match(setting) else [], 2
+        setting = next(iter(words[index + 1 : index + 2]), "")
+        return [f"-c {_truncate_value(setting)}"] if _GIT_SETTINGS.match(setting) else [], 2
     is_forced = spec is _SPECS["git push"] and word[:1] in ("+", ":") and len(word) > 1
     is_loose = program == "chmod" and _LOOSE_MODE.match(word) is not None
-    return ([_short(word)], 1) if is_forced or is_loose else None
+    return ([_truncate_value(word)], 1) if is_forced or is_loose else None
 
 
-def _flag_at(spec: _Spec, words: list[str], place: int) -> tuple[list[str], int]:
-    """The flags in one word, and how many words they take."""
-    word = words[place]
+def _find_flags_in_word(spec: _Spec, words: list[str], index: int) -> tuple[list[str], int]:
+    """Return the flags in one word, and how many words they take."""
+    word = words[index]
     name, _, value = word.partition("=")
     if name in spec.valued.split():
-        shown = _shown_value(name, value or next(iter(words[place + 1 : place + 2]), ""))
+        shown = _format_valued_flag(name, value or next(iter(words[index + 1 : index + 2]), ""))
         return [shown] if shown else [], 1 if value else 2
     if name in (long := spec.long.split()) or word in long:
-        return [_short(word)], 1
+        return [_truncate_value(word)], 1
     if word.startswith("--"):
         counts = _LONG_FLAGS.match(name) is not None and name not in _HARMLESS
-        return [(_short(word) if value.isalnum() else name)] if counts else [], 2 if word in _TAKING_TEXT else 1
-    return _shorts_of(spec, word) if word.startswith("-") else ([], 1)
+        return [(_truncate_value(word) if value.isalnum() else name)] if counts else [], 2 if word in _TAKING_TEXT else 1
+    return _find_short_flags(spec, word) if word.startswith("-") else ([], 1)
 
 
-def _shorts_of(spec: _Spec, word: str) -> tuple[list[str], int]:
-    """What joined letters say, and how many words they take: the next word may be the value of the last of them."""
+def _find_short_flags(spec: _Spec, word: str) -> tuple[list[str], int]:
+    """Return what combined letters mean, and how many words they take: the next word may be the value of the last letter."""
     if spec.typed and any(letter in spec.typed for letter in word[1:]) and word[1:].isalpha():
         return [word], 1
     found: list[str] = []
-    for place, letter in enumerate(word[1:], 1):
+    for index, letter in enumerate(word[1:], 1):
         if letter in spec.takes:
-            return found, 2 if place == len(word) - 1 else 1
+            return found, 2 if index == len(word) - 1 else 1
         if letter in spec.short:
             found.append(spec.short[letter])
         elif not letter.isalnum():
@@ -295,24 +302,24 @@ def _shorts_of(spec: _Spec, word: str) -> tuple[list[str], int]:
     return found, 1
 
 
-def _shown_value(name: str, value: str) -> str | None:
+def _format_valued_flag(name: str, value: str) -> str | None:
     wanted = _SHOWN_VALUES.get(name)
     if (wanted is not None and wanted.match(value) is None) or value in _SAFE_VALUES:
         return None
-    text = _short(value)
+    text = _truncate_value(value)
     return f"{name} {text}" if re.fullmatch(r"[^\s\"'$`\\]+", text) else f'{name} "{text}"'
 
 
-def _marks_of(prefix: Iterable[str]) -> list[str]:
+def _find_prefix_marks(prefix: Iterable[str]) -> list[str]:
     found: list[str] = []
     for word in prefix:
         if word in ("sudo", "doas"):
             found.append(word)
         elif (match := _ASSIGNMENT.fullmatch(word)) and _VARIABLES.fullmatch(match[1]) and word not in _SWITCHED_ON:
-            found.append(f"{match[1]}={_short(match[2])}")
+            found.append(f"{match[1]}={_truncate_value(match[2])}")
     return found
 
 
-def _short(text: str) -> str:
+def _truncate_value(text: str) -> str:
     line = " ".join(text[: 4 * LONGEST_VALUE].split())
     return line if len(line) <= LONGEST_VALUE else f"{line[: LONGEST_VALUE - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""What a program does, told by its name and first words: the tables behind the deeds of a shell."""
+"""Classifies a command by its program and first words: the tables behind `classify.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from fleetlore.dialects.commands.shell import make_word_set, program_name
 
 ACTIONS_BY_RANK = ("pr_merge", "pr_open", "push", "commit", "revert", "test", "build", "check", "edit", "install", "run", "look")
-"""The deeds of a shell, the most telling first: of several commands in a line it is the one that the line is known by."""
+"""The actions of shell commands, most significant first: the first one present describes a whole line."""
 
 _PROGRAMS_BY_ACTION: Mapping[str, str] = {
     "look": """
@@ -36,8 +36,8 @@ _PROGRAMS_BY_ACTION: Mapping[str, str] = {
     "": "cd pushd popd echo printf true false : set unset export source . alias local read shift return exit wait sleep trap for case esac "
     "done fi } [ [[ test ulimit umask declare select function in",
 }
-_ACTION_BY_PROGRAM = {name: deed for deed, names in _PROGRAMS_BY_ACTION.items() for name in names.split()}
-"""Program → deed; an empty one says nothing about the line."""
+_ACTION_BY_PROGRAM = {name: action for action, names in _PROGRAMS_BY_ACTION.items() for name in names.split()}
+"""Program → action; an empty one says nothing about the line."""
 
 _INSTALL_WORDS = dict.fromkeys(make_word_set("install i ci add sync restore require update upgrade up get"), "install")
 _BUILD_WORDS = dict.fromkeys(("build", "compile", "assemble", "package", "bundle", "b"), "build")
@@ -83,13 +83,13 @@ _ACTIONS_BY_SUBCOMMAND: Mapping[str, Mapping[str, str]] = {
     "systemctl": {"status": "look", "is-active": "look", "list-units": "look"},
     "bd": {"show": "look", "ready": "look", "list": "look", "blocked": "look", "stats": "look"},
 }
-"""Program → its first word → deed; a word that is not there is a plain run."""
+"""Program → its subcommand → action; other subcommands are a plain run."""
 
 _BUILD_GOAL_WORDS = _COMPILER_WORDS | {"check": "test", "verify": "test", "install": "build", "lint": "check"}
 _ACTIONS_BY_BUILD_GOAL: Mapping[str, Mapping[str, str]] = dict.fromkeys(
     ("gradle", "gradlew", "mvn", "mvnw", "ant", "bazelisk", "pants"), _BUILD_GOAL_WORDS
 )
-"""Programs that take several goals in a row: the last one known counts."""
+"""Programs that take several goals: the last known one counts."""
 
 _ACTION_BY_SCRIPT_NAME: Mapping[str, str] = {
     **dict.fromkeys(("test", "spec", "e2e"), "test"),
@@ -97,14 +97,14 @@ _ACTION_BY_SCRIPT_NAME: Mapping[str, str] = {
     **dict.fromkeys(("lint", "type", "check", "format:check", "fmt-check"), "check"),
     **dict.fromkeys(("install", "setup"), "install"),
 }
-"""How the name of a project's own script begins → deed."""
+"""Prefix of a project script's name → action."""
 _NO_EFFECT_FLAGS = frozenset(("--help", "--dry-run", "--just-print"))
 _MESSAGE_FLAGS = frozenset(("-m", "-am", "-F", "-t", "-b", "-k", "--message", "--title", "--body"))
-"""What follows them is somebody's words, or a choice of tests."""
+"""The next word is free text, or a selection of tests."""
 _LIST_TESTS_FLAGS = frozenset(
     ("--collect-only", "--co", "--fixtures", "--markers", "--listTests", "--list", "--show-only", "-N", "--listenvs")
 )
-"""With these, programs that run tests only say which there are."""
+"""With these, test programs only list the tests."""
 _EXCLUDE_FLAGS = frozenset(("-x", "--exclude-task", "-P", "-pl", "-f", "-p"))
 _SCRIPT_RUNNERS = frozenset(("npm", "yarn", "pnpm", "bun", "turbo", "nx", "lerna", "rake", "just", "task", "invoke", "inv", "poe", "nps"))
 _FLAGS_WITH_VALUE = frozenset(
@@ -118,63 +118,63 @@ _GIT_READ_COMMANDS = make_word_set(
     """
 )
 _GIT_LIST_COMMANDS = frozenset(("branch", "tag", "remote", "config", "worktree", "stash"))
-"""They look, if they are told nothing but to list."""
+"""They only read if they are used to list."""
 _GIT_OTHER_ACTIONS = {"push": "push", "apply": "edit", "am": "edit", "clone": "install"}
 GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
 FORGE_FLAGS_WITH_VALUE = make_word_set("-R --repo -r -t --title -b --body -B --base -H --head -m -d --description -F")
-"""Flags of forges' programs that take a word along."""
+"""Flags of forge CLIs that take a value."""
 _PULL_REQUEST_WORDS = frozenset(("pr", "prs", "mr", "pull", "pulls", "pull-request"))
 _FORGE_READ_COMMANDS = frozenset(("view", "list", "ls", "diff", "checks", "status", "watch", "show", "api", "search", "browse"))
 
 
 def classify_command(words: list[str]) -> str | None:
-    """The deed of one simple command; an empty one where it says nothing, `None` where there is none."""
+    """Return the action of one simple command; empty if it says nothing, `None` for an empty command."""
     if not words:
         return None
-    deed = _classify_program(program_name(words[0]), words)
-    if deed and deed not in ("look", "run") and _has_no_effect(words):
+    action = _classify_program(program_name(words[0]), words)
+    if action and action not in ("look", "run") and _has_no_effect(words):
         return "look"
-    return deed
+    return action
 
 
 def _has_no_effect(words: list[str]) -> bool:
-    """Whether a program is asked for its manual or its version, or what it would do, and so does nothing."""
+    """Return whether a command only shows help, a version or what it would do."""
     if words[-1] in ("-h", "--version") and words[-2] not in _MESSAGE_FLAGS:
         return True
     return any(word in _NO_EFFECT_FLAGS and before not in _MESSAGE_FLAGS for before, word in itertools.pairwise(words))
 
 
 def _classify_program(program: str, words: list[str]) -> str | None:
-    judge = _CLASSIFIER_BY_PROGRAM.get(program)
-    if judge is not None:
-        return judge(words)
-    deed = _ACTION_BY_PROGRAM.get(program)
-    if deed is not None:
-        return _classify_known_program(program, deed, words)
-    by_word = _ACTIONS_BY_SUBCOMMAND.get(program)
-    if by_word is not None:
-        return by_word.get(find_subcommand(words), "run")
-    by_any = _ACTIONS_BY_BUILD_GOAL.get(program)
-    if by_any is not None:
-        return _classify_build_goals(by_any, words)
+    classifier = _CLASSIFIER_BY_PROGRAM.get(program)
+    if classifier is not None:
+        return classifier(words)
+    action = _ACTION_BY_PROGRAM.get(program)
+    if action is not None:
+        return _classify_known_program(program, action, words)
+    subcommands = _ACTIONS_BY_SUBCOMMAND.get(program)
+    if subcommands is not None:
+        return subcommands.get(find_subcommand(words), "run")
+    goal_actions = _ACTIONS_BY_BUILD_GOAL.get(program)
+    if goal_actions is not None:
+        return _classify_build_goals(goal_actions, words)
     return _classify_script_file(program)
 
 
 def _classify_build_goals(goals: Mapping[str, str], words: list[str]) -> str:
-    """The last goal that is known; those that are left out are none."""
-    asked = [word.rpartition(":")[2] for word in list_positional_words(words, _EXCLUDE_FLAGS)]
-    deed = next((goals[goal] for goal in reversed(asked) if goal in goals), "run")
+    """Return the action of the last known goal; excluded goals do not count."""
+    goal_words = [word.rpartition(":")[2] for word in list_positional_words(words, _EXCLUDE_FLAGS)]
+    action = next((goals[goal] for goal in reversed(goal_words) if goal in goals), "run")
     skips = any(word.startswith(("-DskipTests", "-Dmaven.test.skip")) and not word.endswith("=false") for word in words)
-    return "build" if deed == "test" and skips else deed
+    return "build" if action == "test" and skips else action
 
 
 def find_subcommand(words: list[str], valued: frozenset[str] = _FLAGS_WITH_VALUE) -> str:
-    """The first word after the program that is neither a flag nor belongs to one."""
+    """Return the first word after the program that is neither a flag nor a flag's value."""
     return next(iter(list_positional_words(words, valued)), "")
 
 
 def list_positional_words(words: list[str], valued: frozenset[str] = _FLAGS_WITH_VALUE) -> list[str]:
-    """The words after the program that are neither flags nor belong to one."""
+    """Return the words after the program that are neither flags nor values of flags."""
     skip = False
     found: list[str] = []
     for word in words[1:]:
@@ -187,20 +187,20 @@ def list_positional_words(words: list[str], valued: frozenset[str] = _FLAGS_WITH
     return found
 
 
-def _classify_known_program(program: str, deed: str, words: list[str]) -> str:
+def _classify_known_program(program: str, action: str, words: list[str]) -> str:
     if program == "tsc" and "--noEmit" in words:
         return "check"
-    if deed == "test" and not _LIST_TESTS_FLAGS.isdisjoint(words):
+    if action == "test" and not _LIST_TESTS_FLAGS.isdisjoint(words):
         return "look"
     if program == "ruff" and "format" in words and "--check" not in words:
         return "run"
-    if deed == "install":
-        return deed if any(word in _INSTALL_WORDS or word == "-S" for word in words) else "look"
-    return deed
+    if action == "install":
+        return action if any(word in _INSTALL_WORDS or word == "-S" for word in words) else "look"
+    return action
 
 
 def _classify_script_file(program: str) -> str:
-    """A script that is known by its name alone."""
+    """Classify a script by its name alone."""
     stem = program.partition(".")[0]
     return "test" if stem in _TEST_WORDS or stem.startswith(("test_", "test-")) or stem.endswith("_test") else "run"
 
@@ -220,7 +220,7 @@ def _classify_git(words: list[str]) -> str:
 
 
 def _discards_work(word: str, words: list[str]) -> bool:
-    """Whether this throws away work, rather than moving to another place in it."""
+    """Return whether the command discards work, instead of only moving to another state."""
     match word:
         case "revert":
             return not {"--abort", "--quit", "--continue"} & set(words)
@@ -237,7 +237,7 @@ def _discards_work(word: str, words: list[str]) -> bool:
 
 
 def _classify_forge_cli(words: list[str]) -> str:
-    """`gh`, `glab`, `tea`, `hub` and their kin."""
+    """Classify `gh`, `glab`, `tea`, `hub` and similar programs."""
     noun, verb = ([*list_positional_words(words, FORGE_FLAGS_WITH_VALUE), "", ""])[:2]
     if noun == "pull-request":
         return "pr_open"
@@ -287,7 +287,7 @@ def _classify_script_runner(words: list[str]) -> str:
             return "look"
     if word in _TEST_WORDS:
         return "test"
-    return next((deed for start, deed in _ACTION_BY_SCRIPT_NAME.items() if word.startswith(start)), "run")
+    return next((action for start, action in _ACTION_BY_SCRIPT_NAME.items() if word.startswith(start)), "run")
 
 
 def _find_nx_target(words: list[str], word: str) -> str:
@@ -316,28 +316,28 @@ def _classify_make(words: list[str]) -> str:
 
 
 def _classify_shell_script(words: list[str]) -> str | None:
-    """A script that a shell is given; its name is all that is known of it."""
+    """Classify a script file given to a shell, by its name."""
     return "check" if "-n" in words[1:2] else classify_command(words[1:]) if len(words) > 1 and not words[1].startswith("-") else "run"
 
 
 def _classify_docker(words: list[str]) -> str | None:
-    """What it does itself; what runs inside a container stands by itself."""
+    """Classify docker itself; commands inside a container are classified separately."""
     rest = words[1:] if find_subcommand(words) == "compose" else words
     return _ACTIONS_BY_SUBCOMMAND["docker"].get(find_subcommand(rest, frozenset(("-f", "--file", "-p"))), "run")
 
 
 def _classify_go(words: list[str]) -> str:
-    deed = _ACTIONS_BY_SUBCOMMAND["go"].get(find_subcommand(words), "run")
-    if deed != "test":
-        return deed
-    return "build" if "-c" in words else "look" if "-list" in words else deed
+    action = _ACTIONS_BY_SUBCOMMAND["go"].get(find_subcommand(words), "run")
+    if action != "test":
+        return action
+    return "build" if "-c" in words else "look" if "-list" in words else action
 
 
 def _classify_cargo(words: list[str]) -> str:
-    deed = _ACTIONS_BY_SUBCOMMAND["cargo"].get(
+    action = _ACTIONS_BY_SUBCOMMAND["cargo"].get(
         find_subcommand([words[0], *(word for word in words[1:] if not word.startswith("+"))]), "run"
     )
-    return "build" if deed == "test" and "--no-run" in words else deed
+    return "build" if action == "test" and "--no-run" in words else action
 
 
 def _classify_curl(words: list[str]) -> str:
@@ -372,4 +372,4 @@ _CLASSIFIER_BY_PROGRAM: Mapping[str, Callable[[list[str]], str | None]] = {
     "command": lambda words: "look",
     "mix": _classify_mix,
 }
-"""Programs whose name is not enough."""
+"""Programs that need more than their name."""

@@ -1,4 +1,4 @@
-"""Shell lines cut into simple commands: cheap, bounded, and never at a loss. No shell: it only has to tell what was run."""
+"""Splits shell lines into simple commands: cheap, bounded, never raises. Not a full shell parser: good enough to see what ran."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_SCRIPT_CHARS = 4096
-"""So many characters of a command are looked at."""
+"""Only this many characters of a command are parsed."""
 MAX_NESTED_SHELLS = 3
-"""So many shells inside of shells."""
+"""Maximum depth of shells inside shells."""
 
 _DOUBLE_QUOTED = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _SINGLE_QUOTED = r"'[^']*+(?:'|\Z)"
@@ -33,28 +33,28 @@ _ASSIGNMENT_PATTERN = re.compile(r"\w+\+?=")
 
 
 def make_word_set(text: str) -> frozenset[str]:
-    """A set of words, written as a line."""
+    """Return the set of words in a text."""
     return frozenset(text.split())
 
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "pwsh", "powershell"))
 _SHELL_FLAGS = frozenset(("-c", "-lc", "-ic", "-lic", "-ec", "-exc", "-xc", "-Command", "-command"))
 _SHELLS_TAKING_REST = frozenset(("cmd", "eval"))
-"""They run all that follows, as one line."""
+"""They run the rest of the line as one command."""
 _PREFIX_PROGRAMS = make_word_set(
     """
     sudo doas nohup exec command builtin time nice ionice stdbuf setsid unbuffer caffeinate chronic env npx bunx pnpx uvx timeout
     gtimeout xargs then do else if elif while until and or not begin ! {
     """
 )
-"""Words that stand before what is really run."""
+"""Words before the program that is really run."""
 _FLAGS_WITH_VALUE = make_word_set(
     """
     -u -g -n -k -s -I -L -P -d -p --signal --kill-after --user --package --max-args --max-procs --with --with-requirements --with-editable
     --python --extra --group --env-file --project --directory --from
     """
 )
-"""Their flags that take a word along."""
+"""Flags of these that take a value."""
 _RUNNERS = {
     "uv": ("run",),
     "poetry": ("run",),
@@ -71,7 +71,7 @@ _RUNNERS = {
     "op": ("run",),
     "conda": ("run",),
 }
-"""Programs that run another one, and the word by which they do."""
+"""Programs that run another one, and the subcommand for it."""
 _CONTAINER_PROGRAMS = frozenset(("docker", "docker-compose", "podman", "nerdctl"))
 _CONTAINER_FLAGS_WITH_VALUE = make_word_set(
     """
@@ -83,39 +83,39 @@ _PROGRAM_EXTENSIONS = (".exe", ".cmd", ".bat")
 
 
 class ParsedShellCommand(NamedTuple):
-    """One simple command: its words without what stands before it, and the files that it was told to write."""
+    """One simple command: its words without prefix programs, and the files that it redirects to."""
 
     words: list[str]
     writes: list[str]
 
 
-class Piece(NamedTuple):
-    """One simple command with all of its words, and the operator before it: `&&`, `||`, `|`, `;` …, or nothing."""
+class TypedCommand(NamedTuple):
+    """One simple command with all its words, and the operator before it: `&&`, `||`, `|`, `;` …, or empty."""
 
     words: list[str]
     operator: str
 
 
-def pieces(command: str | list[str]) -> tuple[Piece, ...]:
-    """The simple commands of a line as they were typed, with `sudo` and assignments; those of shells inside of it follow their shell."""
+def split_typed_commands(command: str | list[str]) -> tuple[TypedCommand, ...]:
+    """Return the simple commands of a line as typed, with `sudo` and assignments; commands of an inner shell follow it."""
     if isinstance(command, str):
-        return _pieces(command[:MAX_SCRIPT_CHARS])
+        return _split_cached(command[:MAX_SCRIPT_CHARS])
     words = [word[:MAX_SCRIPT_CHARS] for word in command[:200]]
     inner = _extract_inner_script(strip_prefix_programs(words))
-    return (Piece(words, ""),) if inner is None else tuple(_cut_pieces(inner[:MAX_SCRIPT_CHARS], 1))
+    return (TypedCommand(words, ""),) if inner is None else tuple(_split_nested(inner[:MAX_SCRIPT_CHARS], 1))
 
 
 @lru_cache(maxsize=128)
-def _pieces(script: str) -> tuple[Piece, ...]:
-    return tuple(_cut_pieces(script, 0))
+def _split_cached(script: str) -> tuple[TypedCommand, ...]:
+    return tuple(_split_nested(script, 0))
 
 
-def _cut_pieces(script: str, depth: int) -> list[Piece]:
+def _split_nested(script: str, depth: int) -> list[TypedCommand]:
     bodies: list[str] = []
     if "<<" in script:
         script = _HERE_DOCUMENT_PATTERN.sub(lambda found: _extract_here_document(found, bodies), script)
     script = script.replace("\\\n", " ")
-    found: list[Piece] = []
+    found: list[TypedCommand] = []
     raw: list[str] = []
     operator = ""
     for _, _, end, word in [*_TOKEN_PATTERN.findall(script), ("", "", "\n", "")]:
@@ -124,15 +124,15 @@ def _cut_pieces(script: str, depth: int) -> list[Piece]:
         elif end:
             if raw:
                 words = [_expand_word(each, bodies) for each in raw]
-                found.append(Piece(words, operator))
+                found.append(TypedCommand(words, operator))
                 inner = _extract_inner_script(strip_prefix_programs(words)) if depth < MAX_NESTED_SHELLS else None
-                found += _cut_pieces(inner, depth + 1) if inner is not None else ()
+                found += _split_nested(inner, depth + 1) if inner is not None else ()
             operator, raw = end, []
     return found
 
 
 def parse_script(script: str) -> tuple[ParsedShellCommand, ...]:
-    """The simple commands of a script, those in pipes and shells inside of it among them; comments and empty ones left out."""
+    """Return the simple commands of a script, including those in pipes and inner shells; without comments."""
     return _parse_script_cached(script[:MAX_SCRIPT_CHARS])
 
 
@@ -142,7 +142,7 @@ def _parse_script_cached(script: str) -> tuple[ParsedShellCommand, ...]:
 
 
 def parse_argv(words: list[str]) -> tuple[ParsedShellCommand, ...]:
-    """The same for a command that comes as a list of words."""
+    """Like `parse_script`, for a command given as a list of words."""
     bare = strip_prefix_programs([word[:MAX_SCRIPT_CHARS] for word in words[:200]])
     inner = _extract_inner_script(bare)
     return tuple(_parse_nested_script(inner[:MAX_SCRIPT_CHARS], 1)) if inner is not None else (ParsedShellCommand(bare, []),)
@@ -157,7 +157,7 @@ def _parse_nested_script(script: str, depth: int) -> list[ParsedShellCommand]:
     is_plain = not bodies and "'" not in script and '"' not in script and "\\" not in script
     found: list[ParsedShellCommand] = []
     for words, writes in _split_simple_commands(script):
-        if words[-1:] == ["}"]:  # PowerShell asks for no semicolon before it
+        if words[-1:] == ["}"]:  # PowerShell needs no semicolon before it
             words.pop()
         bare = strip_prefix_programs(words if is_plain else [_expand_word(word, bodies) for word in words])
         inner = _extract_inner_script(bare) if depth < MAX_NESTED_SHELLS else None
@@ -169,7 +169,7 @@ def _parse_nested_script(script: str, depth: int) -> list[ParsedShellCommand]:
 
 
 def _split_simple_commands(script: str) -> list[tuple[list[str], list[str]]]:
-    """Raw words and targets of each command."""
+    """Return raw words and redirect targets of each command."""
     words: list[str] = []
     writes: list[str] = []
     found = [(words, writes)]
@@ -186,23 +186,23 @@ def _split_simple_commands(script: str) -> list[tuple[list[str], list[str]]]:
 
 
 def _extract_here_document(found: re.Match[str], bodies: list[str]) -> str:
-    """A here-document goes out of the way of quotation marks, and is known by its number."""
+    """Replace a here-document by a numbered mark, so that its quotes do not interfere."""
     bodies.append(found[4])
     return f" \0{len(bodies) - 1}\0{found[3]}\n"
 
 
 def _expand_word(word: str, bodies: list[str]) -> str:
-    """A word as the program gets it, with the here-document that stands for it."""
+    """Unquote a word and insert the here-document that it stands for."""
     word = unquote_word(word)
-    if bodies and (place := _BODY_MARK_PATTERN.search(word)) is not None:
-        return bodies[int(place[1])] if int(place[1]) < len(bodies) else word
+    if bodies and (mark := _BODY_MARK_PATTERN.search(word)) is not None:
+        return bodies[int(mark[1])] if int(mark[1]) < len(bodies) else word
     return word
 
 
 def unquote_word(word: str) -> str:
-    """A word without its quotation marks."""
+    """Return a word without its quotes."""
     first = word[:1]
-    if first == "@" and word[1:2] in "'\"" and word[2:3] == "\n":  # a here-string of PowerShell
+    if first == "@" and word[1:2] in "'\"" and word[2:3] == "\n":  # a PowerShell here-string
         return word[3:].removesuffix("@").removesuffix(word[1]).removesuffix("\n")
     if first == "'" and word.find("'", 1) in (-1, len(word) - 1):
         return word[1:].removesuffix("'")
@@ -214,52 +214,52 @@ def unquote_word(word: str) -> str:
 
 
 def strip_prefix_programs(words: list[str]) -> list[str]:
-    """The words from the program on: no assignments, no `sudo`, `timeout 60`, `npx`, `uv run` and the like."""
-    place, last = 0, len(words)
-    while place < last:
-        word = words[place]
+    """Return the words from the program on, without assignments, `sudo`, `timeout 60`, `npx`, `uv run` and so on."""
+    index, last = 0, len(words)
+    while index < last:
+        word = words[index]
         if "=" in word and _ASSIGNMENT_PATTERN.match(word):
-            place += 1
+            index += 1
         elif word in _PREFIX_PROGRAMS:
-            if word == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):
+            if word == "command" and words[index + 1 : index + 2] in (["-v"], ["-V"]):
                 break
-            place = _skip_flags(words, place + 1)
+            index = _skip_flags(words, index + 1)
             if word.endswith("timeout"):
-                place += 1
-        elif word in _RUNNERS and place + 1 < last and words[place + 1] in _RUNNERS[word]:
-            place = _skip_flags(words, place + 2)
-        elif program_name(word) in _CONTAINER_PROGRAMS and (inside := _find_container_command(words, place)):
-            place = inside
+                index += 1
+        elif word in _RUNNERS and index + 1 < last and words[index + 1] in _RUNNERS[word]:
+            index = _skip_flags(words, index + 2)
+        elif program_name(word) in _CONTAINER_PROGRAMS and (inside := _find_container_command(words, index)):
+            index = inside
         else:
             break
-    return words[place:] if place else words
+    return words[index:] if index else words
 
 
 def program_name(word: str) -> str:
-    """The program that a word names, wherever it lies: `C:\\Git\\git.exe` → `git`."""
+    """Return the name of the program in a word, without path and extension: `C:\\Git\\git.exe` → `git`."""
     name = word.replace("\\", "/").rpartition("/")[2] if "/" in word or "\\" in word else word
     return name[:-4] if name.lower().endswith(_PROGRAM_EXTENSIONS) and len(name) > 4 else name
 
 
-def _find_container_command(words: list[str], place: int) -> int | None:
-    """Where the command begins that `docker exec`, `docker run` and the like run inside; `None` where there is none."""
-    place = _skip_flags(words, place + 1, _CONTAINER_FLAGS_WITH_VALUE)
-    if words[place : place + 1] == ["compose"]:
-        place = _skip_flags(words, place + 1, _CONTAINER_FLAGS_WITH_VALUE)
-    if words[place : place + 1] not in (["exec"], ["run"]):
+def _find_container_command(words: list[str], index: int) -> int | None:
+    """Return where the command inside `docker exec`, `docker run` and so on starts, or `None`."""
+    index = _skip_flags(words, index + 1, _CONTAINER_FLAGS_WITH_VALUE)
+    if words[index : index + 1] == ["compose"]:
+        index = _skip_flags(words, index + 1, _CONTAINER_FLAGS_WITH_VALUE)
+    if words[index : index + 1] not in (["exec"], ["run"]):
         return None
-    place = _skip_flags(words, place + 1, _CONTAINER_FLAGS_WITH_VALUE) + 1
-    return place if place < len(words) else None
+    index = _skip_flags(words, index + 1, _CONTAINER_FLAGS_WITH_VALUE) + 1
+    return index if index < len(words) else None
 
 
-def _skip_flags(words: list[str], place: int, valued: frozenset[str] = _FLAGS_WITH_VALUE) -> int:
-    while place < len(words) and words[place].startswith("-"):
-        place += 2 if words[place] in valued else 1
-    return place
+def _skip_flags(words: list[str], index: int, valued: frozenset[str] = _FLAGS_WITH_VALUE) -> int:
+    while index < len(words) and words[index].startswith("-"):
+        index += 2 if words[index] in valued else 1
+    return index
 
 
 def _extract_inner_script(words: list[str]) -> str | None:
-    """What a shell was given to run."""
+    """Return the script that a shell is given to run."""
     if len(words) < 2:
         return None
     program = program_name(words[0])
@@ -269,7 +269,7 @@ def _extract_inner_script(words: list[str]) -> str | None:
         return None
     if "\n" in words[1]:
         return words[1]  # a here-document
-    for place, word in enumerate(words[1:4], 1):
-        if word in _SHELL_FLAGS and place + 1 < len(words):
-            return words[place + 1]
+    for index, word in enumerate(words[1:4], 1):
+        if word in _SHELL_FLAGS and index + 1 < len(words):
+            return words[index + 1]
     return None

@@ -1,4 +1,4 @@
-"""What a deed of a shell was about: the words of a commit, the branch, the pull request, the tests that ran."""
+"""Finds the subject of a shell command: a commit's message, a branch, a pull request, the tests that ran."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetlore.dialects.commands.shell import ParsedShellCommand, make_word_set
 
 MAX_SUBJECT_CHARS = 120
 MAX_OUTPUT_CHARS = 8192
-"""So many characters of an output are looked at: its last ones, for there the tally stands."""
+"""Only the last characters of an output are searched: totals are at the end."""
 
 _COMMIT_OUTPUT_PATTERN = re.compile(r"^\[(?P<branch>[^\]\n]+?) (?:\(root-commit\) )?[0-9a-f]{6,40}\] (?P<words>[^\n]+)", re.MULTILINE)
 _PUSH_OUTPUT_PATTERN = re.compile(r"^ [ *+!-]? ?(?:\[new (?:branch|tag)\]|[0-9a-f]{6,40}\.{2,3}[0-9a-f]{6,40}) +\S+ -> (\S+)", re.MULTILINE)
@@ -39,23 +39,22 @@ _PASS_COUNT_PATTERN = re.compile(r"(?<![\w.])(\d{1,6}) (?:passed|passing)\b|(?<!
 _FLAGS_WITH_VALUE = make_word_set("-k -m -n -p -c -o -j -C -f -F -E -t -w --seed --filter --project --config --testNamePattern --maxfail")
 
 
-def find_subject(deed: str, command: ParsedShellCommand, output: str) -> str | None:
-    """What it was about, in one line; `None` where neither the command nor its output tells."""
-    teller = _SUBJECT_FINDERS.get(deed)
-    found = teller(command.words, output) if teller is not None else shorten_command(command.words)
-    return truncate_to_line(found)
+def find_subject(action: str, command: ParsedShellCommand, output: str) -> str | None:
+    """Return the subject in one line; `None` if neither the command nor its output names it."""
+    finder = _SUBJECT_FINDERS.get(action)
+    return truncate_to_line(finder(command.words, output) if finder is not None else shorten_command(command.words))
 
 
-def truncate_to_line(text: object, longest: int = MAX_SUBJECT_CHARS) -> str | None:
-    """The first line with something in it, not too long; `None` where there is none."""
+def truncate_to_line(text: object, max_chars: int = MAX_SUBJECT_CHARS) -> str | None:
+    """Return the first non-blank line, truncated, or `None`."""
     if not isinstance(text, str):
         return None
-    line = text[: 4 * longest].strip().partition("\n")[0].strip()
-    return (line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…") or None
+    line = text[: 4 * max_chars].strip().partition("\n")[0].strip()
+    return (line if len(line) <= max_chars else f"{line[: max_chars - 1].rstrip()}…") or None
 
 
 def shorten_command(words: list[str]) -> str:
-    """A command without its flags and where its program lies: `pytest tests/log`, `mix test`."""
+    """Return a command without flags and the program's path: `pytest tests/log`, `mix test`."""
     if "-m" in words[1:3] and words[0].rpartition("/")[2].startswith("py"):
         words = words[words.index("-m") + 1 :]
     kept = [words[0].rpartition("/")[2] or words[0]] if words else []
@@ -72,28 +71,28 @@ def shorten_command(words: list[str]) -> str:
 
 
 def count_failures(output: str) -> int:
-    """How many tests failed, or errors were found, as the output itself counts them; none where it does not say."""
+    """Return how many failed tests or errors the output reports; 0 if it does not say."""
     tail = output[-MAX_OUTPUT_CHARS:]
     if "ail" not in tail and "AIL" not in tail and "rror" not in tail:
         return 0
     counts = [int(next(filter(None, found))) for found in _FAILURE_COUNT_PATTERN.findall(tail)]
-    return max(counts, default=0) or tail.count("--- FAIL: ")  # the last is how Go says it
+    return max(counts, default=0) or tail.count("--- FAIL: ")  # the last form is Go's
 
 
-def was_refused(deed: str, command: ParsedShellCommand, output: str) -> bool:
-    """Whether the output says that nothing came of it, though the line went well: `git push | tail`, `git commit -m x || true`."""
-    refused, done = _REFUSAL_PATTERNS.get(deed), _SUCCESS_PATTERNS.get(deed)
-    if refused is None or refused.search(output[-MAX_OUTPUT_CHARS:]) is None:
+def was_refused(action: str, command: ParsedShellCommand, output: str) -> bool:
+    """Return whether the output shows that nothing was done although the line succeeded: `git push | tail`."""
+    refusal_pattern, success_pattern = _REFUSAL_PATTERNS.get(action), _SUCCESS_PATTERNS.get(action)
+    if refusal_pattern is None or refusal_pattern.search(output[-MAX_OUTPUT_CHARS:]) is None:
         return False
-    # A quiet commit says nothing of itself, and a look at the tree behind it says that there is nothing to commit.
-    is_quiet = deed == "commit" and any(word == "--quiet" or (word[:1] == "-" != word[1:2] and "q" in word) for word in command.words)
-    return not is_quiet and (done is None or done.search(output) is None)
+    # A quiet commit prints nothing, and a `git status` after it prints "nothing to commit".
+    is_quiet = action == "commit" and any(word == "--quiet" or (word[:1] == "-" != word[1:2] and "q" in word) for word in command.words)
+    return not is_quiet and (success_pattern is None or success_pattern.search(output) is None)
 
 
 def _find_commit_subject(words: list[str], output: str) -> str | None:
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word == "--message" or (word.startswith("-") and word.endswith("m") and not word.startswith("--")):
-            return words[place + 1] if place + 1 < len(words) else None
+            return words[index + 1] if index + 1 < len(words) else None
         if word.startswith("--message="):
             return word.partition("=")[2]
         if word.startswith("-m"):
@@ -105,42 +104,42 @@ def _find_commit_subject(words: list[str], output: str) -> str | None:
 
 
 def _find_push_subject(words: list[str], output: str) -> str | None:
-    named = list_positional_words(words)[1:]
-    branch = named[1].rpartition(":")[2] if len(named) > 1 else ""
+    positional = list_positional_words(words)[1:]
+    branch = positional[1].rpartition(":")[2] if len(positional) > 1 else ""
     if branch and branch != "HEAD" and "$" not in branch:
         return branch
     found = _PUSH_OUTPUT_PATTERN.search(output[-MAX_OUTPUT_CHARS:])
-    return found[1] if found is not None else named[0] if named else None
+    return found[1] if found is not None else positional[0] if positional else None
 
 
 def _find_pull_subject(words: list[str], output: str) -> str | None:
-    for place, word in enumerate(words):
-        if word in ("--title", "-t", "-m") and place + 1 < len(words):
-            return words[place + 1]
+    for index, word in enumerate(words):
+        if word in ("--title", "-t", "-m") and index + 1 < len(words):
+            return words[index + 1]
         if word.startswith("--title="):
             return word.partition("=")[2]
     return find_pull_number(output[-MAX_OUTPUT_CHARS:])
 
 
 def _find_merge_subject(words: list[str], output: str) -> str | None:
-    named = [word for word in list_positional_words(words, FORGE_FLAGS_WITH_VALUE)[2:] if word]
-    if named:
-        return f"#{named[0]}" if named[0].isdigit() else find_pull_number(named[0]) or named[0]
+    positional = [word for word in list_positional_words(words, FORGE_FLAGS_WITH_VALUE)[2:] if word]
+    if positional:
+        return f"#{positional[0]}" if positional[0].isdigit() else find_pull_number(positional[0]) or positional[0]
     return find_pull_number(output[-MAX_OUTPUT_CHARS:])
 
 
 def find_pull_number(text: str) -> str | None:
-    """`#12`, from the address of a pull request or words about it."""
+    """Return `#12` from the URL of a pull request or a text about it."""
     found = _PULL_NUMBER_PATTERN.search(text)
     return f"#{next(filter(None, found.groups()))}" if found is not None else None
 
 
 def _summarize_test_run(words: list[str], output: str) -> str | None:
-    ran = shorten_command(words)[: MAX_SUBJECT_CHARS - 20]
+    command = shorten_command(words)[: MAX_SUBJECT_CHARS - 20]
     if count := count_failures(output):
-        return f"{ran}: {count} failed"
+        return f"{command}: {count} failed"
     passed = max((int(next(filter(None, found))) for found in _PASS_COUNT_PATTERN.findall(output[-MAX_OUTPUT_CHARS:])), default=0)
-    return f"{ran}: {passed} passed" if passed else ran
+    return f"{command}: {passed} passed" if passed else command
 
 
 def _summarize_check_run(words: list[str], output: str) -> str | None:

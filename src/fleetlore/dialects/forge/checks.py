@@ -1,6 +1,6 @@
-"""What a forge's checks found: a failure is a setback, a success is worth a line, the rest is noted.
+"""Check results of a forge: a failure becomes an error, a success a line, the rest a short system event.
 
-A delivery knows nothing of those before it. So a success is a recovery only where the forge says that it came after a failure.
+A delivery has no history, so a success counts as a recovery only if the forge says that it followed a failure.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _ACTIONS_APP = "github-actions"
 
 
 def parse_check(delivery: ForgeDelivery) -> list[Event]:
-    """The outcome of a check run, a suite, a workflow or one of its jobs."""
+    """Convert the result of a check run, check suite, workflow or job."""
     check = as_object(delivery.payload.get(delivery.event))
     if delivery.event == "check_suite" and as_object(check.get("app")).get("slug") == _ACTIONS_APP:
-        return parse_other_delivery(delivery)  # its workflow run says the same
+        return parse_other_delivery(delivery)  # its workflow run reports the same
     outcome = as_text(check.get("conclusion")) if delivery.action == "completed" else None
     return _make_check_events(delivery, check, outcome) if outcome else parse_other_delivery(delivery)
 
 
 def parse_commit_status(delivery: ForgeDelivery) -> list[Event]:
-    """The state that some program gave a commit."""
+    """Convert a commit status set by an external program."""
     payload, commit = delivery.payload, as_object(delivery.payload.get("commit"))
     branches = list_names(payload.get("branches"))
     check = {
@@ -57,14 +57,14 @@ def parse_commit_status(delivery: ForgeDelivery) -> list[Event]:
 
 
 def parse_deployment(delivery: ForgeDelivery) -> list[Event]:
-    """Whether a version reached the place that it was meant for."""
+    """Convert the status of a deployment."""
     status, deployment = as_object(delivery.payload.get("deployment_status")), as_object(delivery.payload.get("deployment"))
     check = status | {"name": deployment.get("environment"), "head_sha": deployment.get("sha"), "head_branch": deployment.get("ref")}
     return _make_check_events(delivery, check, as_text(status.get("state")))
 
 
 def parse_action_run(delivery: ForgeDelivery) -> list[Event]:
-    """A run of Forgejo's, which says by itself whether it made an earlier failure good."""
+    """Convert a Forgejo run, which reports itself whether it recovered from a failure."""
     run = as_object(delivery.payload.get("run"))
     check = run | {
         "name": run.get("title") or run.get("workflow_id"),
@@ -100,16 +100,18 @@ def _make_check_events(delivery: ForgeDelivery, check: Record, outcome: str | No
         if isinstance(pulls, list)
         else None,
     }
-    # A job of GitHub's and its check run are one thing, and bear one number.
+    # A GitHub job and its check run are the same object with the same id.
     event = "check_run" if delivery.event == "workflow_job" else delivery.event
-    # Each attempt of theirs has a number of its own, which only the job says is an attempt.
+    # Each attempt has its own id; only the job delivery says that it is an attempt.
     attempt = "" if event == "check_run" else as_plain_value(check.get("run_attempt")) or ""
     id = delivery.derive_event_id(event, as_plain_value(check.get("id")), attempt, as_plain_value(outcome), at or "")
-    words = f"{name} {_describe_outcome(outcome)}" + (f" on {branch}" if branch else "")
+    summary = f"{name} {_describe_outcome(outcome)}" + (f" on {branch}" if branch else "")
     kind = _find_check_kind(delivery, outcome)
-    quiet = kind.startswith("forge.") and not kind.endswith(CHECK_SUCCEEDED)
+    is_quiet = kind.startswith("forge.") and not kind.endswith(CHECK_SUCCEEDED)
     return [
-        delivery.make_event(kind, id, at=at, text=words, data=data, agent=agent, task=task, visibility="system" if quiet else "public"),
+        delivery.make_event(
+            kind, id, at=at, text=summary, data=data, agent=agent, task=task, visibility="system" if is_quiet else "public"
+        ),
     ]
 
 

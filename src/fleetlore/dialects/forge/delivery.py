@@ -1,7 +1,7 @@
-"""One delivery of a forge's webhook: who, where, and how its events are told and numbered.
+"""One webhook delivery of a forge: sender, repository, and how its events and their ids are made.
 
-Forges deliver again, sometimes under another delivery id, and tell one deed by several hooks. So an id follows from what
-happened: the repository, the thing, what was done to it, and when.
+Forges redeliver, sometimes with another delivery id, and report one action by several hooks. So an event id is derived
+from what happened: repository, object, action and time.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _OBJECT_KEYS = (
     "milestone",
     "forkee",
 )
-"""What a delivery may be about."""
+"""Objects that a delivery may be about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgeDelivery:
-    """What was delivered, its outer facts read."""
+    """A parsed delivery."""
 
     event: str
-    """The forge's own name for it: `issues`, `push`, …"""
+    """The forge's event name: `issues`, `push`, …"""
     action: str | None
     payload: Record
     forge: str | None
     delivery: str | None
     raw: bytes
-    """The payload as bytes that are the same whichever way it came."""
+    """The payload as canonical bytes, the same however it was received."""
 
     @property
     def repository(self) -> str | None:
@@ -61,11 +61,11 @@ class ForgeDelivery:
 
     @property
     def sender(self) -> str | None:
-        """Who did it."""
+        """The login of the user who triggered it."""
         return get_login(self.payload.get("sender"))
 
     def derive_event_id(self, *parts: object) -> str:
-        """The id of what these parts name in this repository; where one of them is missing, of the delivery itself."""
+        """Derive an id from these parts and the repository; from the delivery itself if a part is missing."""
         if self.repository is None or any(part is None for part in parts):
             return derive_id(NAME, b"delivery\0" + self.delivery.encode()) if self.delivery else derive_id(NAME, self.raw)
         return derive_id(NAME, "\0".join(map(str, (self.repository, *parts))).encode())
@@ -84,8 +84,8 @@ class ForgeDelivery:
         task: str | None = None,
         visibility: Visibility = "public",
     ) -> Event:
-        """An event of this delivery; values that are not there are left out of `data`."""
-        kept = {"forge": self.forge, **(data or {})}
+        """Make an event of this delivery; empty values are left out of `data`."""
+        values = {"forge": self.forge, **(data or {})}
         return Event(
             id=id,
             at=at,
@@ -97,36 +97,36 @@ class ForgeDelivery:
             mission=self.repository,
             text=truncate_line(text),
             visibility=visibility,
-            data={key: value for key, value in kept.items() if value is not None and value != []},
+            data={key: value for key, value in values.items() if value is not None and value != []},
             origin=self.origin,
         )
 
     @property
     def origin(self) -> Origin:
-        """Where its events say that they came from."""
+        """Origin of its events."""
         return Origin(dialect=NAME, id=self.delivery)
 
 
 def get_login(person: object) -> str | None:
-    """The name that a forge knows somebody by."""
-    found = as_object(person)
-    return next((name for key in ("login", "username", "name", "slug") if (name := as_name(found.get(key)))), None)
+    """Return a user's login, or the next best name."""
+    user = as_object(person)
+    return next((name for key in ("login", "username", "name", "slug") if (name := as_name(user.get(key)))), None)
 
 
 def truncate_line(text: object) -> str | None:
-    """The first line that says something, not too long."""
+    """Return the first non-blank line, truncated."""
     line = first_line(text)
     return None if line is None else line[:MAX_LINE_CHARS]
 
 
 def truncate_text(value: object) -> str | None:
-    """As much of a text as is kept."""
+    """Return a text, truncated; `None` if it is empty or not a string."""
     text = as_text(value)
     return None if text is None else text[:MAX_TEXT_CHARS]
 
 
 def as_plain_value(value: object) -> str | int | float | bool | None:
-    """A single value as it may be kept; nothing of an object or an array."""
+    """Return a scalar that may be stored; `None` for an object or an array."""
     if isinstance(value, str):
         return value[:MAX_TEXT_CHARS] or None
     if isinstance(value, bool | float):
@@ -135,42 +135,42 @@ def as_plain_value(value: object) -> str | int | float | bool | None:
 
 
 def as_integer(value: object) -> int | None:
-    """A whole number that every reader of JSON can hold."""
+    """Return an integer that every JSON reader can represent, else `None`."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_INTEGER else None
 
 
 def make_task_name(number: object) -> str | None:
-    """An issue or a pull request as commits name it too: `#12`."""
+    """Return the task name of an issue or pull request, as commits use it: `#12`."""
     found = as_integer(number)
     return f"#{found}" if found is not None and found > 0 else None
 
 
 def list_names(things: object, key: str = "name") -> list[str]:
-    """The names of labels, reviewers and the like."""
+    """Return the names of labels, reviewers and so on."""
     found = (truncate_text(as_object(thing).get(key)) for thing in things[:MAX_LABELS]) if isinstance(things, list) else ()
     return [name for name in found if name]
 
 
 def parse_first_time(*values: object) -> datetime | None:
-    """The first of these that is a time: RFC 3339, or seconds since 1970."""
+    """Return the first of these values that is a time: RFC 3339, or seconds since 1970."""
     return next((at for value in values if (at := _parse_time(value))), None)
 
 
 def _parse_time(value: object) -> datetime | None:
     seconds = as_integer(value)
     at = read_time(value) if seconds is None else read_seconds(seconds)
-    # Forges written in Go write the year 1 where they have no time.
+    # Forges written in Go write the year 1 for a missing time.
     return at if at is not None and at.year > 1 else None
 
 
 def pick_plain_values(thing: object, keys: Iterable[str]) -> dict[str, Any]:
-    """The plain values under these keys."""
+    """Return the scalars under these keys."""
     found = as_object(thing)
     return {key: as_plain_value(found.get(key)) for key in keys}
 
 
 def parse_other_delivery(delivery: ForgeDelivery) -> list[Event]:
-    """Whatever has no story of its own: kept short, for those who look for it."""
+    """Convert a delivery without a parser of its own to a short system event."""
     payload = delivery.payload
     things = [payload, *(as_object(payload.get(key)) for key in _OBJECT_KEYS)]
     words = [word for word in (delivery.event, delivery.action) if word]
@@ -192,12 +192,12 @@ def parse_other_delivery(delivery: ForgeDelivery) -> list[Event]:
 
 
 def _find_delivered_object(payload: Record) -> tuple[object, object]:
-    """What a delivery is about, and its number; nothing where it is about something that has none."""
+    """Return the type and id of the object that a delivery is about, if it has an id."""
     found = ((name, as_integer(as_object(payload.get(name)).get("id"))) for name in _OBJECT_KEYS)
     return next(((name, number) for name, number in found if number is not None), (None, None))
 
 
 def make_forge_kind(*words: str) -> str:
-    """A kind of our own for a word of a forge's."""
+    """Return a `forge.*` kind for a forge's own words."""
     plain_word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in "_".join(words).lower())[:80].strip("_")
     return f"{NAME}.{plain_word}" if plain_word and plain_word[0].isalpha() else f"{NAME}.other"

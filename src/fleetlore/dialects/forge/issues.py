@@ -1,4 +1,4 @@
-"""Issues of a forge and what is said about them."""
+"""Issues of a forge, their assignments and comments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
 CANCELLED_REASONS = frozenset(("not_planned", "duplicate"))
-"""Reasons for closing an issue without having done it."""
+"""Reasons for closing an issue without completing it."""
 
 _FIELD_BY_ACTION: Mapping[str, tuple[str, str | None]] = {
     "labeled": ("labels", "label"),
@@ -39,15 +39,15 @@ _FIELD_BY_ACTION: Mapping[str, tuple[str, str | None]] = {
     "synchronize": ("head", None),
     "synchronized": ("head", None),
 }
-"""Action → the field that it changes, and where the payload says what was put there or taken away."""
+"""Action → the field that it changes, and the payload key with the added or removed value."""
 _REMOVAL_ACTIONS = frozenset(("unlabeled", "demilestoned", "unassigned", "review_request_removed", "label_cleared"))
 
 
 def parse_issue(delivery: ForgeDelivery) -> list[Event]:
-    """What happened to an issue."""
+    """Convert an issue delivery to events."""
     issue = as_object(delivery.payload.get("issue"))
-    tell = _PARSER_BY_ACTION.get(delivery.action or "")
-    return parse_other_delivery(delivery) if make_task_name(issue.get("number")) is None or tell is None else tell(delivery, issue)
+    parse = _PARSER_BY_ACTION.get(delivery.action or "")
+    return parse_other_delivery(delivery) if make_task_name(issue.get("number")) is None or parse is None else parse(delivery, issue)
 
 
 def _parse_issue_opened(delivery: ForgeDelivery, issue: Record) -> list[Event]:
@@ -60,7 +60,7 @@ def _parse_issue_opened(delivery: ForgeDelivery, issue: Record) -> list[Event]:
 
 
 def parse_assignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
-    """An issue or a pull request was given to somebody."""
+    """An issue or pull request was assigned."""
     agent = _find_new_assignee(delivery, thing)
     if agent is None:
         return parse_field_change(delivery, thing)
@@ -71,7 +71,7 @@ def parse_assignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
 
 
 def parse_unassignment(delivery: ForgeDelivery, thing: Record) -> list[Event]:
-    """It was taken from somebody; a forge that does not say from whom has only changed a field."""
+    """An assignment was removed; a plain field change if the forge does not name the assignee."""
     agent = get_login(delivery.payload.get("assignee"))
     if agent is None:
         return parse_field_change(delivery, thing)
@@ -89,8 +89,8 @@ def _parse_issue_closed(delivery: ForgeDelivery, issue: Record) -> list[Event]:
         data = extract_issue_data(issue) | {"reason": reason}
         return [delivery.make_event("work.cancelled", id, at=at, text=issue.get("title"), data=data, agent=agent, task=task)]
     data = extract_issue_data(issue) | {"result": reason}
-    by = agent or delivery.sender
-    return [delivery.make_event("town.task_completed", id, at=at, text=issue.get("title"), data=data, agent=by, task=task)]
+    completed_by = agent or delivery.sender
+    return [delivery.make_event("town.task_completed", id, at=at, text=issue.get("title"), data=data, agent=completed_by, task=task)]
 
 
 def _parse_issue_deleted(delivery: ForgeDelivery, issue: Record) -> list[Event]:
@@ -111,10 +111,10 @@ def _parse_issue_reopened(delivery: ForgeDelivery, issue: Record) -> list[Event]
 
 
 def parse_field_change(delivery: ForgeDelivery, thing: Record) -> list[Event]:
-    """A field of an issue or a pull request was changed."""
+    """A field of an issue or pull request changed."""
     action = delivery.action or ""
-    field, where = _FIELD_BY_ACTION.get(action, ("assignee", None))
-    value = _get_field_value(delivery.payload.get(where)) if where else None
+    field, payload_key = _FIELD_BY_ACTION.get(action, ("assignee", None))
+    value = _get_field_value(delivery.payload.get(payload_key)) if payload_key else None
     old: Any
     new: Any
     old, new = (value, None) if action in _REMOVAL_ACTIONS else (None, value)
@@ -140,21 +140,21 @@ def _get_field_value(thing: object) -> str | None:
 
 
 def _find_new_assignee(delivery: ForgeDelivery, thing: Record) -> str | None:
-    """Who was given it: GitHub says so; of Gitea's list the last is the newest."""
-    everybody = thing.get("assignees")
-    newest = everybody[-1] if isinstance(everybody, list) and everybody else thing.get("assignee")
+    """Return the new assignee: GitHub names it; in Gitea's list the last is the newest."""
+    assignees = thing.get("assignees")
+    newest = assignees[-1] if isinstance(assignees, list) and assignees else thing.get("assignee")
     return get_login(delivery.payload.get("assignee")) or get_login(newest)
 
 
 def find_assignee(thing: Record) -> str | None:
-    """Who has it, if anybody."""
-    everybody = thing.get("assignees")
-    first = everybody[0] if isinstance(everybody, list) and everybody else None
+    """Return the assignee, if any."""
+    assignees = thing.get("assignees")
+    first = assignees[0] if isinstance(assignees, list) and assignees else None
     return get_login(thing.get("assignee")) or get_login(first)
 
 
 def extract_issue_data(thing: Record) -> Record:
-    """What is kept of an issue or a pull request, whatever happened to it."""
+    """Return the data that every event of an issue or pull request has."""
     return {
         "number": as_plain_value(thing.get("number")),
         "title": truncate_text(thing.get("title")),
@@ -163,12 +163,12 @@ def extract_issue_data(thing: Record) -> Record:
 
 
 def derive_issue_event_id(delivery: ForgeDelivery, thing: Record, *parts: str | datetime | None) -> str:
-    """The id of what was done to an issue or a pull request."""
+    """Derive the id of an action on an issue or pull request."""
     return delivery.derive_event_id("thing", make_task_name(thing.get("number")), *parts)
 
 
 def parse_comment(delivery: ForgeDelivery) -> list[Event]:
-    """What somebody said about an issue, a pull request or a line of code; changing one's words later is only noted."""
+    """Convert a new comment on an issue, a pull request or code to a message; edits become short system events."""
     comment, payload = as_object(delivery.payload.get("comment")), delivery.payload
     about = as_object(payload.get("issue")) or as_object(payload.get("pull_request"))
     if delivery.action not in ("created", None) or not comment:

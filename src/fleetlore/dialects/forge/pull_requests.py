@@ -1,4 +1,4 @@
-"""Pull requests of a forge, and what reviewers say to them."""
+"""Pull requests and reviews of a forge."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _ISSUE_BRANCH_PATTERN = re.compile(r"(?<![a-z])(?:issues?|fix(?:es)?|closes?|gh)
 
 
 def parse_pull_request(delivery: ForgeDelivery) -> list[Event]:
-    """What happened to a pull request."""
+    """Convert a pull request delivery to events."""
     pull = as_object(delivery.payload.get("pull_request"))
-    tell = _PARSER_BY_ACTION.get(delivery.action or "")
-    return parse_other_delivery(delivery) if make_task_name(pull.get("number")) is None or tell is None else tell(delivery, pull)
+    parse = _PARSER_BY_ACTION.get(delivery.action or "")
+    return parse_other_delivery(delivery) if make_task_name(pull.get("number")) is None or parse is None else parse(delivery, pull)
 
 
 def find_closed_issues(pull: Record) -> list[str]:
-    """The issues that a pull request says it settles, in its words or by the name of its branch."""
+    """Return the issues that a pull request closes, according to its text or its branch name."""
     words = "\n".join(filter(None, (as_text(pull.get("title")), truncate_text(pull.get("body")))))
     branch = as_text(as_object(pull.get("head")).get("ref")) or ""
     return [f"#{number}" for number in dict.fromkeys((*_CLOSES_ISSUE_PATTERN.findall(words), *_ISSUE_BRANCH_PATTERN.findall(branch)))][
@@ -68,9 +68,9 @@ def _extract_pull_data(pull: Record) -> Record:
 
 
 def _parse_pull_opened(delivery: ForgeDelivery, pull: Record) -> list[Event]:
-    again = delivery.action == "reopened"
-    at = parse_first_time(pull.get("updated_at") if again else pull.get("created_at"))
-    id = derive_issue_event_id(delivery, pull, "reopened", at) if again else derive_issue_event_id(delivery, pull, "opened", "")
+    is_reopened = delivery.action == "reopened"
+    at = parse_first_time(pull.get("updated_at") if is_reopened else pull.get("created_at"))
+    id = derive_issue_event_id(delivery, pull, "reopened", at) if is_reopened else derive_issue_event_id(delivery, pull, "opened", "")
     return [_make_pull_event(delivery, "fleet.pr_open", id, pull, at=at)]
 
 
@@ -78,18 +78,33 @@ def _parse_pull_closed(delivery: ForgeDelivery, pull: Record) -> list[Event]:
     at = parse_first_time(pull.get("merged_at"), pull.get("closed_at"), pull.get("updated_at"))
     if not (pull.get("merged") is True or parse_first_time(pull.get("merged_at"))):
         return [_make_pull_event(delivery, "fleet.abandon", derive_issue_event_id(delivery, pull, "closed", at), pull, at=at)]
-    by = get_login(pull.get("merged_by")) or delivery.sender
-    more = {"merged_by": by, "merge_sha": as_plain_value(pull.get("merge_commit_sha"))}
+    merged_by = get_login(pull.get("merged_by")) or delivery.sender
+    extra_data = {"merged_by": merged_by, "merge_sha": as_plain_value(pull.get("merge_commit_sha"))}
     return [
-        _make_pull_event(delivery, "fleet.pr_merge", derive_issue_event_id(delivery, pull, "merged", ""), pull, at=at, actor=by, more=more)
+        _make_pull_event(
+            delivery,
+            "fleet.pr_merge",
+            derive_issue_event_id(delivery, pull, "merged", ""),
+            pull,
+            at=at,
+            actor=merged_by,
+            extra_data=extra_data,
+        )
     ]
 
 
 def _make_pull_event(
-    delivery: ForgeDelivery, kind: str, id: str, pull: Record, *, at: datetime | None, actor: str | None = None, more: Record | None = None
+    delivery: ForgeDelivery,
+    kind: str,
+    id: str,
+    pull: Record,
+    *,
+    at: datetime | None,
+    actor: str | None = None,
+    extra_data: Record | None = None,
 ) -> Event:
-    """Something that the author's proposal came to, whoever did it."""
-    data, task = _extract_pull_data(pull) | (more or {}), make_task_name(pull.get("number"))
+    """Make an event for the pull request's author, whoever acted."""
+    data, task = _extract_pull_data(pull) | (extra_data or {}), make_task_name(pull.get("number"))
     author = get_login(pull.get("user")) or delivery.sender
     return delivery.make_event(kind, id, at=at, text=pull.get("title"), data=data, agent=author, actor=actor, task=task)
 
@@ -106,14 +121,14 @@ def _parse_review_request(delivery: ForgeDelivery, pull: Record) -> list[Event]:
 
 
 def parse_review(delivery: ForgeDelivery) -> list[Event]:
-    """A reviewer's word: yes, no, or only words."""
+    """Convert a review to an approval, a rejection or a message."""
     pull, review = as_object(delivery.payload.get("pull_request")), as_object(delivery.payload.get("review"))
     task = make_task_name(pull.get("number"))
     if delivery.action not in ("submitted", "reviewed", None) or task is None:
         return parse_other_delivery(delivery)
     verdict, words = _find_review_verdict(delivery, review), truncate_text(review.get("body")) or truncate_text(review.get("content"))
     if verdict == "commented" and words is None:
-        return parse_other_delivery(delivery)  # its comments on lines come by themselves
+        return parse_other_delivery(delivery)  # its line comments are delivered separately
     at = parse_first_time(review.get("submitted_at"), pull.get("updated_at"))
     reviewer, author = get_login(review.get("user")) or delivery.sender, get_login(pull.get("user"))
     data = extract_issue_data(pull) | {
@@ -128,17 +143,17 @@ def parse_review(delivery: ForgeDelivery) -> list[Event]:
         case _:
             kind, data = "work.message_sent", data | {"type": "info", "body": words}
     number = as_plain_value(review.get("id"))
-    # Gitea's reviews bear no number: who said it, when, and what.
-    own = (number,) if number is not None else (reviewer, at, words or "")
-    id = delivery.derive_event_id("review", task, verdict, *own)
+    # Gitea's reviews have no id: use reviewer, time and text.
+    id_parts = (number,) if number is not None else (reviewer, at, words or "")
+    id = delivery.derive_event_id("review", task, verdict, *id_parts)
     return [delivery.make_event(kind, id, at=at, text=words or pull.get("title"), data=data, agent=reviewer, child=author, task=task)]
 
 
 def _find_review_verdict(delivery: ForgeDelivery, review: Record) -> str:
-    said = (as_text(review.get("state")) or as_text(review.get("type")) or delivery.event).lower()
-    if "approved" in said:
+    state = (as_text(review.get("state")) or as_text(review.get("type")) or delivery.event).lower()
+    if "approved" in state:
         return "approved"
-    return "rejected" if "rejected" in said or "changes_requested" in said else "commented"
+    return "rejected" if "rejected" in state or "changes_requested" in state else "commented"
 
 
 _UPDATE_ACTIONS = (

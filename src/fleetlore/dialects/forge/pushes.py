@@ -1,6 +1,6 @@
-"""Pushes to a forge, and the tags and releases that come of them.
+"""Pushes to a forge: commits, tags and releases.
 
-A commit is told as the `git` dialect tells it, under the same id: a later `lore import git` adds nothing to it.
+A commit is converted as by the `git` dialect, with the same id, so a later `lore import git` adds no duplicate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BRANCH_PREFIX, TAG_PREFIX = "refs/heads/", "refs/tags/"
 
 
 def parse_push(delivery: ForgeDelivery) -> list[Event]:
-    """The commits of a push, each once, then the push."""
+    """Convert a push to one event per commit, then one for the push."""
     payload = delivery.payload
     ref, after = as_text(payload.get("ref")), as_text(payload.get("after"))
     if ref is None or after is None:
@@ -71,18 +71,18 @@ def _make_push_event(delivery: ForgeDelivery, kind: str, ref: str, after: str, c
             data=data,
             visibility="system",
         )
-    words = f"{total} commit{'' if total == 1 else 's'} to {branch}"
+    summary = f"{total} commit{'' if total == 1 else 's'} to {branch}"
     agent = get_login(payload.get("pusher")) or delivery.sender
-    # What was there before belongs to it: a branch may be set back, and pushed to the same head again.
+    # Includes the previous head: a branch may be reset and pushed to the same head again.
     id = delivery.derive_event_id("push", ref, after, data["before"] or "")
-    return delivery.make_event(kind, id, at=at, text=words, data=data, agent=agent, task=task)
+    return delivery.make_event(kind, id, at=at, text=summary, data=data, agent=agent, task=task)
 
 
 def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
     message = as_text(commit.get("message")) or ""
     subject, _, body = message.strip().partition("\n")
     author, committer = as_object(commit.get("author")), as_object(commit.get("committer"))
-    by_another = committer.get("name") != author.get("name")
+    has_other_committer = committer.get("name") != author.get("name")
     files = _list_changed_files(commit)
     record = without_none(
         type=git.COMMIT,
@@ -91,8 +91,8 @@ def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
         authored=commit.get("timestamp"),
         subject=truncate_line(subject),
         email=truncate_text(author.get("email")),
-        committer=truncate_text(committer.get("name")) if by_another else None,
-        committer_email=truncate_text(committer.get("email")) if by_another else None,
+        committer=truncate_text(committer.get("name")) if has_other_committer else None,
+        committer_email=truncate_text(committer.get("email")) if has_other_committer else None,
         body=truncate_text(body.strip()),
         files=files[:MAX_FILES] or None,
         changed=len(files) or None,
@@ -100,7 +100,7 @@ def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
     try:
         event = git.DIALECT.read(record)
     except DialectError:
-        return None  # no commit's name: the push still counts it
+        return None  # not a commit sha; the push still counts it
     more = without_none(login=get_login({"username": author.get("username")}), url=as_plain_value(commit.get("url")), forge=delivery.forge)
     return replace(event, mission=delivery.repository, data=event.data | more, origin=delivery.origin)
 
@@ -111,7 +111,7 @@ def _list_changed_files(commit: Record) -> list[str]:
 
 
 def _make_tag_event(delivery: ForgeDelivery, tag: str, object: str) -> Event:
-    """A tag that names a version is a milestone, under the id that the `git` dialect gives it."""
+    """Make a milestone for a version tag, with the id that the `git` dialect gives it."""
     head = as_object(delivery.payload.get("head_commit"))
     at = parse_first_time(as_object(delivery.payload.get("repository")).get("pushed_at"), head.get("timestamp"))
     agent, data = (
@@ -127,7 +127,7 @@ def _make_tag_event(delivery: ForgeDelivery, tag: str, object: str) -> Event:
 
 
 def parse_release(delivery: ForgeDelivery) -> list[Event]:
-    """A release that was published is a milestone; drafts and corrections are only noted."""
+    """Convert a published release to a milestone; drafts and edits become short system events."""
     release = as_object(delivery.payload.get("release"))
     if delivery.action != "published":
         return parse_other_delivery(delivery)

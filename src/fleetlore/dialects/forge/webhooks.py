@@ -1,7 +1,7 @@
 """`forge`: webhooks of Gitea, Forgejo and GitHub. docs/dialects.md has the table.
 
-A record is a delivery's body alone, recognised by its shape; or `{"event", "delivery"?, "forge"?, "payload"}`; or
-`{"headers", "body"}`, as a program that captures requests writes them.
+A record is one of: the delivery's body alone, recognised by its keys; `{"event", "delivery"?, "forge"?, "payload"}`;
+`{"headers", "body"}`, as a request capture program writes it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from fleetlore.dialects.forge.delivery import NAME, ForgeDelivery, parse_other_d
 from fleetlore.dialects.forge.issues import parse_comment, parse_issue
 from fleetlore.dialects.forge.pull_requests import parse_pull_request, parse_review
 from fleetlore.dialects.forge.pushes import parse_push, parse_release
-from fleetlore.dialects.independent_records import IndependentReader
-from fleetlore.dialects.recording import Recording, parse_record
+from fleetlore.dialects.recording import IndependentReader, Recording, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 
 FORGE_BY_HEADER = (("x-gitea-", "gitea"), ("x-forgejo-", "gitea"), ("x-github-", "github"))
-"""How a delivery's headers begin. Gitea and Forgejo send GitHub's too, so theirs are looked for first."""
+"""Header prefixes. Gitea and Forgejo also send GitHub's headers, so theirs come first."""
 
 _PARSER_BY_EVENT: Mapping[str, Callable[[ForgeDelivery], list[Event]]] = {
     "issues": parse_issue,
@@ -68,7 +67,7 @@ _EVENT_BY_KEYS: tuple[tuple[frozenset[str], str], ...] = tuple(
         ("pages", "wiki"),
     )
 )
-"""The keys that a body has → the event that it is of; the first that fits."""
+"""Keys of a body → its event; the first match counts."""
 
 _EVENT_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("issue_assign", "issue_label", "issue_milestone"), "issues"),
@@ -84,13 +83,13 @@ _EVENT_ALIASES: Mapping[str, str] = {
     ),
     "pull_request_comment": "issue_comment",
 }
-"""Gitea's finer names."""
+"""Gitea's more specific event names."""
 
 
 def read_delivery(payload: Record, *, event: str | None = None, delivery: str | None = None, forge: str | None = None) -> list[Event]:
-    """The events of one delivery, each with its id; `DialectError` for what no forge would send.
+    """Return the events of one delivery, each with its id; raise `DialectError` if it is not a forge's delivery.
 
-    `event` and `delivery` are what the headers say (`X-Gitea-Event`, `X-Gitea-Delivery`, …); without the first, the shape tells.
+    `event` and `delivery` come from the headers (`X-Gitea-Event`, `X-Gitea-Delivery`, …); without `event`, the keys decide.
     """
     if "repository" not in payload and "sender" not in payload and "organization" not in payload:
         raise DialectError("$", "no delivery of a forge: it names neither a repository nor a sender")
@@ -98,21 +97,21 @@ def read_delivery(payload: Record, *, event: str | None = None, delivery: str | 
         raw = msgspec.json.encode(payload, order="sorted")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DialectError("$", f"not JSON: {error}") from error
-    own = _find_event_name(payload, _normalize_header(event))
-    told = ForgeDelivery(
-        event=own,
+    event_name = _find_event_name(payload, _normalize_header(event))
+    parsed = ForgeDelivery(
+        event=event_name,
         action=as_text(payload.get("action")),
         payload=payload,
         forge=_normalize_header(forge),
         delivery=_normalize_header(delivery),
         raw=raw,
     )
-    return _PARSER_BY_EVENT.get(own, parse_other_delivery)(told)
+    return _PARSER_BY_EVENT.get(event_name, parse_other_delivery)(parsed)
 
 
 def _find_event_name(payload: Record, event: str | None) -> str:
     if as_object(payload.get("review")) and as_object(payload.get("pull_request")) and event != "pull_request_review_comment":
-        return "pull_request_review"  # Gitea has a name of its own for each verdict
+        return "pull_request_review"  # Gitea has a separate event name for each verdict
     if event is not None:
         return _EVENT_ALIASES.get(event, event)
     return next((name for keys, name in _EVENT_BY_KEYS if keys <= payload.keys()), "other")
@@ -135,11 +134,11 @@ def _read_saved_delivery(record: Record) -> list[Event]:
 
 
 def _read_headers(headers: Record) -> tuple[str | None, str | None, str | None]:
-    """Which forge it was, the event, the delivery's id."""
+    """Return forge, event and delivery id."""
     lower = {name.lower(): _first_header_value(value) for name, value in headers.items()}
-    for start, forge in FORGE_BY_HEADER:
-        if event := lower.get(f"{start}event"):
-            return forge, event, lower.get(f"{start}delivery")
+    for prefix, forge in FORGE_BY_HEADER:
+        if event := lower.get(f"{prefix}event"):
+            return forge, event, lower.get(f"{prefix}delivery")
     return None, None, None
 
 
@@ -156,4 +155,4 @@ def _parse_body(value: object, path: str) -> Record:
 
 
 RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_read_saved_delivery), whole_files=True)
-"""Captured deliveries, one a line or one a file."""
+"""Captured deliveries, one per line or one per file."""

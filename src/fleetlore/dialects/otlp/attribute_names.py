@@ -1,4 +1,4 @@
-"""One meaning, many names: what the conventions of OpenTelemetry, OpenLLMetry, OpenInference and Vercel's AI SDK call the same thing."""
+"""Attribute names with the same meaning in OpenTelemetry, OpenLLMetry, OpenInference, Langfuse and Vercel's AI SDK."""
 
 from __future__ import annotations
 
@@ -137,9 +137,9 @@ _VERCEL_OUTER_NAMES = ("ai.generateText", "ai.streamText", "ai.generateObject", 
 
 
 def find_span_role(span: OtlpSpan) -> str | None:
-    """What a span is: of a model, an agent, a tool, another operation by its name; `None` where it is not about agents."""
+    """Return a span's role: model, agent, tool or another operation; `None` if it is not about agents."""
     if span.name.startswith("claude_code."):
-        return None  # its hooks and transcripts tell it, and count its tokens
+        return None  # already covered by its hooks and transcripts, which count the tokens
     for find in (_find_vercel_role, _find_operation_role, _find_role_by_kind):
         if (role := find(span.attributes)) is not None:
             return role or None
@@ -147,7 +147,7 @@ def find_span_role(span: OtlpSpan) -> str | None:
 
 
 def _find_vercel_role(attributes: Attributes) -> str | None:
-    """The outer span of a call sums up the inner ones, so only those are the model's."""
+    """The outer span of a call sums up the inner ones, so only the inner ones are model calls."""
     operation = as_text(attributes.get("ai.operationId"))
     if operation is None:
         return None
@@ -176,28 +176,28 @@ def _find_role_by_kind(attributes: Attributes) -> str | None:
 
 
 def find_span_agent_name(span: OtlpSpan) -> str | None:
-    """The name of the agent that a span is the work of."""
-    said = span.name.removeprefix("invoke_agent ").removeprefix("invoke_workflow ")
-    is_name = said != span.name or "openinference.span.kind" in span.attributes
-    return get_first_name(span.attributes, AGENT_SPAN_NAMES) or (as_name(said) if is_name else None) or find_service_name(span.resource)
+    """Return the name of the agent that a span belongs to."""
+    name = span.name.removeprefix("invoke_agent ").removeprefix("invoke_workflow ")
+    is_name = name != span.name or "openinference.span.kind" in span.attributes
+    return get_first_name(span.attributes, AGENT_SPAN_NAMES) or (as_name(name) if is_name else None) or find_service_name(span.resource)
 
 
 def find_service_name(resource: Attributes) -> str | None:
-    """The program that sent it."""
+    """Return the name of the program that sent it."""
     return get_first_name(resource, ("service.name",))
 
 
 def extract_usage(attributes: Attributes) -> Record:
-    """Tokens and cost. By the convention the input includes what came from the cache or went into it; here it does not.
+    """Return tokens and cost. The convention includes cached tokens in the input; we do not.
 
-    Where more was cached than read altogether, the source evidently does not include it, and its number stays.
+    If more tokens were cached than read, the source evidently excludes them, and its number is kept.
     """
     details = as_object(decode_nested_json(attributes.get(_LANGFUSE_USAGE)))
-    given, read, write, output = (_find_token_count(attributes, details, name) for name in ("input", "read", "write", "output"))
+    total_input, read, write, output = (_find_token_count(attributes, details, name) for name in ("input", "read", "write", "output"))
     cached = (read or 0) + (write or 0)
-    own = given - cached if given is not None and given >= cached else given
-    stated = get_first(attributes, COSTS)
-    usd = parse_number(as_object(decode_nested_json(attributes.get(_LANGFUSE_COST))).get("total") if stated is None else stated)
+    own = total_input - cached if total_input is not None and total_input >= cached else total_input
+    cost = get_first(attributes, COSTS)
+    usd = parse_number(as_object(decode_nested_json(attributes.get(_LANGFUSE_COST))).get("total") if cost is None else cost)
     return {
         "input": own,
         "output": output,
@@ -213,7 +213,7 @@ def _find_token_count(attributes: Attributes, details: Record, name: str) -> int
 
 
 def has_token_counts(span: OtlpSpan) -> bool:
-    """Whether a span says how many tokens it took."""
+    """Return whether a span reports token counts."""
     details = as_object(decode_nested_json(span.attributes.get(_LANGFUSE_USAGE)))
     return (
         _find_token_count(span.attributes, details, "input") is not None
@@ -222,6 +222,6 @@ def has_token_counts(span: OtlpSpan) -> bool:
 
 
 def find_stop_reason(attributes: Attributes) -> str | None:
-    """Why the model stopped."""
+    """Return why the model stopped."""
     found = decode_nested_json(get_first(attributes, STOP_REASONS))
     return as_text(found[0] if isinstance(found, list) and found else found)

@@ -1,6 +1,6 @@
-"""Log records of agents as events: Claude Code's and Codex's own telemetry, and OpenTelemetry's events of models.
+"""Converts log records to events: telemetry of Claude Code and Codex, and OpenTelemetry's model events.
 
-What hooks, transcripts and rollouts tell too is told under their ids, and so only once.
+What hooks and transcripts also report gets the same ids, so it is stored once.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ CHOICE_EVENT = "gen_ai.choice"
 
 _ORIGIN = Origin(dialect=NAME)
 _REDACTED_TEXTS = frozenset(("<REDACTED>", "[REDACTED]"))
-# Whose account it is, and what the event is called, stands on every record.
+# Account and event name, which every record has.
 _IGNORED_PREFIXES = ("user.", "organization.", "event.", "session.id", "conversation.id", "terminal.", "prompt.id")
 
 
 def make_log_events(records: Iterable[OtlpLogRecord]) -> list[Event]:
-    """The events of log records, those of others left aside."""
+    """Return the events of log records; records of other programs are skipped."""
     return [event for record in records for event in _make_record_events(record)]
 
 
@@ -59,13 +59,13 @@ def _make_record_events(record: OtlpLogRecord) -> list[Event]:
 
 
 def _qualify_event_name(record: OtlpLogRecord) -> str:
-    """With the program's own word before it, which Claude Code leaves out of some places."""
+    """Add the program's prefix, which Claude Code sometimes leaves out."""
     is_bare = "." not in record.name and find_service_name(record.resource) == ids.PROGRAM
     return f"{CLAUDE_PREFIX}{record.name}" if is_bare else record.name
 
 
 class LogEventContext(NamedTuple):
-    """Whose record it is."""
+    """A log record with its agent, run and time."""
 
     record: OtlpLogRecord
     name: str
@@ -74,11 +74,11 @@ class LogEventContext(NamedTuple):
     run: str | None
 
     def get_text(self, key: str) -> str | None:
-        """An attribute that is text."""
+        """Return an attribute if it is text."""
         return as_text(self.record.attributes.get(key))
 
     def derive_record_id(self) -> str:
-        """Of the record itself."""
+        """Derive an id from the record itself."""
         sequence = parse_number(self.record.attributes.get("event.sequence"))
         if self.run is not None and sequence is not None:
             return derive_id(NAME, f"{self.name}\0{self.run}\0{sequence}\0{self.at}".encode())
@@ -95,7 +95,7 @@ class LogEventContext(NamedTuple):
         cause: str | None = None,
         visibility: Visibility = "public",
     ) -> Event:
-        """An event of this record."""
+        """Make an event of this record."""
         line, record = first_line(text), self.record
         return Event(
             id=id,
@@ -127,124 +127,124 @@ def _find_record_time(record: OtlpLogRecord) -> datetime | None:
     return read_time(record.attributes.get("event.timestamp")) or record.at
 
 
-def _make_other_events(scene: LogEventContext) -> list[Event]:
-    """Kept short, for those who look for it: a kind that nothing counts."""
-    kept = {key: value for key, value in scene.record.attributes.items() if not key.startswith(_IGNORED_PREFIXES)}
-    program, _, word = scene.name.partition(".")
+def _make_other_events(context: LogEventContext) -> list[Event]:
+    """Make a short system event."""
+    kept = {key: value for key, value in context.record.attributes.items() if not key.startswith(_IGNORED_PREFIXES)}
+    program, _, word = context.name.partition(".")
     kind = f"{program}.{sessions.to_snake_case(word)}"
-    return [scene.make_event(kind, scene.derive_record_id(), text=scene.name, data=pick_note_values(kept), visibility="system")]
+    return [context.make_event(kind, context.derive_record_id(), text=context.name, data=pick_note_values(kept), visibility="system")]
 
 
-def _make_prompt_events(scene: LogEventContext) -> list[Event]:
-    """Words that are hidden are only noted, so that they do not take the place of those in a transcript."""
-    words, key = scene.get_text("prompt"), scene.get_text("prompt.id")
+def _make_prompt_events(context: LogEventContext) -> list[Event]:
+    """Redacted prompts become a system event, so that they do not replace the text from a transcript."""
+    words, key = context.get_text("prompt"), context.get_text("prompt.id")
     if words is None or words.strip() in _REDACTED_TEXTS:
-        return _make_other_events(scene)
-    id = ids.prompt_id(key) if key and scene.name.startswith(CLAUDE_PREFIX) else scene.derive_record_id()
-    return [scene.make_event("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=USER_ACTOR)]
+        return _make_other_events(context)
+    id = ids.prompt_id(key) if key and context.name.startswith(CLAUDE_PREFIX) else context.derive_record_id()
+    return [context.make_event("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=USER_ACTOR)]
 
 
-def _make_outcome_events(scene: LogEventContext) -> list[Event]:
-    """What came of a tool call."""
-    tool, call = scene.get_text("tool_name") or "unknown", _find_call_id(scene)
-    given = decode_nested_json(scene.get_text("tool_input") or scene.get_text("tool_parameters") or scene.get_text("arguments"))
-    output, error = scene.get_text("output"), scene.get_text("error") or scene.get_text("error_message")
-    failed = str(scene.record.attributes.get("success")).lower() == "false"
-    deed, flags = classify_tool_call(tool, given, output, failed=failed), flags_of(tool, given)
+def _make_outcome_events(context: LogEventContext) -> list[Event]:
+    """Make the event of a tool result."""
+    tool, call = context.get_text("tool_name") or "unknown", _find_call_id(context)
+    tool_input = decode_nested_json(context.get_text("tool_input") or context.get_text("tool_parameters") or context.get_text("arguments"))
+    output, error = context.get_text("output"), context.get_text("error") or context.get_text("error_message")
+    failed = str(context.record.attributes.get("success")).lower() == "false"
+    action, flags = classify_tool_call(tool, tool_input, output, failed=failed), flags_of(tool, tool_input)
     data: Record = {
         "tool": tool,
         "call_id": call,
-        "input": truncate_value(given),
-        "duration_ms": parse_number(scene.record.attributes.get("duration_ms")),
-        "deed": deed.name,
-        "subject": deed.subject,
+        "input": truncate_value(tool_input),
+        "duration_ms": parse_number(context.record.attributes.get("duration_ms")),
+        "deed": action.name,
+        "subject": action.subject,
         "flags": flags or None,
     }
     if failed:
-        why = error or output
+        failure = error or output
         return [
-            scene.make_event(
+            context.make_event(
                 "tool.failed",
-                _derive_outcome_id(scene, call),
-                text=f"{tool}{shown_flags(flags)}: {why or 'failed'}",
-                data=data | {"error": why},
+                _derive_outcome_id(context, call),
+                text=f"{tool}{shown_flags(flags)}: {failure or 'failed'}",
+                data=data | {"error": failure},
             )
         ]
-    data |= {"output": output, "paths": list(deed.paths)}
-    return [scene.make_event("tool.returned", _derive_outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}", data=data)]
+    data |= {"output": output, "paths": list(action.paths)}
+    return [context.make_event("tool.returned", _derive_outcome_id(context, call), text=f"{tool}{shown_flags(flags)}", data=data)]
 
 
-def _make_decision_events(scene: LogEventContext) -> list[Event]:
-    """A no is told; after a yes the call's outcome tells enough."""
-    if (scene.get_text("decision") or "").lower().startswith(("accept", "approve")):
+def _make_decision_events(context: LogEventContext) -> list[Event]:
+    """Make an event for a denial; after an approval the tool result is enough."""
+    if (context.get_text("decision") or "").lower().startswith(("accept", "approve")):
         return []
-    tool, call = scene.get_text("tool_name") or "unknown", _find_call_id(scene)
+    tool, call = context.get_text("tool_name") or "unknown", _find_call_id(context)
     data = {
         "tool": tool,
         "call_id": call,
-        "reason": scene.get_text("decision"),
-        "by": scene.get_text("source") or scene.get_text("decision_source"),
+        "reason": context.get_text("decision"),
+        "by": context.get_text("source") or context.get_text("decision_source"),
     }
-    return [scene.make_event("tool.denied", _derive_outcome_id(scene, call), text=tool, data=data)]
+    return [context.make_event("tool.denied", _derive_outcome_id(context, call), text=tool, data=data)]
 
 
-def _find_call_id(scene: LogEventContext) -> str | None:
-    return scene.get_text("tool_use_id") or scene.get_text("call_id")
+def _find_call_id(context: LogEventContext) -> str | None:
+    return context.get_text("tool_use_id") or context.get_text("call_id")
 
 
-def _derive_outcome_id(scene: LogEventContext, call: str | None) -> str:
-    """The id that transcripts and rollouts give it; calls that some models only count need the turn, which is not told here."""
-    if call is not None and scene.name.startswith(CLAUDE_PREFIX):
+def _derive_outcome_id(context: LogEventContext, call: str | None) -> str:
+    """Return the id that transcripts use. Non-unique call ids would need the turn, which is not available here."""
+    if call is not None and context.name.startswith(CLAUDE_PREFIX):
         return ids.tool_outcome_id(call)
     if call is not None and codex_ids.is_unique_id(call):
-        return codex_ids.tool_outcome_id(codex_ids.CallLocation(scene.run, None), call)
-    return scene.derive_record_id()
+        return codex_ids.tool_outcome_id(codex_ids.CallLocation(context.run, None), call)
+    return context.derive_record_id()
 
 
-def _make_model_error_events(scene: LogEventContext) -> list[Event]:
-    attributes = scene.record.attributes
-    error = scene.get_text("error") or scene.get_text("error.message")
+def _make_model_error_events(context: LogEventContext) -> list[Event]:
+    attributes = context.record.attributes
+    error = context.get_text("error") or context.get_text("error.message")
     data = {
-        "model": scene.get_text("model"),
+        "model": context.get_text("model"),
         "error": error,
         "status": parse_count(attributes.get("status_code")) or parse_count(attributes.get("http.response.status_code")),
         "attempt": parse_count(attributes.get("attempt")),
         "latency_ms": parse_number(attributes.get("duration_ms")),
     }
-    return [scene.make_event("model.failed", scene.derive_record_id(), text=error or "no answer", data=data)]
+    return [context.make_event("model.failed", context.derive_record_id(), text=error or "no answer", data=data)]
 
 
-def _make_codex_request_events(scene: LogEventContext) -> list[Event]:
-    status = parse_count(scene.record.attributes.get("http.response.status_code"))
-    return _make_model_error_events(scene) if scene.get_text("error.message") or (status or 0) >= 400 else []
+def _make_codex_request_events(context: LogEventContext) -> list[Event]:
+    status = parse_count(context.record.attributes.get("http.response.status_code"))
+    return _make_model_error_events(context) if context.get_text("error.message") or (status or 0) >= 400 else []
 
 
-def _make_codex_stream_events(scene: LogEventContext) -> list[Event]:
-    """Of all that streams by, only the end says what it took: not for which response, so the rollout alone counts it."""
-    if scene.get_text("error.message"):
-        return _make_model_error_events(scene)
-    return _make_other_events(scene) if scene.get_text("event.kind") == "response.completed" else []
+def _make_codex_stream_events(context: LogEventContext) -> list[Event]:
+    """Keep only the end of a stream. It does not name its response, so only the rollout counts its tokens."""
+    if context.get_text("error.message"):
+        return _make_model_error_events(context)
+    return _make_other_events(context) if context.get_text("event.kind") == "response.completed" else []
 
 
-def _make_codex_start_events(scene: LogEventContext) -> list[Event]:
-    id = codex_ids.session_started_id(scene.run) if scene.run else scene.derive_record_id()
-    data = {"program": codex_ids.PROGRAM, "version": scene.get_text("app.version"), "model": scene.get_text("model")}
-    return [scene.make_event("session.started", id, text=scene.get_text("model"), data=data)]
+def _make_codex_start_events(context: LogEventContext) -> list[Event]:
+    id = codex_ids.session_started_id(context.run) if context.run else context.derive_record_id()
+    data = {"program": codex_ids.PROGRAM, "version": context.get_text("app.version"), "model": context.get_text("model")}
+    return [context.make_event("session.started", id, text=context.get_text("model"), data=data)]
 
 
 def _make_inference_events(record: OtlpLogRecord) -> list[Event]:
-    """A model's call in all its details, which the span of the same id may tell too."""
-    place = _make_span_context(record)
-    return [make_reply_event(place, at=record.at)] if place else []
+    """Make the event of a model call with all details; the span with the same id may report it too."""
+    span_context = _make_span_context(record)
+    return [make_reply_event(span_context, at=record.at)] if span_context else []
 
 
 def _make_choice_events(record: OtlpLogRecord) -> list[Event]:
-    """An answer without its usage: the span has that, and would find its place taken."""
-    place, said = _make_span_context(record), extract_role_text(record.body, ASSISTANT_ROLE)
-    if place is None or said is None:
+    """Make a system event for a reply without usage: with the span's id it would replace the span's event."""
+    span_context, reply = _make_span_context(record), extract_role_text(record.body, ASSISTANT_ROLE)
+    if span_context is None or reply is None:
         return []
     id = derive_id(NAME, record.raw)
-    return [place.make_event("otlp.choice", END_PHASE, id=id, at=record.at, text=said, data={"said": said}, visibility="system")]
+    return [span_context.make_event("otlp.choice", END_PHASE, id=id, at=record.at, text=reply, data={"said": reply}, visibility="system")]
 
 
 def _make_span_context(record: OtlpLogRecord) -> SpanEventContext | None:

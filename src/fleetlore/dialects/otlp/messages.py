@@ -1,4 +1,4 @@
-"""What was asked and what was answered, out of the many shapes in which spans hold messages."""
+"""Extracts prompts and replies from spans, in the many shapes in which instrumentation libraries store messages."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ _REPLY_ATTRIBUTES = (
     "langfuse.observation.output",
 )
 _PLAIN_TEXT_ATTRIBUTES = frozenset(("ai.response.text", "final_result"))
-"""Where JSON is the answer itself, and not what holds it."""
+"""Attributes where JSON is the reply itself, not a container of it."""
 _TEXT_TYPES = frozenset(("text", "input_text", "output_text", "message"))
 _TEXT_KEYS = ("parts", "content", "text", "message", "messages", "prompt", "input", "output", "question", "query", "response")
 
 
 def find_prompt_text(span: OtlpSpan) -> str | None:
-    """What a person last asked, where the span holds readable words."""
+    """Return the last user message of a span, if it has readable text."""
     return _find_role_text(span, _PROMPT_ATTRIBUTES, USER_ROLE)
 
 
 def find_reply_text(span: OtlpSpan) -> str | None:
-    """What was answered, where the span holds readable words."""
+    """Return the reply of a span, if it has readable text."""
     return _find_role_text(span, _REPLY_ATTRIBUTES, ASSISTANT_ROLE)
 
 
 def _find_role_text(span: OtlpSpan, keys: tuple[str, ...], role: str) -> str | None:
-    """The first that says something: an attribute, a row of numbered ones, or events of that name."""
+    """Return the first text found: in an attribute, in numbered attributes, or in span events of that name."""
     for key in keys:
         own = span.attributes.get(key)
-        if own is not None and (words := extract_role_text(own if key in _PLAIN_TEXT_ATTRIBUTES else decode_nested_json(own), role)):
-            return words
+        if own is not None and (text := extract_role_text(own if key in _PLAIN_TEXT_ATTRIBUTES else decode_nested_json(own), role)):
+            return text
         events = [each.attributes for each in span.events if each.name == key]
-        for held in (_collect_numbered_messages(span.attributes, key), events):
-            if held and (words := extract_role_text(held, role)):
-                return words
+        for messages in (_collect_numbered_messages(span.attributes, key), events):
+            if messages and (text := extract_role_text(messages, role)):
+                return text
     return None
 
 
 def _collect_numbered_messages(attributes: Attributes, start: str) -> list[Record]:
-    """Messages that are spread over an attribute each: `llm.input_messages.0.message.content`."""
+    """Collect messages spread over one attribute each: `llm.input_messages.0.message.content`."""
     found: dict[int, Record] = {}
     start = f"{start}."
     for key, value in attributes.items():
@@ -80,35 +80,35 @@ def _collect_numbered_messages(attributes: Attributes, start: str) -> list[Recor
 
 
 def extract_role_text(value: Any, role: str, depth: int = 0) -> str | None:
-    """The words of the last message by somebody in this role; of anything else, whatever words it holds."""
+    """Return the text of the last message with this role; for other values, any text they contain."""
     if isinstance(value, str):
         return value.strip() or None
     if depth > MAX_MESSAGE_DEPTH:
         return None
     if isinstance(value, list):
-        mine = [each for each in value if not isinstance(each, dict) or each.get("role", role) == role]
-        words = [text for each in mine if (text := extract_role_text(each, role, depth + 1))]
-        is_talk = any(isinstance(each, dict) and "role" in each for each in mine)
-        return (words[-1] if is_talk else "\n".join(words)) if words else None
+        matching = [each for each in value if not isinstance(each, dict) or each.get("role", role) == role]
+        texts = [text for each in matching if (text := extract_role_text(each, role, depth + 1))]
+        is_conversation = any(isinstance(each, dict) and "role" in each for each in matching)
+        return (texts[-1] if is_conversation else "\n".join(texts)) if texts else None
     return next(_iterate_texts(value, role, depth), None) if isinstance(value, dict) else None
 
 
 def _iterate_texts(value: Record, role: str, depth: int) -> Iterator[str]:
     kind = value.get("type", "text")
     if isinstance(kind, str) and kind not in _TEXT_TYPES:
-        return  # a call, its result, a picture, a thought
+        return  # a tool call, its result, an image, reasoning
     for key in _TEXT_KEYS:
         own = value.get(key)
         if own is None:
             continue
-        held = decode_nested_json(own)
-        # An object in a text is what was said; a list is of the parts that hold it.
-        if words := extract_role_text(own if isinstance(held, dict) else held, role, depth + 1):
-            yield words
+        messages = decode_nested_json(own)
+        # JSON text with an object is the message itself; with a list, its parts.
+        if text := extract_role_text(own if isinstance(messages, dict) else messages, role, depth + 1):
+            yield text
 
 
 def iterate_call_ids(span: OtlpSpan) -> Iterator[str]:
-    """The ids of the tool calls that a model's answer asks for."""
+    """Yield the ids of the tool calls in a model's reply."""
     messages = decode_nested_json(span.attributes.get("gen_ai.output.messages"))
     parts = [part for each in _list_objects(messages) for part in _list_objects(each.get("parts")) if part.get("type") == "tool_call"]
     yield from (part["id"] for part in parts if isinstance(part.get("id"), str))

@@ -1,6 +1,6 @@
-"""OTLP's binary form, read by OpenTelemetry's own messages. Needs the extra `otlp`.
+"""Reads OTLP in protobuf with OpenTelemetry's own message classes. Needs the extra `otlp`.
 
-Log records come into the shape that their JSON has. Spans, of which there are many more, are read without that detour.
+Log records are converted to the shape of their JSON. Spans, which are far more numerous, are converted directly.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _STATUS_ERROR = 2
 
 
 def read_protobuf(body: bytes, signal: Signal) -> Record:
-    """One request as a plain object, ids in base64; `DialectError` for other bytes, and where the extra is missing."""
+    """Parse a request to a dict, ids in base64; raise `DialectError` for invalid bytes or a missing extra."""
     record: Record = import_module("google.protobuf.json_format").MessageToDict(_parse_request(body, signal))
     return record
 
 
 def iterate_protobuf_spans(body: bytes) -> Iterator[OtlpSpan | None]:
-    """Every span of a request; `None` for one without ids. `DialectError` as above."""
+    """Yield every span of a request; `None` for one without ids. Raises `DialectError` as `read_protobuf` does."""
     for group in _parse_request(body, "trace").resource_spans:
         resource = _convert_attributes(group.resource.attributes, 0)
         for scope in group.scope_spans:
@@ -36,7 +36,7 @@ def iterate_protobuf_spans(body: bytes) -> Iterator[OtlpSpan | None]:
 
 
 def is_protobuf_installed() -> bool:
-    """Whether the binary form can be read here."""
+    """Return whether protobuf can be read here."""
     try:
         _import_service("trace")
     except ImportError:
@@ -89,16 +89,16 @@ def _convert_attributes(pairs: Iterable[Any], depth: int) -> Record:
 
 
 def _convert_value(value: Any, depth: int) -> Any:
-    """One value as `otlp_values.value_of` reads its JSON."""
+    """Convert a value as `values.parse_any_value` does for JSON."""
     if depth > MAX_VALUE_DEPTH:
         return None
-    if text := value.string_value:  # as most of them are
+    if text := value.string_value:  # fast path: most values are strings
         return text
-    which = value.WhichOneof("value")
-    if which is None:
+    field = value.WhichOneof("value")
+    if field is None:
         return None
-    held = getattr(value, which)
-    match which:
+    held = getattr(value, field)
+    match field:
         case "string_value" | "bool_value":
             return held
         case "int_value" | "double_value":

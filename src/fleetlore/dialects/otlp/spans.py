@@ -1,7 +1,7 @@
-"""Spans of agents, models and tools as events; docs/dialects.md has the table. All other spans are folded.
+"""Converts spans of agents, models and tools to events; docs/dialects.md has the table. Other spans are skipped.
 
-A span's id decides the ids of its events, so that it is told once however often it is sent. What encloses it (whose work it
-is, what led to it) is known as far as the same request holds it.
+Event ids are derived from the span's id, so a span that is sent again adds nothing. Enclosing spans (agent, cause, run)
+are known only if they are in the same request.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from fleetlore.events.envelope import Event
 
 MAX_ENCLOSING_SPANS = 64
 _UNKNOWN_TIME = datetime.max.replace(tzinfo=UTC)
-"""What has no time comes last."""
+"""Sorts events without a time last."""
 _AGENT_ROLES, _AGENT_OR_TOOL_ROLES = frozenset((AGENT_ROLE,)), frozenset((AGENT_ROLE, TOOL_ROLE))
 
 
 def make_span_events(spans: Iterable[OtlpSpan]) -> list[Event]:
-    """The events of one request's spans, in the order in which things happened."""
-    told = list(_SpanBatch(spans).make_events())
-    return sorted(told, key=lambda event: event.at or _UNKNOWN_TIME)
+    """Return the events of one request's spans, in time order."""
+    events = list(_SpanBatch(spans).make_events())
+    return sorted(events, key=lambda event: event.at or _UNKNOWN_TIME)
 
 
 class _EnclosingSpans(NamedTuple):
     """What encloses a span."""
 
     nearest: OtlpSpan | None
-    """The first that is about agents at all."""
+    """The innermost span with a role."""
     outer: OtlpSpan | None
-    """The first that is an agent's or a tool's."""
+    """The innermost span of an agent or tool."""
     launcher: str | None
-    """The agent whose span is the first; `None`: there is none."""
-    launcher_s_own: str | None
-    """Who launched that one."""
+    """The agent of the innermost agent span, or `None`."""
+    launcher_parent: str | None
+    """The agent that launched the launcher."""
     run: str | None
 
 
 class _SpanBatch:
-    """The spans that were sent together."""
+    """The spans of one request."""
 
     def __init__(self, spans: Iterable[OtlpSpan]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
@@ -85,7 +85,7 @@ class _SpanBatch:
         }
 
     def _drop_uncounted_duplicates(self) -> None:
-        """Of a call that two libraries tell, one of which counts: the other is none, though it be around the first."""
+        """If two libraries report a model call, drop the enclosing span if only the inner one counts tokens."""
         counted = [span for key, span in self._spans.items() if self._roles.get(key) == MODEL_ROLE and has_token_counts(span)]
         for span in counted:
             outer = next((each for each in self._iterate_enclosing_spans(span) if self._get_role(each)), None)
@@ -95,62 +95,64 @@ class _SpanBatch:
     def make_events(self) -> Iterator[Event]:
         for key, role in self._roles.items():
             span = self._spans[key]
-            frame = self._find_enclosing(span)
-            if not self._is_duplicate(span, role, frame.nearest):
-                yield from self._make_span_events(span, role, frame)
+            enclosing = self._find_enclosing(span)
+            if not self._is_duplicate(span, role, enclosing.nearest):
+                yield from self._make_span_events(span, role, enclosing)
 
     def _find_enclosing(self, span: OtlpSpan) -> _EnclosingSpans:
-        """What encloses a span, found once for all that have the same parent."""
+        """Find what encloses a span; cached per parent."""
         key = span.trace, span.parent
         if (known := self._enclosing_by_parent.get(key)) is not None:
             return known
-        around = list(self._iterate_enclosing_spans(span))
-        above = self._find_first_with_role(around, _AGENT_ROLES)
-        higher = None if above is None else self._find_first_with_role(self._iterate_enclosing_spans(above), _AGENT_ROLES)
+        enclosing_spans = list(self._iterate_enclosing_spans(span))
+        agent_span = self._find_first_with_role(enclosing_spans, _AGENT_ROLES)
+        outer_agent_span = (
+            None if agent_span is None else self._find_first_with_role(self._iterate_enclosing_spans(agent_span), _AGENT_ROLES)
+        )
         found = self._enclosing_by_parent[key] = _EnclosingSpans(
-            nearest=next((each for each in around if self._get_role(each)), None),
-            outer=self._find_first_with_role(around, _AGENT_OR_TOOL_ROLES),
-            launcher=None if above is None else find_span_agent_name(above) or NAME,
-            launcher_s_own=None if higher is None else find_span_agent_name(higher),
-            run=next((run for each in around if (run := get_first_name(each.attributes, CONVERSATION_IDS))), None),
+            nearest=next((each for each in enclosing_spans if self._get_role(each)), None),
+            outer=self._find_first_with_role(enclosing_spans, _AGENT_OR_TOOL_ROLES),
+            launcher=None if agent_span is None else find_span_agent_name(agent_span) or NAME,
+            launcher_parent=None if outer_agent_span is None else find_span_agent_name(outer_agent_span),
+            run=next((run for each in enclosing_spans if (run := get_first_name(each.attributes, CONVERSATION_IDS))), None),
         )
         return found
 
-    def _make_span_events(self, span: OtlpSpan, role: str, frame: _EnclosingSpans) -> Iterable[Event]:
-        own = get_first_name(span.attributes, AGENT_NAMES) or frame.launcher or find_service_name(span.resource)
-        place = SpanEventContext(
+    def _make_span_events(self, span: OtlpSpan, role: str, enclosing: _EnclosingSpans) -> Iterable[Event]:
+        agent = get_first_name(span.attributes, AGENT_NAMES) or enclosing.launcher or find_service_name(span.resource)
+        context = SpanEventContext(
             span,
-            agent=find_span_agent_name(span) if role == AGENT_ROLE else own,
-            parent=frame.launcher if role in (AGENT_ROLE, AGENT_CREATED_ROLE) else frame.launcher_s_own,
-            run=_find_run(span, frame),
-            cause=self._find_cause(span, role, frame.outer),
+            agent=find_span_agent_name(span) if role == AGENT_ROLE else agent,
+            parent=enclosing.launcher if role in (AGENT_ROLE, AGENT_CREATED_ROLE) else enclosing.launcher_parent,
+            run=_find_run(span, enclosing),
+            cause=self._find_cause(span, role, enclosing.outer),
         )
         if role == AGENT_ROLE:
-            return make_root_agent_events(place) if frame.launcher is None else make_subagent_events(place)
-        return EVENT_MAKER_BY_ROLE.get(role, make_other_events)(place)
+            return make_root_agent_events(context) if enclosing.launcher is None else make_subagent_events(context)
+        return EVENT_MAKER_BY_ROLE.get(role, make_other_events)(context)
 
     def _find_cause(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> str | None:
-        """The answer that asked for this call, else what opened the span around it."""
+        """Return the id of the reply that requested this call, else of the event that opened the enclosing span."""
         call = as_text(get_first(span.attributes, CALL_IDS)) if role == TOOL_ROLE else None
-        if call is not None and (wanted := self._reply_id_by_call.get((span.trace, call))):
-            return wanted
+        if call is not None and (reply_id := self._reply_id_by_call.get((span.trace, call))):
+            return reply_id
         return None if outer is None else self._find_opening_event_id(outer)
 
     def _find_opening_event_id(self, span: OtlpSpan) -> str:
-        """The id of the event that the start of an agent's or a tool's span tells last."""
+        """Return the id of the last event at the start of an agent's or tool's span."""
         key = span.trace, span.id
         if key not in self._opening_event_ids:
-            frame = self._find_enclosing(span)
-            is_root = self._get_role(span) == AGENT_ROLE and frame.launcher is None
+            enclosing = self._find_enclosing(span)
+            is_root = self._get_role(span) == AGENT_ROLE and enclosing.launcher is None
             phase = PROMPT_PHASE if is_root and find_prompt_text(span) else START_PHASE
-            own = is_root and phase == START_PHASE
+            opens_session = is_root and phase == START_PHASE
             self._opening_event_ids[key] = (
-                session_started_id(_find_run(span, frame), find_span_agent_name(span)) if own else span_event_id(*key, phase)
+                session_started_id(_find_run(span, enclosing), find_span_agent_name(span)) if opens_session else span_event_id(*key, phase)
             )
         return self._opening_event_ids[key]
 
     def _iterate_enclosing_spans(self, span: OtlpSpan) -> Iterator[OtlpSpan]:
-        """The spans that enclose it, from the inside out, as far as anybody nests agents; a ring has no end either."""
+        """Yield the enclosing spans from the inside out; limited, so that a cycle ends too."""
         for _ in range(MAX_ENCLOSING_SPANS):
             outer = self._spans.get((span.trace, span.parent)) if span.parent else None
             if outer is None:
@@ -167,7 +169,7 @@ class _SpanBatch:
         return self._roles.get((span.trace, span.id))
 
     def _is_duplicate(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> bool:
-        """Whether another library tells the same by the next span outwards: a model within a model, a tool or agent within itself."""
+        """Return whether the enclosing span reports the same: a model call in a model call, a tool or agent in itself."""
         if outer is None or self._get_role(outer) != role:
             return False
         if role == TOOL_ROLE:
@@ -175,6 +177,8 @@ class _SpanBatch:
         return role == MODEL_ROLE or (role == AGENT_ROLE and find_span_agent_name(outer) == find_span_agent_name(span))
 
 
-def _find_run(span: OtlpSpan, frame: _EnclosingSpans) -> str:
-    """The conversation that it belongs to, as it or whatever encloses it says; else the trace."""
-    return get_first_name(span.attributes, CONVERSATION_IDS) or frame.run or get_first_name(span.resource, CONVERSATION_IDS) or span.trace
+def _find_run(span: OtlpSpan, enclosing: _EnclosingSpans) -> str:
+    """Return the conversation id of the span or what encloses it, else the trace id."""
+    return (
+        get_first_name(span.attributes, CONVERSATION_IDS) or enclosing.run or get_first_name(span.resource, CONVERSATION_IDS) or span.trace
+    )

@@ -1,6 +1,6 @@
-"""OTLP as plain values: attributes, ids, times, spans and log records.
+"""Parses OTLP to plain values: attributes, ids, times, spans and log records.
 
-JSON and protobuf come out alike. Ids are hex in OTLP's own JSON, and base64 where a program let its protobuf library write it.
+JSON and protobuf give the same result. Ids are hex in OTLP's own JSON, base64 if a protobuf library wrote the JSON.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Attributes = Mapping[str, Any]
 MAX_VALUE_DEPTH = 32
 MAX_NUMBER = 2**53
 MAX_NANOSECONDS = 10**20
-"""In nanoseconds since 1970: the year 5138."""
+"""Nanoseconds since 1970: the year 5138."""
 MAX_VALUE_BYTES = 32 * 1024
-"""What an argument or a result may hold; of more, the beginning is kept as text."""
+"""Limit of a tool's input or output; of larger ones, the start is kept as text."""
 MAX_NOTE_VALUES = 30
 MAX_NOTE_CHARS = 300
 _PLAIN_VALUE_KEYS, _NUMBER_VALUE_KEYS = frozenset(("stringValue", "boolValue", "bytesValue")), frozenset(("intValue", "doubleValue"))
@@ -37,18 +37,18 @@ _CAMEL_CASE_NAMES = """
     intValue doubleValue arrayValue kvlistValue resourceMetrics
 """
 _CAMEL_BY_SNAKE_CASE = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): name for name in _CAMEL_CASE_NAMES.split()}
-"""The names of the schema itself, which some programs write → those of its JSON."""
+"""Names of the protobuf schema, which some programs write → names in OTLP JSON."""
 
 
 class OtlpSpanEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened within a span."""
+    """An event within a span."""
 
     name: str
     attributes: Attributes
 
 
 class OtlpSpan(Struct, frozen=True, kw_only=True):
-    """One span, its resource's attributes beside its own."""
+    """One span, with the attributes of its resource."""
 
     trace: str
     id: str
@@ -64,27 +64,27 @@ class OtlpSpan(Struct, frozen=True, kw_only=True):
 
     @property
     def milliseconds(self) -> float | None:
-        """How long it took."""
+        """Duration."""
         return None if self.start is None or self.end is None else (self.end - self.start) / timedelta(milliseconds=1)
 
 
 class OtlpLogRecord(Struct, frozen=True, kw_only=True):
-    """One log record, its resource's attributes beside its own."""
+    """One log record, with the attributes of its resource."""
 
     at: datetime | None
     name: str
-    """Of the event that it is, wherever it says so."""
+    """The event name, from wherever it is given."""
     body: Any
     trace: str | None
     span: str | None
     attributes: Attributes
     resource: Attributes
     raw: bytes
-    """The record itself, for what nothing else tells from another."""
+    """The encoded record, as an id for records without one."""
 
 
 def convert_to_camel_case(value: Any) -> Any:
-    """A request with the names that OTLP's JSON has, where a program wrote those of the schema: `resource_spans`."""
+    """Convert keys from schema names (`resource_spans`) to OTLP JSON names."""
     if isinstance(value, list):
         return [convert_to_camel_case(each) for each in value]
     if isinstance(value, dict):
@@ -93,14 +93,14 @@ def convert_to_camel_case(value: Any) -> Any:
 
 
 def iterate_spans(request: Record) -> Iterator[OtlpSpan | None]:
-    """Every span of a request; `None` for one without ids, which nobody can tell from another."""
+    """Yield every span of a request; `None` for one without ids, which cannot be identified."""
     for resource, record in _iterate_records(request, "resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"):
         trace, own = parse_hex_id(record.get("traceId"), 16), parse_hex_id(record.get("spanId"), 8)
         yield None if trace is None or own is None else _parse_span(record, trace, own, resource)
 
 
 def iterate_log_records(request: Record) -> Iterator[OtlpLogRecord]:
-    """Every log record of a request."""
+    """Yield every log record of a request."""
     for resource, record in _iterate_records(request, "resourceLogs", ("scopeLogs", "instrumentationLibraryLogs"), "logRecords"):
         attributes, body = parse_attributes(record.get("attributes")), parse_any_value(record.get("body"))
         # Codex 0.169 puts the source line into `eventName` ("event otel/src/events/….rs:1089") and the event's name into the attribute.
@@ -125,10 +125,10 @@ def _iterate_records(request: Record, outer: str, middle: tuple[str, ...], inner
 
 
 def _require_list(record: Record, name: str) -> list[Record]:
-    """The objects under a name. Whatever else stands there holds records that nobody would ever hear of again."""
-    found = record.get(name)
-    objects = list(_iterate_objects(found))
-    if found is not None and (not isinstance(found, list) or len(objects) < len(found)):
+    """Return the objects under a name; raise `DialectError` for anything else, so that no records are lost silently."""
+    value = record.get(name)
+    objects = list(_iterate_objects(value))
+    if value is not None and (not isinstance(value, list) or len(objects) < len(value)):
         raise DialectError(f"$.{name}", "a list of objects is needed")
     return objects
 
@@ -158,7 +158,7 @@ def _parse_span(record: Record, trace: str, own: str, resource: Attributes) -> O
 
 
 def make_span(*, attributes: Attributes, failed: bool, error: str | None, events: tuple[OtlpSpanEvent, ...], **rest: Any) -> OtlpSpan:
-    """A span that failed by its status, or by what it says of an error."""
+    """Make a span; it failed if its status or an error attribute says so."""
     kind = as_text(attributes.get("error.type"))
     if not error:
         thrown = next((as_text(each.attributes.get("exception.message")) for each in events if each.name == "exception"), None)
@@ -167,7 +167,7 @@ def make_span(*, attributes: Attributes, failed: bool, error: str | None, events
 
 
 def parse_attributes(value: object, depth: int = 0) -> dict[str, Any]:
-    """Keys and values as a plain object."""
+    """Convert a list of key-value pairs to a dict."""
     if not isinstance(value, list):
         return {}
     return {
@@ -178,7 +178,7 @@ def parse_attributes(value: object, depth: int = 0) -> dict[str, Any]:
 
 
 def parse_any_value(value: object, depth: int = 0) -> Any:
-    """One value of OTLP's as plain JSON; what is nested too deeply is left out."""
+    """Convert an OTLP AnyValue to plain JSON; values nested too deeply are dropped."""
     if not isinstance(value, dict) or depth > MAX_VALUE_DEPTH:
         return None
     if "arrayValue" in value:
@@ -186,7 +186,7 @@ def parse_any_value(value: object, depth: int = 0) -> Any:
         return [parse_any_value(each, depth + 1) for each in inner] if isinstance(inner, list) else []
     if "kvlistValue" in value:
         return parse_attributes(as_object(value["kvlistValue"]).get("values"), depth)
-    for key, held in value.items():  # there is but one
+    for key, held in value.items():  # there is only one
         if key in _PLAIN_VALUE_KEYS and isinstance(held, (str, bool)):
             return held
         if key in _NUMBER_VALUE_KEYS and (number := parse_number(held)) is not None:
@@ -195,7 +195,7 @@ def parse_any_value(value: object, depth: int = 0) -> Any:
 
 
 def parse_number(value: object) -> int | float | None:
-    """A number, also where JSON had to write it as a string."""
+    """Return a number, also if JSON has it as a string; `None` if it is none or too large."""
     if isinstance(value, str):
         try:
             value = int(value) if value.lstrip("-").isdecimal() and len(value) < 30 else float(value)
@@ -207,13 +207,13 @@ def parse_number(value: object) -> int | float | None:
 
 
 def parse_count(value: object) -> int | None:
-    """How many, if that is what it says."""
+    """Return a non-negative integer, or `None`."""
     number = parse_number(value)
     return int(number) if number is not None and number >= 0 else None
 
 
 def parse_hex_id(value: object, size: int) -> str | None:
-    """An id of so many bytes, in lower-case hex."""
+    """Return an id of `size` bytes as lower-case hex, from hex or base64; `None` if it is invalid."""
     if not isinstance(value, str):
         return None
     try:
@@ -224,7 +224,7 @@ def parse_hex_id(value: object, size: int) -> str | None:
 
 
 def parse_nanoseconds(nanoseconds: object) -> datetime | None:
-    """Nanoseconds since 1970, to the microsecond."""
+    """Convert nanoseconds since 1970 to a time, to the microsecond."""
     if isinstance(nanoseconds, str):
         nanoseconds = int(nanoseconds) if nanoseconds.isdecimal() and len(nanoseconds) <= 20 else 0
     elif isinstance(nanoseconds, float) and isfinite(nanoseconds):
@@ -235,8 +235,8 @@ def parse_nanoseconds(nanoseconds: object) -> datetime | None:
 
 
 def get_first(attributes: Attributes, keys: tuple[str, ...]) -> Any:
-    """What stands under the first of these keys that is there."""
-    for key in keys:  # written out: it is asked a dozen times of every span
+    """Return the value of the first of these keys that is present and not empty."""
+    for key in keys:  # a plain loop for speed: called a dozen times per span
         value = attributes.get(key)
         if value is not None and value != "":
             return value
@@ -244,7 +244,7 @@ def get_first(attributes: Attributes, keys: tuple[str, ...]) -> Any:
 
 
 def get_first_name(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
-    """The first of these that can name a scope."""
+    """Return the first of these values that can name a scope."""
     for key in keys:
         value = attributes.get(key)
         if value is not None and (name := as_name(value)):
@@ -253,7 +253,7 @@ def get_first_name(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
 
 
 def decode_nested_json(value: object) -> Any:
-    """The value itself where a string holds JSON, as it does for everything that is no plain attribute."""
+    """Decode a string that contains a JSON object or array; return other values unchanged."""
     if not isinstance(value, str) or value[:1] not in ("{", "["):
         return value
     try:
@@ -263,7 +263,7 @@ def decode_nested_json(value: object) -> Any:
 
 
 def truncate_value(value: object) -> Any:
-    """An argument or a result as it may be kept."""
+    """Return a tool's input or output, truncated for storage."""
     if value is None or isinstance(value, str | bool):
         return value or None if isinstance(value, str) else value
     plain = decode_nested_json(value)
@@ -275,6 +275,6 @@ def truncate_value(value: object) -> Any:
 
 
 def pick_note_values(attributes: Attributes) -> dict[str, Any]:
-    """The single values among some attributes, so many of them and each so long as fits a note."""
+    """Return the scalars among some attributes, limited in number and length."""
     plain = ((key, value) for key, value in attributes.items() if len(key) <= MAX_NOTE_CHARS and isinstance(value, str | int | float))
     return {key: value[:MAX_NOTE_CHARS] if isinstance(value, str) else value for key, value in islice(plain, MAX_NOTE_VALUES)}

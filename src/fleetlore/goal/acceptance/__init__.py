@@ -1,1 +1,1 @@
-"""Whether a goal is reached: criteria, checked out of the agent's reach."""
+"""Checks whether a goal is reached, with criteria and files that the agent cannot change."""

@@ -1,6 +1,8 @@
-"""Whether a goal is reached: criteria that were read before the agent started, checked with files that it cannot change for good.
+"""Checks a goal's criteria. They are captured before the agent starts, with copies of the files they use.
 
-All criteria are checked, one after the other, each with evidence of its own. Whatever goes wrong in a check, the criterion is not met.
+Before each check the copies are restored, so the agent's changes to them have no effect. All criteria are checked in
+order, each with its own evidence. An error during a check means that the criterion is not met. Called by `driver.py`
+after a turn.
 """
 
 from __future__ import annotations
@@ -20,12 +22,18 @@ from fleetlore import clock
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.events.driver_types import Criterion, Custom, Failure, FileMatches, Goal, LlmJudge, ShellCommand, Verdict
 from fleetlore.events.goal_plan import Plan
-from fleetlore.goal.acceptance import commands as acceptance_commands
-from fleetlore.goal.acceptance import judge as judging
-from fleetlore.goal.acceptance import protected as protecting
 from fleetlore.goal.acceptance import verifiers
-from fleetlore.goal.acceptance.findings import Unmet
-from fleetlore.goal.acceptance.protected import ProtectedFiles
+from fleetlore.goal.acceptance.commands import MAX_EVIDENCE_BYTES, check_command, clean_evidence, find_match_error
+from fleetlore.goal.acceptance.judge import MAX_DIFF_BYTES, judge_criterion
+from fleetlore.goal.acceptance.protected import (
+    ProtectedFiles,
+    capture_files,
+    content_digest,
+    read_manifest,
+    restore_files,
+    write_manifest,
+)
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace import files
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.base import Model
@@ -37,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class CriterionResult(Struct, frozen=True, kw_only=True):
-    """What checking one criterion came to."""
+    """The result of one criterion."""
 
     label: str
     met: bool
@@ -46,33 +54,33 @@ class CriterionResult(Struct, frozen=True, kw_only=True):
 
 
 class AcceptanceReport(Struct, frozen=True, kw_only=True):
-    """What checking all of them came to, and what the judge took."""
+    """The result of all criteria, and what the judge cost."""
 
     verdict: Verdict
     outcomes: tuple[CriterionResult, ...]
     put_back: tuple[str, ...] = ()
-    """Protected files that had been changed, and are as they were again."""
+    """Protected files that had been changed and were restored."""
     is_cancelled: bool = False
     tokens: int = 0
     usd: float | None = None
 
 
 class CapturedChecks(Struct, frozen=True, kw_only=True):
-    """What was settled before the agent started."""
+    """What is captured before the agent starts; stored as the manifest."""
 
     start: str
     protected: ProtectedFiles
     settled: str
-    """Where that is, by `Workspace.settled`."""
+    """Digest of the workspace's location (`Workspace.location_digest`)."""
 
 
 def checks_process_mark(goal_id: str) -> str:
-    """What every process of a goal's checks carries, so that a resumed goal can end what is left of them."""
+    """The mark of all processes of a goal's checks, so that a resumed goal can kill leftovers."""
     return f"{goal_id}:check"
 
 
 def label_criterion(criterion: Criterion) -> str:
-    """How people find a criterion again."""
+    """A short label by which people recognise a criterion."""
     match criterion:
         case ShellCommand():
             return f"shell:{criterion.command}"[:_MAX_LABEL_CHARS]
@@ -91,25 +99,26 @@ class AcceptanceChecker:
 
     @classmethod
     def capture(cls, goal: Goal, plan: Plan, workspace: Workspace, *, expect: str | None = None) -> AcceptanceChecker:
-        """Settle what is checked, and with which files, before the first turn; of a resumed goal, take up what was settled. Blocks.
+        """Capture the criteria's files before the first turn; for a resumed goal, load what was captured. Blocks.
 
-        `Invalid` if a criterion cannot be checked. `expect` is the digest that was told of it: what was changed since is not used.
+        `expect` is the digest of the manifest that the log recorded. Raises `Invalid` if a criterion cannot be checked,
+        `FleetloreError` if the captured files or the location changed since.
         """
         folder = os.path.join(workspace.folder, "verifiers")
         _validate_criteria(goal)
-        kept = protecting.read_manifest(folder)
-        if kept is None and expect is None:
-            commands = [one.command for one in goal.acceptance if isinstance(one, ShellCommand)]
-            protected = protecting.capture_files(folder, workspace.path, commands=commands, patterns=plan.protect)
+        manifest = read_manifest(folder)
+        if manifest is None and expect is None:
+            commands = [criterion.command for criterion in goal.acceptance if isinstance(criterion, ShellCommand)]
+            protected = capture_files(folder, workspace.path, commands=commands, patterns=plan.protect)
             captured = CapturedChecks(start=workspace.checkpoint(0).sha, protected=protected, settled=workspace.location_digest)
-            return cls(captured, folder, protecting.write_manifest(folder, captured))
-        digest = protecting.content_digest(kept or b"")
-        found = None if kept is None or expect not in (None, digest) else msgspec.json.decode(kept, type=CapturedChecks)
-        if found is None or found.settled != workspace.location_digest:
+            return cls(captured, folder, write_manifest(folder, captured))
+        digest = content_digest(manifest or b"")
+        loaded = None if manifest is None or expect not in (None, digest) else msgspec.json.decode(manifest, type=CapturedChecks)
+        if loaded is None or loaded.settled != workspace.location_digest:
             raise FleetloreError(
                 f"{workspace.folder}: what criteria are checked with, or where, was changed; nothing can be checked, and a person is needed"
             )
-        return cls(found, folder, digest)
+        return cls(loaded, folder, digest)
 
     @property
     def start(self) -> str:
@@ -119,33 +128,36 @@ class AcceptanceChecker:
     async def check(
         self, goal: Goal, workspace: Workspace, *, judge: Model | None, cancel: asyncio.Event, words: str = ""
     ) -> AcceptanceReport:
-        """Check every criterion; once `cancel` is set, what runs is ended at once, and the rest is not met. `words`: the agent's last."""
-        began = monotonic()
-        round_ = _CheckRound(self._captured, self._folder, goal, workspace, judge, words)
-        outcomes = [await round_.check_criterion(criterion, cancel) for criterion in goal.acceptance]
+        """Check every criterion. `words` is the agent's last message.
+
+        When `cancel` is set, the running check is stopped at once, and the remaining criteria count as not met.
+        """
+        started_at = monotonic()
+        check_round = _CheckRound(self._captured, self._folder, goal, workspace, judge, words)
+        outcomes = [await check_round.check_criterion(criterion, cancel) for criterion in goal.acceptance]
         failures = [
-            Failure(criterion_index=number, criterion_label=one.label, message=one.message, evidence=one.evidence)
-            for number, one in enumerate(outcomes)
-            if not one.met
+            Failure(criterion_index=number, criterion_label=result.label, message=result.message, evidence=result.evidence)
+            for number, result in enumerate(outcomes)
+            if not result.met
         ]
         verdict = Verdict(
             met=not failures and not cancel.is_set(),
             failures=tuple(failures),
             evaluated_at=clock.now().isoformat().replace("+00:00", "Z"),
-            elapsed_ms=round((monotonic() - began) * 1000),
+            elapsed_ms=round((monotonic() - started_at) * 1000),
         )
         return AcceptanceReport(
             verdict=verdict,
             outcomes=tuple(outcomes),
-            put_back=tuple(sorted(round_.put_back)),
+            put_back=tuple(sorted(check_round.put_back)),
             is_cancelled=cancel.is_set(),
-            tokens=round_.tokens,
-            usd=round_.usd,
+            tokens=check_round.tokens,
+            usd=check_round.usd,
         )
 
 
 class _CheckRound:
-    """One time that all criteria are checked."""
+    """One pass over all criteria."""
 
     def __init__(self, captured: CapturedChecks, folder: str, goal: Goal, workspace: Workspace, judge: Model | None, words: str) -> None:
         self._captured, self._folder, self._workspace = captured, folder, workspace
@@ -154,26 +166,24 @@ class _CheckRound:
         self.tokens, self.usd = 0, None if judge is None else 0.0
 
     async def check_criterion(self, criterion: Criterion, cancel: asyncio.Event) -> CriterionResult:
-        """Whether it is met, and if not, why."""
+        """Check one criterion; never raises."""
         try:
             unmet = await _run_unless_cancelled(cancel, self._find_unmet(criterion))
         except _CheckCancelled:
             unmet = Unmet(message="called off before it was checked")
-        except Exception as error:  # noqa: BLE001 - a verifier may be anybody's, and what it raises is no reason to believe in success
-            unmet = Unmet(message=f"could not be checked: {acceptance_commands.clean_evidence(str(error) or type(error).__name__)}")
+        except Exception as error:  # noqa: BLE001 - third-party verifiers may raise anything; the criterion is not met then
+            unmet = Unmet(message=f"could not be checked: {clean_evidence(str(error) or type(error).__name__)}")
         if unmet is None:
             return CriterionResult(label=label_criterion(criterion), met=True)
-        shown = None if unmet.evidence is None else acceptance_commands.clean_evidence(unmet.evidence)
-        return CriterionResult(label=label_criterion(criterion), met=False, message=unmet.message, evidence=shown)
+        evidence = None if unmet.evidence is None else clean_evidence(unmet.evidence)
+        return CriterionResult(label=label_criterion(criterion), met=False, message=unmet.message, evidence=evidence)
 
     async def _find_unmet(self, criterion: Criterion) -> Unmet | None:
-        # What one check runs is the agent's work, and could change what the next one is made with.
-        self.put_back |= set(
-            await asyncio.to_thread(protecting.restore_files, self._captured.protected, self._folder, self._workspace.path)
-        )
+        # Each check runs the agent's code, which could change the files of the next check.
+        self.put_back |= set(await asyncio.to_thread(restore_files, self._captured.protected, self._folder, self._workspace.path))
         match criterion:
             case ShellCommand():
-                return await acceptance_commands.check_command(criterion, self._workspace.path, self._mark)
+                return await check_command(criterion, self._workspace.path, self._mark)
             case FileMatches():
                 return await self._check_file(criterion)
             case Custom():
@@ -184,10 +194,10 @@ class _CheckRound:
         content = await asyncio.to_thread(_read_content, self._workspace.path, criterion.path)
         if content is None:
             return Unmet(message=f"{criterion.path}: there is no such file") if criterion.required else None
-        found = await acceptance_commands.find_match_error(criterion.regex, content, self._mark)
-        if found is None:
+        problem = await find_match_error(criterion.regex, content, self._mark)
+        if problem is None:
             return None
-        return Unmet(message=f"{criterion.path} {found} {criterion.regex}", evidence=content[-_MAX_SHOWN_BYTES:].decode(errors="replace"))
+        return Unmet(message=f"{criterion.path} {problem} {criterion.regex}", evidence=content[-_MAX_SHOWN_BYTES:].decode(errors="replace"))
 
     async def _check_custom(self, criterion: Custom) -> Unmet | None:
         verifier = verifiers.find_verifier(criterion.name)
@@ -200,18 +210,18 @@ class _CheckRound:
             return Unmet(message=f"timed out after {CUSTOM_TIMEOUT:g} s")
 
     async def _check_by_judge(self, criterion: LlmJudge) -> Unmet | None:
-        diff = await asyncio.to_thread(self._workspace.diff, self._captured.start, judging.MAX_DIFF_BYTES)
-        judged = await judging.judge_criterion(self._judge, criterion.criterion_text, diff, self._words)
-        self.tokens += judged.tokens
-        self.usd = None if self.usd is None or judged.usd is None else self.usd + judged.usd
-        return judged.unmet
+        diff = await asyncio.to_thread(self._workspace.diff, self._captured.start, MAX_DIFF_BYTES)
+        judgement = await judge_criterion(self._judge, criterion.criterion_text, diff, self._words)
+        self.tokens += judgement.tokens
+        self.usd = None if self.usd is None or judgement.usd is None else self.usd + judgement.usd
+        return judgement.unmet
 
 
-_MAX_SHOWN_BYTES = 2 * acceptance_commands.MAX_EVIDENCE_BYTES
+_MAX_SHOWN_BYTES = 2 * MAX_EVIDENCE_BYTES
 
 
 def _read_content(workspace: str, path: str) -> bytes | None:
-    """What a file of the workspace holds; links within it are followed, and lead nowhere else."""
+    """Content of a file in the workspace, or `None`. Links are followed, but not out of the workspace."""
     root, real = os.path.realpath(workspace), os.path.realpath(os.path.join(workspace, path))
     if not real.startswith(f"{root}/"):
         raise Invalid(f"{path}: leads out of the workspace; name a path inside it")
@@ -226,31 +236,31 @@ def _read_content(workspace: str, path: str) -> bytes | None:
 
 
 class _CheckCancelled(Exception):
-    """Somebody set the event."""
+    """The `cancel` event was set."""
 
 
 async def _run_unless_cancelled(cancel: asyncio.Event, work: Awaitable[_T]) -> _T:
-    """What comes of it, unless it is called off: then it is ended, and has ended."""
-    doing, called_off = asyncio.ensure_future(work), asyncio.ensure_future(cancel.wait())
+    """The result of `work`. If `cancel` is set first, stop it, wait for its end and raise `_CheckCancelled`."""
+    work_task, cancel_task = asyncio.ensure_future(work), asyncio.ensure_future(cancel.wait())
     try:
         if not cancel.is_set():
-            await asyncio.wait((doing, called_off), return_when=asyncio.FIRST_COMPLETED)
-        if cancel.is_set() and not doing.done():
+            await asyncio.wait((work_task, cancel_task), return_when=asyncio.FIRST_COMPLETED)
+        if cancel.is_set() and not work_task.done():
             raise _CheckCancelled
-        return await doing
+        return await work_task
     finally:
-        for task in (doing, called_off):
+        for task in (work_task, cancel_task):
             task.cancel()
         with suppress(asyncio.CancelledError):
-            await called_off
-        await asyncio.gather(doing, return_exceptions=True)
+            await cancel_task
+        await asyncio.gather(work_task, return_exceptions=True)
 
 
 def _validate_criteria(goal: Goal) -> None:
-    """`Invalid` for the first criterion that no work could meet."""
+    """Raise `Invalid` for the first criterion that can never be met."""
     for number, criterion in enumerate(goal.acceptance, 1):
-        if wrong := _find_criterion_error(criterion):
-            raise Invalid(f"criterion {number} ({label_criterion(criterion)}): {wrong}")
+        if problem := _find_criterion_error(criterion):
+            raise Invalid(f"criterion {number} ({label_criterion(criterion)}): {problem}")
 
 
 def _find_criterion_error(criterion: Criterion) -> str | None:

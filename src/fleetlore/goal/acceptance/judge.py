@@ -1,11 +1,14 @@
-"""A model as judge: it sees the criterion, what changed, and the agent's last words, which may say anything. In doubt, it is not met."""
+"""Lets a model judge a criterion from the diff and the agent's last message. In doubt, the criterion is not met.
+
+Diff and message are untrusted: they are quoted as records, and the system prompt says so.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from fleetlore.errors import MindError
-from fleetlore.goal.acceptance.findings import Unmet
+from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.goal.workspace.workspace import Diff
 from fleetlore.models.base import JsonSchema, Model, ModelReply, ModelRequest
 from fleetlore.prompts import text_safety
@@ -30,7 +33,7 @@ _SYSTEM = (
 
 
 class JudgeResult(Struct, frozen=True, kw_only=True):
-    """What the judge said, and what that took."""
+    """The judgement, and what it cost."""
 
     unmet: Unmet | None
     tokens: int = 0
@@ -38,7 +41,7 @@ class JudgeResult(Struct, frozen=True, kw_only=True):
 
 
 def build_judge_prompt(criterion: str, diff: Diff, words: str) -> str:
-    """All that the judge sees."""
+    """The whole prompt for the judge, with secrets redacted."""
     clean = Redactor().redact_value({"stat": diff.stat, "text": diff.text, "words": words})[0]
     parts = (
         ("The criterion", text_safety.sanitize_text(criterion)),
@@ -50,21 +53,21 @@ def build_judge_prompt(criterion: str, diff: Diff, words: str) -> str:
     return "\n\n".join(f"## {title}\n{body}" for title, body in parts)
 
 
-async def judge_criterion(mind: Model | None, criterion: str, diff: Diff, words: str) -> JudgeResult:
-    """Whether it is met; anything but a clear yes is a no."""
-    if mind is None:
+async def judge_criterion(model: Model | None, criterion: str, diff: Diff, words: str) -> JudgeResult:
+    """Ask the model. Anything but a clear pass is not met."""
+    if model is None:
         return JudgeResult(unmet=Unmet(message="there is no mind to judge it; give the goal a `judge`"))
-    ask = ModelRequest(
+    request = ModelRequest(
         prompt=build_judge_prompt(criterion, diff, words), system=_SYSTEM, schema=SCHEMA, temperature=0.0, timeout=_TIMEOUT, role="judge"
     )
     try:
-        reply = await mind.reply(ask)
+        reply = await model.reply(request)
     except MindError as error:
-        spent = error.reply if isinstance(error.reply, ModelReply) else None
-        return _make_result(Unmet(message=f"the judge gave no answer that can be used: {error}"), spent)
-    said = reply.data or {}
-    reasons = [str(reason) for reason in said.get("reasons") or ()][:_MAX_REASONS]
-    if said.get("pass") is True:
+        partial_reply = error.reply if isinstance(error.reply, ModelReply) else None
+        return _make_result(Unmet(message=f"the judge gave no answer that can be used: {error}"), partial_reply)
+    answer = reply.data or {}
+    reasons = [str(reason) for reason in answer.get("reasons") or ()][:_MAX_REASONS]
+    if answer.get("pass") is True:
         return _make_result(None, reply)
     return _make_result(Unmet(message="the judge says that it is not met", evidence="\n".join(reasons) or None), reply)
 

@@ -1,4 +1,8 @@
-"""Files that an agent cannot change for good: copied outside the workspace before it starts, and put back before every check."""
+"""Protected files: copied out of the workspace before the agent starts, and restored before every check.
+
+Protected are the files that check commands name, and those that match the goal's `protect` patterns. Used by
+`check.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +26,25 @@ _GLOB_CHARS = re.compile(r"[*?\[]")
 
 
 class ProtectedCopy(Struct, frozen=True):
-    """One file as it was, or a link."""
+    """The saved state of one file or link."""
 
     kind: Literal["file", "link"]
     mode: int
     digest: str
-    """Of its content, by which the copy is found and checked."""
+    """Digest of the content; also the name of the copy."""
     target: str = ""
 
 
 class ProtectedFiles(Struct, frozen=True, kw_only=True):
-    """What is put back, by its path from where the agent works on."""
+    """The protected files by path relative to the workspace."""
 
     copies: dict[str, ProtectedCopy]
     patterns: tuple[str, ...] = ()
-    """What matches one of these and was not there at the start is taken away."""
+    """Files that match these and did not exist at the start are removed."""
 
 
 def find_named_files(command: str, workspace: str) -> Iterator[str]:
-    """The files that a shell command names, as far as they are there: `sh check.sh`, `pytest tests/test_a.py::test_b`, `--rc=a.toml`."""
+    """Existing files that a shell command names: `sh check.sh`, `pytest tests/test_a.py::test_b`, `--rc=a.toml`."""
     words = _split_words(command)
     folders = ["", *(word for word in words if os.path.isdir(os.path.join(workspace, word)))]
     for word in words:
@@ -48,7 +52,7 @@ def find_named_files(command: str, workspace: str) -> Iterator[str]:
             path = os.path.normpath(os.path.join(folder, word))
             if os.path.isfile(os.path.join(workspace, path)) and files.is_safe_path(path) and not os.path.isabs(path):
                 yield path
-                # Where it is a link, what it leads to is no less part of it.
+                # Of a link, the target is protected as well.
                 yield os.path.relpath(os.path.realpath(os.path.join(workspace, path)), os.path.realpath(workspace))
 
 
@@ -59,80 +63,83 @@ def _split_words(command: str) -> list[str]:
         words = list(lexer)
     except ValueError:
         words = command.split()
-    inner = [part for word in words if any(mark in word for mark in " \n;") for part in re.split(r"[\s;&|()<>\"']+", word)]
-    return [part for word in (*words, *inner) for part in {word, word.partition("::")[0], word.rpartition("=")[2]} if part]
+    nested = [part for word in words if any(separator in word for separator in " \n;") for part in re.split(r"[\s;&|()<>\"']+", word)]
+    return [part for word in (*words, *nested) for part in {word, word.partition("::")[0], word.rpartition("=")[2]} if part]
 
 
 def match_patterns(patterns: Sequence[str], workspace: str) -> set[str]:
-    """The files that patterns stand for; a folder stands for all that is in it, and `!` before a pattern takes out again."""
-    found: set[str] = set()
+    """Files that match the patterns. A folder means all files in it; `!` before a pattern excludes its matches."""
+    matched: set[str] = set()
     for pattern in patterns:
-        hits = {path for path in _expand_pattern(pattern.removeprefix("!"), workspace) if files.is_safe_path(path)}
-        found = found - hits if pattern.startswith("!") else found | hits
-    return found
+        matches = {path for path in _expand_pattern(pattern.removeprefix("!"), workspace) if files.is_safe_path(path)}
+        matched = matched - matches if pattern.startswith("!") else matched | matches
+    return matched
 
 
 def _expand_pattern(pattern: str, workspace: str) -> Iterator[str]:
     pattern = pattern.removeprefix("./").rstrip("/")
-    # Links are not followed below: each path is looked at part by part.
+    # `find_entry` follows no links, so results that go through a link are dropped.
     for path in glob(pattern, root_dir=workspace, recursive=True, include_hidden=True) if _GLOB_CHARS.search(pattern) else [pattern]:
-        found = files.find_entry(workspace, path)
-        if found is None:
+        entry = files.find_entry(workspace, path)
+        if entry is None:
             continue
-        if found.kind == "folder":
-            yield from (below for below in _files_below(workspace, path) if files.is_safe_path(below))
-        elif found.kind != "other":
+        if entry.kind == "folder":
+            yield from (path_below for path_below in _files_below(workspace, path) if files.is_safe_path(path_below))
+        elif entry.kind != "other":
             yield path
 
 
 def _files_below(workspace: str, folder: str) -> Iterator[str]:
-    for place, _, names in os.walk(os.path.join(workspace, folder)):
-        yield from (os.path.relpath(os.path.join(place, name), workspace) for name in names)
+    for root, _, names in os.walk(os.path.join(workspace, folder)):
+        yield from (os.path.relpath(os.path.join(root, name), workspace) for name in names)
 
 
 def capture_files(folder: str, workspace: str, *, commands: Iterable[str], patterns: Sequence[str]) -> ProtectedFiles:
-    """Copy what is to be protected; once, before the agent starts."""
+    """Copy the files to protect. Called once, before the agent starts."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    named = {path for command in commands for path in find_named_files(command, workspace)}
-    taken_out = match_patterns([pattern.removeprefix("!") for pattern in patterns if pattern.startswith("!")], workspace)
-    paths = sorted(named - taken_out | match_patterns(patterns, workspace))
-    held = {path: copy for path in paths if (copy := _copy_file(folder, workspace, path))}
-    return ProtectedFiles(copies=held, patterns=tuple(patterns))
+    named_paths = {path for command in commands for path in find_named_files(command, workspace)}
+    excluded = match_patterns([pattern.removeprefix("!") for pattern in patterns if pattern.startswith("!")], workspace)
+    paths = sorted(named_paths - excluded | match_patterns(patterns, workspace))
+    copies = {path: copy for path in paths if (copy := _copy_file(folder, workspace, path))}
+    return ProtectedFiles(copies=copies, patterns=tuple(patterns))
 
 
 def _copy_file(folder: str, workspace: str, path: str) -> ProtectedCopy | None:
-    found = files.find_entry(workspace, path)
-    if found is None or found.kind not in ("file", "link"):
+    entry = files.find_entry(workspace, path)
+    if entry is None or entry.kind not in ("file", "link"):
         return None
-    if found.kind == "link":
+    if entry.kind == "link":
         target = os.readlink(os.path.join(workspace, path))
         return ProtectedCopy("link", 0o777, "", target)
     with files.open_file(workspace, path) as file:
         content = file.read()
     digest = content_digest(content)
-    files.replace_file(folder, digest, mode=0o400, fill=lambda to: to.write(content))
-    return ProtectedCopy("file", stat.S_IMODE(found.stat.st_mode), digest)
+    files.replace_file(folder, digest, mode=0o400, fill=lambda target_file: target_file.write(content))
+    return ProtectedCopy("file", stat.S_IMODE(entry.stat.st_mode), digest)
 
 
 def restore_files(protected: ProtectedFiles, folder: str, workspace: str) -> list[str]:
-    """Have all of it as it was; what had been changed, gone or come. A copy that was tampered with is a `FleetloreError`."""
+    """Restore all protected files. Returns the paths that were changed, deleted or added.
+
+    Raises `FleetloreError` if a copy was tampered with.
+    """
     changed = [path for path, copy in protected.copies.items() if not _is_unchanged(workspace, path, copy)]
     for path in changed:
         _restore_file(protected.copies[path], folder, workspace, path)
-    come = sorted(match_patterns(protected.patterns, workspace) - protected.copies.keys())
-    for path in come:
+    added = sorted(match_patterns(protected.patterns, workspace) - protected.copies.keys())
+    for path in added:
         files.remove_path(workspace, path)
-    return sorted([*changed, *come])
+    return sorted([*changed, *added])
 
 
 def _is_unchanged(workspace: str, path: str, copy: ProtectedCopy) -> bool:
-    found = files.find_entry(workspace, path)
-    if found is None or found.kind != copy.kind:
+    entry = files.find_entry(workspace, path)
+    if entry is None or entry.kind != copy.kind:
         return False
-    if found.kind == "link":
+    if entry.kind == "link":
         return os.readlink(os.path.join(workspace, path)) == copy.target
     with files.open_file(workspace, path) as file:
-        return found.mode == copy.mode and content_digest(file.read()) == copy.digest
+        return entry.mode == copy.mode and content_digest(file.read()) == copy.digest
 
 
 def _restore_file(copy: ProtectedCopy, folder: str, workspace: str, path: str) -> None:
@@ -145,23 +152,23 @@ def _restore_file(copy: ProtectedCopy, folder: str, workspace: str, path: str) -
         content = b""
     if content_digest(content) != copy.digest:
         raise FleetloreError(f"{path}: the copy that was kept of it was changed, too; nothing can be checked, and a person is needed")
-    return files.replace_file(workspace, path, mode=copy.mode, fill=lambda to: to.write(content))
+    return files.replace_file(workspace, path, mode=copy.mode, fill=lambda target_file: target_file.write(content))
 
 
 def write_manifest(folder: str, value: Struct) -> str:
-    """Keep what was captured, at one stroke; a digest of it."""
-    text = msgspec.json.format(msgspec.json.encode(value, order="deterministic"))
-    files.replace_file(folder, _MANIFEST, mode=0o600, fill=lambda to: to.write(text))
-    return content_digest(text)
+    """Store what was captured, atomically. Returns its digest."""
+    content = msgspec.json.format(msgspec.json.encode(value, order="deterministic"))
+    files.replace_file(folder, _MANIFEST, mode=0o600, fill=lambda target_file: target_file.write(content))
+    return content_digest(content)
 
 
-def content_digest(text: bytes) -> str:
-    """By which what was kept is known again."""
-    return hashlib.sha256(text).hexdigest()
+def content_digest(content: bytes) -> str:
+    """SHA-256 of the content."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_manifest(folder: str) -> bytes | None:
-    """What was kept, if anything was."""
+    """The stored manifest, or `None`."""
     try:
         with files.open_file(folder, _MANIFEST) as file:
             return file.read()

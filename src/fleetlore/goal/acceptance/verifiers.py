@@ -1,7 +1,7 @@
-"""Verifiers by name, for `custom` criteria: ours, and those of other packages, by the entry point group `fleetlore.verifiers`.
+"""Finds verifiers for `custom` criteria by name: the built-in ones, and those of packages under `fleetlore.verifiers`.
 
-A verifier is called with the criterion's arguments and a `Site`, and answers `None` if the criterion is met, else an `Unmet`. It may block.
-It is never given the agent's words, and what it raises is a failure of the criterion.
+A verifier is called with the criterion's arguments and a `Site`, and returns `None` if the criterion is met, else an
+`Unmet`. It may block. It never sees the agent's words. If it raises, the criterion is not met.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from fleetlore.errors import Invalid
-from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.plugins import ExtensionPoint
 
 _MAX_SHOWN_PATHS = 50
+
+
+class Unmet(Struct, frozen=True, kw_only=True):
+    """Why a criterion is not met, with evidence."""
+
+    message: str
+    evidence: str | None = None
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -28,7 +34,7 @@ class Site(Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Where the agent worked."""
+        """The folder in which the agent worked."""
         return self.workspace.path
 
 
@@ -36,15 +42,15 @@ Verifier: TypeAlias = Callable[[Any, Site], Unmet | None]
 
 
 def parse_prefixes(args: Any) -> list[str]:
-    """The prefixes of `no_paths_touched`; `Invalid` if there are none."""
-    given = args.get("prefixes") if isinstance(args, dict) else None
-    if not isinstance(given, list) or not given or not all(isinstance(one, str) and one for one in given):
+    """The prefixes of `no_paths_touched`. Raises `Invalid` if there are none."""
+    prefixes = args.get("prefixes") if isinstance(args, dict) else None
+    if not isinstance(prefixes, list) or not prefixes or not all(isinstance(prefix, str) and prefix for prefix in prefixes):
         raise Invalid('no_paths_touched needs {"prefixes": ["docs/", …]}: the beginnings of the paths that must stay as they are')
-    return given
+    return prefixes
 
 
 def no_paths_touched(args: Any, site: Site) -> Unmet | None:
-    """Met if nothing with one of these beginnings was changed since the start: committed, uncommitted or untracked."""
+    """Met if no path with one of these prefixes changed since the start: committed, uncommitted or untracked."""
     touched = site.workspace.touched(site.start, parse_prefixes(args))
     return (
         Unmet(message=f"{len(touched)} paths were touched that must not be", evidence="\n".join(touched[:_MAX_SHOWN_PATHS]))
@@ -55,28 +61,32 @@ def no_paths_touched(args: Any, site: Site) -> Unmet | None:
 
 def git_clean(_: Any, site: Site) -> Unmet | None:
     """Met if everything is committed."""
-    unclean = site.workspace.unclean()
-    return Unmet(message=f"{len(unclean)} paths are not committed", evidence="\n".join(unclean[:_MAX_SHOWN_PATHS])) if unclean else None
+    uncommitted = site.workspace.unclean()
+    return (
+        Unmet(message=f"{len(uncommitted)} paths are not committed", evidence="\n".join(uncommitted[:_MAX_SHOWN_PATHS]))
+        if uncommitted
+        else None
+    )
 
 
 BUILTIN_VERIFIERS: dict[str, Verifier] = {"no_paths_touched": no_paths_touched, "git_clean": git_clean}
 
 
-def _require_verifier(name: str, thing: Any) -> Verifier:
-    if not callable(thing):
-        raise TypeError(f"something to call with arguments and a Site is needed, not {type(thing).__name__}")
-    verifier: Verifier = thing
+def _require_verifier(name: str, candidate: Any) -> Verifier:
+    if not callable(candidate):
+        raise TypeError(f"something to call with arguments and a Site is needed, not {type(candidate).__name__}")
+    verifier: Verifier = candidate
     return verifier
 
 
-VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, ours=BUILTIN_VERIFIERS)
+VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, builtin_names=BUILTIN_VERIFIERS)
 
 
 def known_verifiers() -> tuple[str, ...]:
-    """Every verifier that a criterion can name."""
+    """The names of all verifiers that a criterion can use."""
     return (*BUILTIN_VERIFIERS, *VERIFIERS.list_names())
 
 
 def find_verifier(name: str) -> Verifier | None:
-    """The verifier of this name; ours come first."""
+    """The verifier with this name, or `None`. Built-in ones come first."""
     return BUILTIN_VERIFIERS[name] if name in BUILTIN_VERIFIERS else VERIFIERS.find_by_name(name)

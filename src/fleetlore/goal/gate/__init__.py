@@ -1,1 +1,1 @@
-"""Who lets an agent use a tool: rules, then a person."""
+"""Decides whether an agent may use a tool: the goal's rules first, then a person."""

@@ -1,4 +1,7 @@
-"""A person decides: the question goes into the log, the answer comes from there. No answer in time is a no."""
+"""Asks a person whether a tool may be used: the question is stored in the log, and the answer is read from it.
+
+No answer in time is a denial. `permissions.py` passes the answers on.
+"""
 
 from __future__ import annotations
 
@@ -26,29 +29,29 @@ MAX_OPEN_QUESTIONS = 32
 
 
 class _PendingQuestion:
-    """One that waits: who asks the same meanwhile waits with it."""
+    """An open question; identical requests share it."""
 
     def __init__(self, id: str, answered: asyncio.Future[PermissionAnswer]) -> None:
         self.id, self.answered = id, answered
 
 
 class PersonDecider:
-    """Asks by `goal.permission_asked`; whoever follows the goal's scope hands in what was answered."""
+    """Asks with a `goal.permission_asked` event. The owner calls `answer_question` when the answer is in the log."""
 
     def __init__(
-        self, tell: RecordEvent, *, patience: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
+        self, record_event: RecordEvent, *, timeout: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
     ) -> None:
-        self._record_event, self._timeout, self._now, self._new_id = tell, patience, now, new_id
+        self._record_event, self._timeout, self._now, self._new_id = record_event, timeout, now, new_id
         self._open_questions: dict[bytes, _PendingQuestion] = {}
         self._closed_reason: str | None = None
 
     @property
     def open_question_ids(self) -> tuple[str, ...]:
-        """The ids of the questions that are open."""
+        """Ids of the open questions."""
         return tuple(question.id for question in self._open_questions.values())
 
     async def decide(self, request: PermissionRequest) -> PermissionAnswer:
-        """The person's answer; a no where none comes in time."""
+        """The person's answer, or a denial if none comes in time."""
         if self._closed_reason is not None:
             return make_denial(self._closed_reason)
         key = _question_key(request)
@@ -62,17 +65,17 @@ class PersonDecider:
         return await asyncio.shield(question.answered)
 
     async def _ask_person(self, key: bytes, question: _PendingQuestion, request: PermissionRequest) -> None:
-        """Ask, and see to it that there is an answer in the end. It outlives whoever asked first."""
+        """Store the question and make sure that it is resolved. Runs on if the first requester is cancelled."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._record_event(self._question_event(question.id, request))
                 await asyncio.shield(question.answered)
         except TimeoutError:
-            said = (
+            reason = (
                 f"nobody answered within {_format_seconds(self._timeout)}, so it is denied; go on without it, or say what you need it for"
             )
-            _resolve_question(question, make_denial(said, cause=question.id))
-        except Exception as error:  # noqa: BLE001  # whatever kept the question out of the log, somebody waits for an answer
+            _resolve_question(question, make_denial(reason, cause=question.id))
+        except Exception as error:  # noqa: BLE001  # whatever the error, a requester waits for an answer
             _resolve_question(question, make_denial(f"a person could not be asked, so it is denied: {error}"))
         finally:
             self._open_questions.pop(key, None)
@@ -93,18 +96,18 @@ class PersonDecider:
         )
 
     def answer_question(self, question_id: str, choice: str, reason: str = "") -> bool:
-        """Hand in what a person said: `allow`, or anything else for a no. Whether the question was still open."""
-        found = next((each for each in self._open_questions.items() if each[1].id == question_id), None)
-        if found is None:
+        """Resolve a question: `allow` allows, anything else denies. Returns whether the question was still open."""
+        match = next((item for item in self._open_questions.items() if item[1].id == question_id), None)
+        if match is None:
             return False
-        key, question = found
+        key, question = match
         del self._open_questions[key]
-        said = f"a person said: {reason}" if reason else "a person decided so"
-        answered = Allow() if choice == "allow" else Deny(message=reason or "a person said no; go on without it")
-        return _resolve_question(question, PermissionAnswer(answered, said, question.id))
+        rationale = f"a person said: {reason}" if reason else "a person decided so"
+        choice_made = Allow() if choice == "allow" else Deny(message=reason or "a person said no; go on without it")
+        return _resolve_question(question, PermissionAnswer(choice_made, rationale, question.id))
 
     def cancel_questions(self, reason: str = GOAL_CANCELLED) -> None:
-        """Deny what waits, and whatever is asked from now on."""
+        """Deny all open questions, and all later ones."""
         self._closed_reason = reason
         for question in self._open_questions.values():
             _resolve_question(question, make_denial(reason, cause=question.id))
@@ -119,7 +122,7 @@ def _resolve_question(question: _PendingQuestion, answer: PermissionAnswer) -> b
 
 
 def _question_key(request: PermissionRequest) -> bytes:
-    """The same for the same tool and input of a turn."""
+    """Equal for the same tool and input in the same turn."""
     return msgspec.json.encode((request.goal, request.turn, request.tool, request.input), order="deterministic")
 
 

@@ -1,7 +1,8 @@
-"""The agent's side of the gate: a process that speaks MCP with the agent's program, and asks the driver. Standard library only.
+"""The agent's side of the gate: an MCP server on stdin and stdout that asks the driver about each tool call.
 
-It runs by itself, without the rest of Fleetlore, and fails closed: no driver, no answer, no sense in it, each is a no with its reason.
-It connects once, when it starts and before the agent can act: somebody who puts another socket in the place later is not heard.
+The driver starts it as its own process, without the rest of Fleetlore, so it uses only the standard library. It fails
+closed: no driver, no answer or an invalid answer each mean "denied", with the reason. It connects once, when it starts
+and before the agent can act, so a socket that somebody puts in the same place later is never used.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ SOCKET_VARIABLE, TOKEN_VARIABLE, DRIVER_VARIABLE, TIMEOUT_VARIABLE = (
     "LORE_GATE_DRIVER",
     "LORE_GATE_PATIENCE",
 )
-"""The variables by which the driver tells where it listens."""
+"""Environment variables in which the driver passes the address of its socket and the token."""
 
 NAME, TOOL = "fleetlore", "permission_prompt"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-LONGEST_LINE = 32 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 3600.0
 CONNECT_TIMEOUT_SECONDS = 5.0
 _PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -39,28 +40,28 @@ _SCHEMA = {
 
 
 class GateLineBuffer:
-    """Bytes in, whole lines out; of one that is too long only an empty remark is left."""
+    """Splits a byte stream into lines. A line that is too long is replaced by `!`, which is not JSON."""
 
     def __init__(self) -> None:
         self._partial_line, self._is_skipping = bytearray(), False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that are whole by now."""
-        *whole, rest = chunk.split(b"\n")
+        """The lines that this chunk completes."""
+        *complete, remainder = chunk.split(b"\n")
         lines = []
-        for piece in whole:
+        for piece in complete:
             lines.append(b"!" if self._is_skipping else bytes(self._partial_line) + piece)
             self._partial_line.clear()
             self._is_skipping = False
-        self._partial_line += rest
-        if len(self._partial_line) > LONGEST_LINE:
+        self._partial_line += remainder
+        if len(self._partial_line) > MAX_LINE_BYTES:
             self._partial_line.clear()
             self._is_skipping = True
         return lines
 
 
 class DriverConnection:
-    """The connection to the driver; once it is lost, it stays lost."""
+    """The connection to the driver. It is never reopened."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.socket: socket.socket | None = None
@@ -69,33 +70,33 @@ class DriverConnection:
         try:
             self._connect(environ)
         except (OSError, ValueError, KeyError) as error:
-            said = "nothing says where it listens" if isinstance(error, KeyError) else str(error) or type(error).__name__
-            self.close_connection(f"the driver of this goal cannot be reached ({said})")
+            detail = "nothing says where it listens" if isinstance(error, KeyError) else str(error) or type(error).__name__
+            self.close_connection(f"the driver of this goal cannot be reached ({detail})")
 
     def _connect(self, environ: Mapping[str, str]) -> None:
         path, token = environ[SOCKET_VARIABLE], environ[TOKEN_VARIABLE]
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(CONNECT_TIMEOUT_SECONDS)
         self.socket.connect(path)
-        wanted, found = environ.get(DRIVER_VARIABLE), _peer_pid(self.socket)
-        if wanted and found and str(found) != wanted:
+        expected_pid, peer_pid = environ.get(DRIVER_VARIABLE), _peer_pid(self.socket)
+        if expected_pid and peer_pid and str(peer_pid) != expected_pid:
             raise ValueError("another process listens in its place")
         self.send({"token": token})
-        hello = b""
-        while not hello.endswith(b"\n") and len(hello) < 1024 and (byte := self.socket.recv(1)):
-            hello += byte
-        answer = json.loads(hello or b"null")
+        line = b""
+        while not line.endswith(b"\n") and len(line) < 1024 and (byte := self.socket.recv(1)):
+            line += byte
+        answer = json.loads(line or b"null")
         if not isinstance(answer, dict) or answer.get("ok") is not True:
             raise ValueError("it does not know this turn")
 
-    def send(self, told: dict[str, Any]) -> None:
-        """One line; `OSError` where it cannot be sent."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message. Raises `OSError` if that fails."""
         if self.socket is None:
             raise OSError(self.failure_reason)
-        self.socket.sendall(_encode_line(told))
+        self.socket.sendall(_encode_line(message))
 
     def receive_messages(self) -> list[Any] | None:
-        """What it said; `None` once it is gone, or makes no sense."""
+        """The messages received; `None` if the connection is closed or a message is invalid."""
         assert self.socket is not None
         try:
             chunk = self.socket.recv(65536)
@@ -103,24 +104,24 @@ class DriverConnection:
         except (OSError, ValueError, RecursionError):
             return None
 
-    def close_connection(self, why: str) -> None:
-        """Listen to it no more."""
-        self.failure_reason = why
+    def close_connection(self, reason: str) -> None:
+        """Close the connection; later sends fail with this reason."""
+        self.failure_reason = reason
         if self.socket is not None:
             self.socket.close()
             self.socket = None
 
 
-def _encode_line(told: dict[str, Any]) -> bytes:
-    """A line; `ValueError` where it cannot be written so that the driver reads the same."""
-    raw = json.dumps(told, allow_nan=False, ensure_ascii=False).encode() + b"\n"
-    if len(raw) > LONGEST_LINE:
+def _encode_line(message: dict[str, Any]) -> bytes:
+    """One line of JSON. Raises `ValueError` if the driver could not read back the same."""
+    raw = json.dumps(message, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    if len(raw) > MAX_LINE_BYTES:
         raise ValueError("it is too long")
     return raw
 
 
 def _peer_pid(connection: socket.socket) -> int | None:
-    """The process that listens; nought or `None` where the system cannot tell, as from inside a container."""
+    """Process id of the listener; 0 or `None` if the system cannot tell, as from inside a container."""
     if sys.platform == "linux":
         return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
     if sys.platform == "darwin":
@@ -129,7 +130,7 @@ def _peer_pid(connection: socket.socket) -> int | None:
 
 
 class GateMcpServer:
-    """One conversation in MCP."""
+    """One MCP session with the agent's program."""
 
     def __init__(self, environ: Mapping[str, str], output: int) -> None:
         self.driver = DriverConnection(environ)
@@ -141,7 +142,7 @@ class GateMcpServer:
             self._timeout = DEFAULT_TIMEOUT_SECONDS
 
     def handle_line(self, line: bytes) -> None:
-        """One line of the agent's program."""
+        """Handle one JSON-RPC message of the agent's program."""
         if not line.strip():
             return
         try:
@@ -165,8 +166,8 @@ class GateMcpServer:
     def _handle_request(self, id: str | int, method: str, params: dict[str, Any]) -> None:
         match method:
             case "initialize":
-                asked = params.get("protocolVersion")
-                version = asked if asked in VERSIONS else VERSIONS[0]
+                requested = params.get("protocolVersion")
+                version = requested if requested in VERSIONS else VERSIONS[0]
                 info = {"name": NAME, "version": "1"}
                 self._send_result(id, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
             case "ping":
@@ -194,19 +195,19 @@ class GateMcpServer:
         if not isinstance(tool, str) or not tool or not isinstance(input, dict):
             self._send_denial(id, "the request names no tool, or has no input that is an object")
             return
-        told = {"id": self._last_number + 1, "tool": tool, "input": input, "call_id": call_id if isinstance(call_id, str) else None}
+        request = {"id": self._last_number + 1, "tool": tool, "input": input, "call_id": call_id if isinstance(call_id, str) else None}
         try:
-            _encode_line(told)
+            _encode_line(request)
         except (ValueError, RecursionError) as error:
             self._send_denial(id, f"the input cannot be passed on ({error}), so it is denied")
             return
         self._last_number += 1
         self._pending[self._last_number] = (id, input, time.monotonic() + self._timeout)
-        self._send_to_driver(told)
+        self._send_to_driver(request)
 
-    def _send_to_driver(self, told: dict[str, Any]) -> None:
+    def _send_to_driver(self, message: dict[str, Any]) -> None:
         try:
-            self.driver.send(told)
+            self.driver.send(message)
         except (BrokenPipeError, ConnectionResetError):
             self.deny_all(_DRIVER_GONE)
         except OSError as error:
@@ -215,24 +216,24 @@ class GateMcpServer:
             )
 
     def receive_answers(self) -> None:
-        """What the driver said."""
-        heard = self.driver.receive_messages()
-        if heard is None:
+        """Read answers from the driver and forward them."""
+        messages = self.driver.receive_messages()
+        if messages is None:
             self.deny_all(_DRIVER_GONE)
-        for answer in heard or ():
+        for answer in messages or ():
             if not self._forward_answer(answer):
                 self.deny_all("the driver's answer makes no sense")
                 return
 
     def _forward_answer(self, answer: Any) -> bool:
-        """Pass an answer on; whether it made sense."""
+        """Forward an answer. Returns whether it was valid."""
         number = answer.get("id") if isinstance(answer, dict) else None
         if type(number) is not int or not 0 < number <= self._last_number:
             return False
-        waiting = self._pending.pop(number, None)
-        if waiting is None:  # called off meanwhile
+        pending = self._pending.pop(number, None)
+        if pending is None:  # cancelled in the meantime
             return True
-        id, input, _ = waiting
+        id, input, _ = pending
         if answer.get("choice") == "allow":
             self._send_answer(id, {"behavior": "allow", "updatedInput": input})
         else:
@@ -240,15 +241,15 @@ class GateMcpServer:
             self._send_denial(id, message if isinstance(message, str) and message else "it is denied")
         return True
 
-    def deny_all(self, why: str) -> None:
-        """Deny whatever waits, and all that comes."""
-        self.driver.close_connection(why)
-        waiting, self._pending = self._pending, {}
-        for id, _, _ in waiting.values():
-            self._send_denial(id, f"{why}, so nothing is allowed; end your turn and say so")
+    def deny_all(self, reason: str) -> None:
+        """Deny all pending requests, and all later ones."""
+        self.driver.close_connection(reason)
+        pending, self._pending = self._pending, {}
+        for id, _, _ in pending.values():
+            self._send_denial(id, f"{reason}, so nothing is allowed; end your turn and say so")
 
     def expire_requests(self) -> float | None:
-        """Deny what nobody answered in time; answers how long to wait for the next."""
+        """Deny requests that were not answered in time. Returns the seconds until the next one expires."""
         now = time.monotonic()
         for number, (id, _, until) in list(self._pending.items()):
             if until <= now:
@@ -275,21 +276,21 @@ class GateMcpServer:
 
 
 def serve(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int:
-    """Talk until the agent's program closes our input, or goes."""
-    door, lines = GateMcpServer(environ, output), GateLineBuffer()
+    """Serve until the agent's program closes our input or exits. Returns the exit code."""
+    server, lines = GateMcpServer(environ, output), GateLineBuffer()
     try:
         while True:
-            connection = door.driver.socket
+            connection = server.driver.socket
             watched: list[int | socket.socket] = [input] if connection is None else [input, connection]
-            ready, _, _ = select.select(watched, [], [], door.expire_requests())
+            ready, _, _ = select.select(watched, [], [], server.expire_requests())
             if connection in ready:
-                door.receive_answers()
+                server.receive_answers()
             if input in ready:
                 chunk = os.read(input, 65536)
                 if not chunk:
                     return 0
                 for line in lines.feed(chunk):
-                    door.handle_line(line)
+                    server.handle_line(line)
     except (BrokenPipeError, ConnectionResetError):
         return 0
 

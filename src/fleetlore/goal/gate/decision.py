@@ -1,4 +1,7 @@
-"""Whether an agent may use a tool: who decides, in which order, and the event that tells it. What nobody allows is denied."""
+"""Decides whether an agent may use a tool, by asking deciders in order, and builds the event that records it.
+
+What nobody allows is denied. `permissions.py` assembles the chain for a goal.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from fleetlore.goal.gate.rules import ToolRules
 ACTOR = "driver"
 GATE_TOOL = "mcp__fleetlore__permission_prompt"
 MAX_INPUT_BYTES = 128 * 1024
-"""Bytes of JSON; of a larger input the event tells only how it begins."""
+"""Size as JSON. Of a larger input the event holds only the beginning."""
 _NOBODY_TO_ASK = "nobody is there to be asked; go on without it, or say what you need it for"
 
 Choice: TypeAlias = Allow | Deny
 RecordEvent: TypeAlias = Callable[[Event], Awaitable[object]]
-"""Records an event; when it answers, the event is durable."""
+"""Stores an event; when it returns, the event is durable."""
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
-    """A tool that an agent wants to use."""
+    """A tool call that an agent wants to make."""
 
     tool: str
     input: Any
@@ -36,7 +39,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
 
 
 class PermissionAnswer(NamedTuple):
-    """A choice, its reason, and the question that it answers, where a person was asked."""
+    """The choice, its reason, and the id of the question if a person was asked."""
 
     choice: Choice
     reason: str
@@ -44,37 +47,37 @@ class PermissionAnswer(NamedTuple):
 
 
 class Decider(Protocol):
-    """Whoever can decide: rules, a person, a model. `None` leaves it to the next."""
+    """Something that can decide: rules, a person, a model. `None` leaves the decision to the next one."""
 
     async def decide(self, request: PermissionRequest) -> PermissionAnswer | None:
         """The answer, or `None`."""
 
 
 def make_denial(reason: str, *, cause: str | None = None) -> PermissionAnswer:
-    """A refusal whose reason the agent can read."""
+    """A denial; the agent sees the reason."""
     return PermissionAnswer(Deny(message=reason), reason, cause)
 
 
 class RuleDecider:
-    """Goes by the goal's rules; `Invalid` where one of them cannot be read."""
+    """Decides by the goal's rules. Raises `Invalid` if a rule cannot be parsed."""
 
     def __init__(self, permissions: Permissions, *, workspace: str) -> None:
         self._rules = ToolRules(permissions.allow, permissions.deny, workspace=workspace)
 
     async def decide(self, request: PermissionRequest) -> PermissionAnswer | None:
-        """What the rules say; `None` where they do not speak of it."""
+        """What the rules say; `None` if none applies."""
         if request.tool == GATE_TOOL:
             return make_denial("this tool is for the program that runs you, which asks by itself; just use the tool that you need")
         answer = self._rules.decide(request.tool, request.input)
         return None if answer is None else PermissionAnswer(*answer)
 
     def explain_denial(self, request: PermissionRequest) -> str:
-        """Why no rule allows it, in words that help to write it otherwise."""
+        """Why no rule allows the call, with a hint how to write it differently."""
         return self._rules.explain_denial(request.tool, request.input)
 
 
 class DeciderChain:
-    """Asks one after the other; if none has an answer, it is denied."""
+    """Asks deciders in order and denies if none has an answer."""
 
     def __init__(self, deciders: Sequence[Decider]) -> None:
         self._deciders = tuple(deciders)
@@ -85,37 +88,37 @@ class DeciderChain:
             answer = await decider.decide(request)
             if answer is not None:
                 return answer
-        rules = next((each for each in self._deciders if isinstance(each, RuleDecider)), None)
+        rules = next((decider for decider in self._deciders if isinstance(decider, RuleDecider)), None)
         why = f"nothing allows {request.tool} with this input" if rules is None else rules.explain_denial(request)
         return make_denial(f"{why}, and {_NOBODY_TO_ASK}")
 
 
 class RecordingDecider:
-    """Lets somebody decide, tells the log, and only then answers. Whatever goes wrong, the answer is no."""
+    """Records each decision in the log before it is returned. Any error is a denial."""
 
     def __init__(
-        self, decider: Decider, tell: RecordEvent, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
+        self, decider: Decider, record_event: RecordEvent, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
     ) -> None:
-        self._decider, self._record_event, self._now, self._new_id = decider, tell, now, new_id
+        self._decider, self._record_event, self._now, self._new_id = decider, record_event, now, new_id
 
     async def decide(self, request: PermissionRequest) -> PermissionAnswer:
-        """The answer, recorded."""
+        """The decision of the wrapped decider, recorded."""
         answer = await self._ask_decider(request)
         try:
             await self._record_event(make_decision_event(request, answer, id=self._new_id(), at=self._now()))
-        except Exception as error:  # noqa: BLE001  # whatever kept it out of the log
+        except Exception as error:  # noqa: BLE001  # any error means that it is not recorded
             return make_denial(f"the decision could not be recorded, and what is not recorded is not allowed: {error}")
         return answer
 
     async def _ask_decider(self, request: PermissionRequest) -> PermissionAnswer:
         try:
             answer = await self._decider.decide(request)
-        except Exception as error:  # noqa: BLE001  # a decider that breaks must not open the door
+        except Exception as error:  # noqa: BLE001  # a decider that fails must not allow anything
             return make_denial(f"it could not be decided ({type(error).__name__}: {error}), so it is denied")
         return answer or make_denial(f"nothing allows {request.tool} with this input, and {_NOBODY_TO_ASK}")
 
     def make_permit(self, goal: str, turn: int) -> Callable[[str, Any], Awaitable[Choice]]:
-        """The same for a mind that calls its tools in this process."""
+        """A function that decides the tool calls of a model in this process."""
 
         async def permit(tool: str, input: Any) -> Choice:
             return (await self.decide(PermissionRequest(tool=tool, input=input, goal=goal, turn=turn))).choice
@@ -124,7 +127,7 @@ class RecordingDecider:
 
 
 def make_decision_event(request: PermissionRequest, answer: PermissionAnswer, *, id: str, at: Any) -> Event:
-    """The `driver.decision` that tells an answer; its cause is the question, where a person was asked."""
+    """The `driver.decision` event. Its cause is the question, if a person was asked."""
     decision = Decision(
         id=id,
         goal_id=request.goal,
@@ -149,7 +152,7 @@ def make_decision_event(request: PermissionRequest, answer: PermissionAnswer, *,
 
 
 def truncate_input(input: Any) -> Any:
-    """An input as an event can hold it: whole, or its beginning and its size."""
+    """The input if it fits an event, else its beginning and its size."""
     try:
         raw = msgspec.json.encode(input)
     except (TypeError, ValueError, RecursionError):
@@ -159,6 +162,6 @@ def truncate_input(input: Any) -> Any:
     return {"begins": raw[:8192].decode(errors="replace"), "bytes": len(raw)}
 
 
-def format_timestamp(at: Any) -> str:
-    """A moment as RFC 3339 in UTC."""
-    return str(at.isoformat()).replace("+00:00", "Z")
+def format_timestamp(time: Any) -> str:
+    """A time as RFC 3339 in UTC."""
+    return str(time.isoformat()).replace("+00:00", "Z")

@@ -1,4 +1,7 @@
-"""Who lets the agent of a goal use a tool: its rules first, then a person, who answers through the log. Closed to begin with."""
+"""The permissions of a goal while it runs: rules first, then other deciders, then a person who answers through the log.
+
+The driver opens them for the time it holds the goal; until then everything is denied.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,21 @@ from fleetlore.goal.journal import GoalJournal
 from fleetlore.programs.harness import Gate, Order
 
 GATE_HARNESSES = frozenset(("claude-code",))
-"""Harnesses whose programs ask at the gate; a mind asks in this process."""
+"""Harnesses whose programs ask through the gate's socket. A model asks in this process."""
 
 
 class InProcessGate:
-    """Where an agent in this process asks: shut, until a driver opens it. `deciders` are asked after the rules and before a person."""
+    """Decides for an agent in this process; denies everything until a driver opens it.
+
+    `deciders` are asked after the rules and before a person.
+    """
 
     def __init__(self, deciders: Sequence[Decider] = ()) -> None:
         self.deciders = tuple(deciders)
         self.permissions: GoalPermissions | None = None
 
     async def permit(self, tool: str, input: Any) -> Choice:
-        """Whether a tool may be used."""
+        """Whether a tool may be used with this input."""
         return (
             Deny(message="nobody drives this goal, so nothing is allowed")
             if self.permissions is None
@@ -36,22 +42,22 @@ class InProcessGate:
 
 
 class GoalPermissions:
-    """The permissions of one goal while it is driven."""
+    """Decides the tool calls of one goal while a driver runs it."""
 
-    def __init__(self, book: GoalJournal, doorkeeper: InProcessGate) -> None:
-        self._journal, self._in_process_gate = book, doorkeeper
+    def __init__(self, journal: GoalJournal, in_process_gate: InProcessGate) -> None:
+        self._journal, self._in_process_gate = journal, in_process_gate
         self._person_decider: PersonDecider | None = None
         self._recording_decider: RecordingDecider | None = None
         self._server: GateServer | None = None
 
     @asynccontextmanager
     async def open_gate(self, workspace: str) -> AsyncIterator[None]:
-        """Let the agent ask as long as the block lasts."""
+        """Accept questions of the agent for the duration of the block."""
         plan = self._journal.state.plan
         assert plan is not None
         permissions = plan.permissions
         self._person_decider = PersonDecider(
-            self._record_event, patience=permissions.patience, now=self._journal.now, new_id=self._journal.new_id
+            self._record_event, timeout=permissions.patience, now=self._journal.now, new_id=self._journal.new_id
         )
         self._recording_decider = RecordingDecider(
             self._build_chain(permissions, workspace), self._record_event, now=self._journal.now, new_id=self._journal.new_id
@@ -62,7 +68,7 @@ class GoalPermissions:
             if plan.harness not in GATE_HARNESSES:
                 yield
                 return
-            async with GateServer(self._recording_decider, patience=permissions.patience) as self._server:
+            async with GateServer(self._recording_decider, timeout=permissions.patience) as self._server:
                 yield
         finally:
             self._in_process_gate.permissions, self._server = None, None
@@ -75,11 +81,11 @@ class GoalPermissions:
         return DeciderChain((RuleDecider(permissions, workspace=workspace), *self._in_process_gate.deciders, *person))
 
     def create_gate(self, order: Order) -> Gate | None:
-        """How the program of a turn asks, where it can."""
+        """How the program of a turn asks; `None` if its harness cannot."""
         return None if self._server is None else self._server.create_gate(order)
 
     async def decide(self, tool: str, input: Any) -> Choice:
-        """For an agent in this process."""
+        """Decide a tool call of an agent in this process."""
         assert self._recording_decider is not None
         state = self._journal.state
         answer = await self._recording_decider.decide(PermissionRequest(tool=tool, input=input, goal=state.id, turn=state.turn))
@@ -89,7 +95,7 @@ class GoalPermissions:
         await self._journal.append([self._journal.event_factory.assign_to_goal(event)])
 
     def _on_event(self, event: Event) -> None:
-        """A person's answer, or the end of the goal."""
+        """Handle a person's answer, and the cancellation of the goal."""
         if event.kind != "control.requested" or self._person_decider is None:
             return
         data = event.data

@@ -1,4 +1,4 @@
-"""Questions for a person, as the log tells them: which wait, and what became of the others."""
+"""Reads the permission questions in a log: which are open, and how the others ended. Used by `lore decide` and the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 
 QuestionStatus: TypeAlias = Literal["waiting", "answered", "expired", "over"]
-"""`over`: the turn that it was asked in has ended."""
+"""`over`: the turn in which it was asked has ended."""
 IsTrusted: TypeAlias = Callable[[Event], bool]
 
 _ANSWER_KINDS = ("control.requested", "driver.decision")
@@ -23,7 +23,7 @@ _TURN_END_KINDS = ("goal.attempt_ended", "driver.attempt_started", "driver.attem
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """A tool that a person is asked about."""
+    """A tool call that a person is asked to allow."""
 
     id: str
     goal: str
@@ -34,20 +34,20 @@ class PermissionQuestion(Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     expires: datetime | None = None
     hidden: int = 0
-    """How many texts of the input were cut, or had secrets taken out: the person does not see all of it."""
+    """Number of texts in the input that were cut or redacted: the person does not see all of it."""
     position: Position = ""
 
 
-def read_questions(log: BlockingRecorder, obeys: IsTrusted) -> list[PermissionQuestion]:
-    """Every question, the oldest first; those count that the log's readers believe."""
-    found = (parse_question(event) for event in log.read(kinds=("goal.permission_asked",)) if obeys(event))
-    return [question for question in found if question is not None]
+def read_questions(log: BlockingRecorder, is_trusted: IsTrusted) -> list[PermissionQuestion]:
+    """All trusted questions, oldest first."""
+    questions = (parse_question(event) for event in log.read(kinds=("goal.permission_asked",)) if is_trusted(event))
+    return [question for question in questions if question is not None]
 
 
 def parse_question(event: Event) -> PermissionQuestion | None:
-    """What an event asks; `None` where it is no question, or one of no goal."""
+    """The question in an event; `None` if it is not one, or belongs to no goal."""
     try:
-        told = msgspec.convert(event.data, goals.PermissionAsked)
+        asked = msgspec.convert(event.data, goals.PermissionAsked)
     except (msgspec.ValidationError, RecursionError):
         return None
     if event.goal is None or event.id is None:
@@ -56,29 +56,29 @@ def parse_question(event: Event) -> PermissionQuestion | None:
     return PermissionQuestion(
         id=event.id,
         goal=event.goal,
-        tool=told.tool,
-        input=told.input,
-        turn=told.turn,
-        call_id=told.call_id,
+        tool=asked.tool,
+        input=asked.input,
+        turn=asked.turn,
+        call_id=asked.call_id,
         at=event.at,
-        expires=_parse_time(told.expires),
+        expires=_parse_time(asked.expires),
         hidden=0 if origin is None else len(origin.cut) + origin.redacted,
         position=event.position or "",
     )
 
 
-def find_question_status(log: BlockingRecorder, question: PermissionQuestion, now: datetime, obeys: IsTrusted) -> QuestionStatus:
-    """What became of a question; answers and ends count that the log's readers obey."""
+def find_question_status(log: BlockingRecorder, question: PermissionQuestion, now: datetime, is_trusted: IsTrusted) -> QuestionStatus:
+    """Whether a question is open, or how it ended. Only trusted events count."""
     events = log.read(f"goal:{question.goal}", after=question.position, kinds=(*_ANSWER_KINDS, *_TURN_END_KINDS))
-    told = _find_answer_or_end(question, events, obeys)
-    if told is None:
+    status = _find_answer_or_end(question, events, is_trusted)
+    if status is None:
         return "expired" if question.expires is not None and question.expires <= now else "waiting"
-    return told
+    return status
 
 
-def _find_answer_or_end(question: PermissionQuestion, events: Iterable[Event], obeys: IsTrusted) -> QuestionStatus | None:
+def _find_answer_or_end(question: PermissionQuestion, events: Iterable[Event], is_trusted: IsTrusted) -> QuestionStatus | None:
     for event in events:
-        if (event.kind in _TURN_END_KINDS or _is_answer_to(event, question)) and obeys(event):
+        if (event.kind in _TURN_END_KINDS or _is_answer_to(event, question)) and is_trusted(event):
             return "over" if event.kind in _TURN_END_KINDS else "answered"
     return None
 
@@ -91,7 +91,7 @@ def _is_answer_to(event: Event, question: PermissionQuestion) -> bool:
 
 def _parse_time(text: str | None) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(text or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

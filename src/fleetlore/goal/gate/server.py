@@ -1,6 +1,7 @@
-"""The driver's side of the gate: a socket that only this user reaches, where an agent's program asks by `lore gate`.
+"""The driver's side of the gate: a private Unix socket where `gate/client.py` asks about the tool calls of a turn.
 
-One connection is one gate process. It says its token first; then each line is a request, answered by its id, in whatever order.
+One connection per client process. The first line is the token; then each line is a request, answered by id in any
+order.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fleetlore.goal.gate import client as gate_door
+from fleetlore.goal.gate import client
 from fleetlore.goal.gate.decision import Decider, PermissionAnswer, PermissionRequest, make_denial
 from fleetlore.programs.harness import Gate, Order
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
-MOST_AT_ONCE = 64
+MAX_CONCURRENT_REQUESTS = 64
 HELLO_TIMEOUT_SECONDS = 10.0
 _MAX_SOCKET_PATH_BYTES = 100
-"""What a socket's path may be on every system, in bytes."""
+"""Longest path of a socket that every system supports."""
 _TIMEOUT_MARGIN_SECONDS = 30.0
 _REQUEST_ID = re.compile(rb'\{"id": ([0-9]{1,9}),')
 
 
 class GateHello(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a gate process says first."""
+    """The first message of a client."""
 
     token: str
 
 
 class GateRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request, or the end of one."""
+    """A request, or the cancellation of one."""
 
     id: int
     tool: str = ""
@@ -51,10 +52,10 @@ class GateRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateServer:
-    """Listens as long as it is open; a token is good for one turn of one goal."""
+    """Listens while it is open. A token is valid for one turn of one goal."""
 
-    def __init__(self, decider: Decider, *, path: str | None = None, patience: float = 600.0) -> None:
-        self._decider, self._timeout = decider, patience
+    def __init__(self, decider: Decider, *, path: str | None = None, timeout: float = 600.0) -> None:
+        self._decider, self._timeout = decider, timeout
         self._folder: str | None = None
         self.path = path or ""
         self._turns_by_token: dict[str, tuple[str, int]] = {}
@@ -80,18 +81,18 @@ class GateServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def create_gate(self, order: Order) -> Gate:
-        """How the program of this turn asks. What earlier turns of the goal were given is good no more."""
-        self._turns_by_token = {token: bound for token, bound in self._turns_by_token.items() if bound[0] != order.goal}
+        """The command and environment with which the program of this turn asks. Revokes the tokens of the goal's earlier turns."""
+        self._turns_by_token = {token: turn for token, turn in self._turns_by_token.items() if turn[0] != order.goal}
         token = secrets.token_urlsafe(32)
         self._turns_by_token[token] = (order.goal, order.turn)
         env = {
-            gate_door.SOCKET_VARIABLE: self.path,
-            gate_door.TOKEN_VARIABLE: token,
-            gate_door.DRIVER_VARIABLE: str(os.getpid()),
-            gate_door.TIMEOUT_VARIABLE: str(self._timeout + _TIMEOUT_MARGIN_SECONDS),
+            client.SOCKET_VARIABLE: self.path,
+            client.TOKEN_VARIABLE: token,
+            client.DRIVER_VARIABLE: str(os.getpid()),
+            client.TIMEOUT_VARIABLE: str(self._timeout + _TIMEOUT_MARGIN_SECONDS),
         }
-        # Isolated and by its path: the workspace is its folder, and no module that an agent put there must be taken for one of ours.
-        return Gate(command=(sys.executable, "-I", "-S", os.path.abspath(gate_door.__file__)), env=env)
+        # Isolated and started by path: it runs in the workspace, and must not import modules that the agent put there.
+        return Gate(command=(sys.executable, "-I", "-S", os.path.abspath(client.__file__)), env=env)
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -100,117 +101,119 @@ class GateServer:
         try:
             await self._handle_connection(reader, writer)
         except (asyncio.CancelledError, OSError, TimeoutError):
-            pass  # the program is gone, or we are: whoever waits there is denied by the gate process itself
+            pass  # the client is gone, or we are closing: the client itself denies what is pending
         finally:
             self._connections.discard(task)
             writer.close()
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HELLO_TIMEOUT_SECONDS):
-            bound = self._find_turn_by_token(await _read_line(reader))
-        await _send_message(writer, {"ok": bound is not None})
-        if bound is not None:
-            await _GateConnection(self._decider, bound, writer).handle_requests(reader)
+            turn = self._find_turn_by_token(await _read_line(reader))
+        await _send_message(writer, {"ok": turn is not None})
+        if turn is not None:
+            await _GateConnection(self._decider, turn, writer).handle_requests(reader)
 
     def _find_turn_by_token(self, line: bytes) -> tuple[str, int] | None:
-        """The goal and the turn that a token is good for; every token is compared, each in constant time."""
+        """The goal and turn of a token. Compares with every token in constant time."""
         try:
             given = msgspec.json.decode(line, type=GateHello).token.encode()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
         found = None
-        for token, bound in self._turns_by_token.items():
+        for token, turn in self._turns_by_token.items():
             if hmac.compare_digest(token.encode(), given):
-                found = bound
+                found = turn
         return found
 
 
 class _GateConnection:
-    """One gate process, and what it asks."""
+    """The connection of one client."""
 
-    def __init__(self, decider: Decider, bound: tuple[str, int], writer: asyncio.StreamWriter) -> None:
-        self._decider, self._goal, self._turn, self._writer = decider, bound[0], bound[1], writer
+    def __init__(self, decider: Decider, turn: tuple[str, int], writer: asyncio.StreamWriter) -> None:
+        self._decider, self._goal, self._turn, self._writer = decider, turn[0], turn[1], writer
         self._running_requests: dict[int, asyncio.Task[None]] = {}
 
     async def handle_requests(self, reader: asyncio.StreamReader) -> None:
-        """Until it goes, or says what makes no sense."""
+        """Handle requests until the client disconnects or sends an invalid one."""
         try:
             while line := await _read_line(reader):
-                ask = _parse_request(line)
-                if ask is None:
+                request = _parse_request(line)
+                if request is None:
                     return
-                self._start_request(ask)
+                self._start_request(request)
         finally:
             tasks = list(self._running_requests.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start_request(self, ask: GateRequest) -> None:
-        if ask.cancel:
-            if task := self._running_requests.get(ask.id):
+    def _start_request(self, request: GateRequest) -> None:
+        if request.cancel:
+            if task := self._running_requests.get(request.id):
                 task.cancel()
             return
-        if ask.id in self._running_requests:
+        if request.id in self._running_requests:
             return
-        self._running_requests[ask.id] = task = asyncio.create_task(self._send_answer(ask))
-        task.add_done_callback(lambda _: self._running_requests.pop(ask.id, None))
+        self._running_requests[request.id] = task = asyncio.create_task(self._send_answer(request))
+        task.add_done_callback(lambda _: self._running_requests.pop(request.id, None))
 
-    async def _send_answer(self, ask: GateRequest) -> None:
-        answer = await self._decide_request(ask)
-        told = {"id": ask.id, "choice": answer.choice.__struct_config__.tag, "message": answer.reason}
+    async def _send_answer(self, request: GateRequest) -> None:
+        answer = await self._decide_request(request)
+        message = {"id": request.id, "choice": answer.choice.__struct_config__.tag, "message": answer.reason}
         with suppress(OSError):
-            await _send_message(self._writer, told | ({"message": answer.choice.message} if hasattr(answer.choice, "message") else {}))
+            await _send_message(self._writer, message | ({"message": answer.choice.message} if hasattr(answer.choice, "message") else {}))
 
-    async def _decide_request(self, ask: GateRequest) -> PermissionAnswer:
-        if len(self._running_requests) > MOST_AT_ONCE:
+    async def _decide_request(self, request: GateRequest) -> PermissionAnswer:
+        if len(self._running_requests) > MAX_CONCURRENT_REQUESTS:
             return make_denial("too many tools are asked for at once; ask for fewer")
-        if not ask.tool or not isinstance(ask.input, dict):
+        if not request.tool or not isinstance(request.input, dict):
             return make_denial("the request names no tool, or has no input that is an object")
-        request = PermissionRequest(tool=ask.tool, input=ask.input, call_id=ask.call_id, goal=self._goal, turn=self._turn)
-        return await self._decider.decide(request) or make_denial("nobody decided it")
+        permission_request = PermissionRequest(
+            tool=request.tool, input=request.input, call_id=request.call_id, goal=self._goal, turn=self._turn
+        )
+        return await self._decider.decide(permission_request) or make_denial("nobody decided it")
 
 
 def _parse_request(line: bytes) -> GateRequest | None:
-    """What is asked; one that only says its number cannot be decided, and is denied."""
+    """The request; `None` if invalid. Of one that is nested too deeply only the id is kept, so that it is denied."""
     try:
         return msgspec.json.decode(line, type=GateRequest)
     except RecursionError:
-        numbered = _REQUEST_ID.match(line)
-        return None if numbered is None else GateRequest(id=int(numbered[1]))
+        match = _REQUEST_ID.match(line)
+        return None if match is None else GateRequest(id=int(match[1]))
     except (msgspec.DecodeError, UnicodeError):
         return None
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:
-    """The next whole line; nothing at the end, or where it is longer than any can be."""
+    """The next line; empty at the end, or if the line is too long."""
     try:
         return await reader.readuntil(b"\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return b""
 
 
-async def _send_message(writer: asyncio.StreamWriter, told: dict[str, Any]) -> None:
-    writer.write(msgspec.json.encode(told) + b"\n")
+async def _send_message(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    writer.write(msgspec.json.encode(message) + b"\n")
     await writer.drain()
 
 
 def _private_socket(path: str) -> socket.socket:
-    """A socket that nobody else can open, not even for a moment."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
+    """A socket with mode 0600 from the start, with no moment in which others can open it."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old_umask = os.umask(0o177)
     try:
-        listening.bind(path)
+        sock.bind(path)
     except OSError:
-        listening.close()
+        sock.close()
         raise
     finally:
-        os.umask(before)
-    return listening
+        os.umask(old_umask)
+    return sock
 
 
 def _short_folder() -> str:
-    """A folder of our own whose path leaves room for a socket's."""
+    """A temporary folder whose path is short enough for a socket."""
     folder = tempfile.mkdtemp(prefix="lore-")
     if len(os.fsencode(folder)) + len("/gate") <= _MAX_SOCKET_PATH_BYTES:
         return folder

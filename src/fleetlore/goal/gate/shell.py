@@ -1,4 +1,7 @@
-"""Whether a command is covered by patterns such as `git status*`: to be allowed every part of it, to be denied any."""
+"""Matches shell commands against patterns such as `git status*`, for the rules in `rules.py`.
+
+A command is allowed if patterns cover every part of it, and denied if any part may match.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _QUOTES = re.compile(r"['\"\\]")
 _EXPANSION = re.compile(r"[$`]|[*?\[{].|.[*?\[{]", re.DOTALL)
 _MAX_DEPTH = 4
 MAX_COMMAND_CHARS = 64 * 1024
-"""Characters of a command that is judged at all."""
+"""A longer command is not analysed: no pattern allows it, and every deny rule matches it."""
 _MAX_SPELLINGS = 200
 _WRAPPER_PROGRAMS = frozenset(
     (
@@ -24,7 +27,7 @@ _WRAPPER_PROGRAMS = frozenset(
         "if", "then", "elif", "else", "do", "while", "until", "!", "{",
     )
 )  # fmt: skip
-"""Programs and words that run what is named behind them."""
+"""Programs and shell words that run the command named after them."""
 _ESCAPE_ARGUMENTS: dict[str, re.Pattern[str]] = {
     "git": re.compile(r"-c|--config-env.*|--exec-path=.*"),
     "find": re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls)"),
@@ -35,89 +38,89 @@ _ESCAPE_ARGUMENTS: dict[str, re.Pattern[str]] = {
     "test": re.compile(r"-[vR]"),
     "[": re.compile(r"-[vR]"),
 }
-"""Arguments by which a program runs another, or writes, that one would not think it could: a `*` alone does not cover them."""
+"""Arguments that make a harmless-looking program run another one or write files. A `*` does not cover them."""
 _GIT_ESCAPE_OPTIONS = re.compile(r"--(out|ext-|exec|upload-p|receive-p|open-f).*")
-"""The same for what stands behind git's own command; git takes the beginning of a long option for the whole."""
+"""The same after git's subcommand. Git accepts abbreviated long options."""
 _GIT_VALUE_OPTIONS = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
-"""Options before git's own command whose value is the next word."""
+"""Options before git's subcommand whose value is the next word."""
 
 
 def find_allowing_patterns(command: str, patterns: Sequence[str]) -> list[str] | None:
-    """The patterns that cover every part of a command; `None` if one part is not covered, or nobody can be sure."""
+    """The patterns that together cover every part of a command; `None` if a part is not covered or the command is ambiguous."""
     if "*" not in command and command.strip() in patterns:
-        return [command.strip()]  # word for word what somebody wrote down
+        return [command.strip()]  # exactly as in the rule
     if len(command) > MAX_COMMAND_CHARS:
         return None
     line = parse_command_line(command)
     if line.ambiguity is not None or not line.parts:
         return None
-    covering = [next((pattern for pattern in patterns if _is_covered_by(pattern, part)), None) for part in line.parts]
-    return None if None in covering else list(dict.fromkeys(each for each in covering if each is not None))
+    matches = [next((pattern for pattern in patterns if _is_covered_by(pattern, part)), None) for part in line.parts]
+    return None if None in matches else list(dict.fromkeys(pattern for pattern in matches if pattern is not None))
 
 
 def _is_covered_by(pattern: str, part: SimpleCommand) -> bool:
     if not is_pattern_match(pattern, part.text):
         return False
-    begin = pattern.partition("*")[0].removesuffix(":")
-    is_named = part.first == begin.rstrip() or begin.startswith(f"{part.first} ")
-    if not is_named and not (_PLAIN_WORD.fullmatch(part.first) and ".." not in part.first.split("/")):
+    literal_prefix = pattern.partition("*")[0].removesuffix(":")
+    is_spelled_out = part.first == literal_prefix.rstrip() or literal_prefix.startswith(f"{part.first} ")
+    if not is_spelled_out and not (_PLAIN_WORD.fullmatch(part.first) and ".." not in part.first.split("/")):
         return False
     return not _has_escape_argument(pattern, part)
 
 
 def _has_escape_argument(pattern: str, part: SimpleCommand) -> bool:
-    """Whether it uses an argument that has the program do more than the pattern's author would expect."""
+    """Whether the command uses an escape argument that the pattern does not name."""
     program = os.path.basename(part.words[0])
-    way = _ESCAPE_ARGUMENTS.get(program)
-    if way is None:
+    escape_arguments = _ESCAPE_ARGUMENTS.get(program)
+    if escape_arguments is None:
         return False
-    used = [word for word in part.words[1:] if way.fullmatch(word)]
-    if program == "git":  # behind its own command, `-c` means something else
-        verb = _git_subcommand_index(part.words)
-        used = [word for word in part.words[1:verb] if way.fullmatch(word)]
-        used += [word for word in part.words[verb:] if _GIT_ESCAPE_OPTIONS.match(word)]
-    said = pattern.split()
-    return any(word.partition("=")[0] not in said for word in used)
+    found = [word for word in part.words[1:] if escape_arguments.fullmatch(word)]
+    if program == "git":  # after the subcommand, `-c` means something else
+        subcommand = _git_subcommand_index(part.words)
+        found = [word for word in part.words[1:subcommand] if escape_arguments.fullmatch(word)]
+        found += [word for word in part.words[subcommand:] if _GIT_ESCAPE_OPTIONS.match(word)]
+    pattern_words = pattern.split()
+    return any(word.partition("=")[0] not in pattern_words for word in found)
 
 
 def _git_subcommand_index(words: Sequence[str]) -> int:
-    """Where git's own command stands, behind the options of git itself."""
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in _GIT_VALUE_OPTIONS else 1
-    return min(at, len(words))
+    """Position of git's subcommand, after the options of git itself."""
+    index = 1
+    while index < len(words) and words[index].startswith("-"):
+        index += 2 if words[index] in _GIT_VALUE_OPTIONS else 1
+    return min(index, len(words))
 
 
 def is_command_denied(command: str, pattern: str, *, depth: int = 0) -> bool:
-    """Whether any part of a command may be what a pattern denies, or nobody can tell what would be run."""
+    """Whether any part of a command may match the pattern, or the command cannot be parsed with certainty."""
     if len(command) > MAX_COMMAND_CHARS:
         return True
     line = parse_command_line(command)
-    spoken = [part.words for part in line.parts]
+    commands = [part.words for part in line.parts]
     if line.ambiguity is not None:
-        spoken += [tuple(_QUOTES.sub("", piece).split()) for piece in _ROUGH_SEPARATORS.split(command)]
-    if any(is_pattern_match(pattern, said) for words in spoken if words for said in _command_spellings(words)):
+        commands += [tuple(_QUOTES.sub("", piece).split()) for piece in _ROUGH_SEPARATORS.split(command)]
+    if any(is_pattern_match(pattern, spelling) for words in commands if words for spelling in _command_spellings(words)):
         return True
     if any(_has_hidden_program(part) for part in line.parts):
         return True
-    inner = [
+    nested_commands = [
         word
         for part in line.parts
         if _has_wrapper_program(part)
         for word in part.words[1:]
         if _ROUGH_SEPARATORS.search(word) or " " in word
     ]
-    return any(depth >= _MAX_DEPTH or is_command_denied(word, pattern, depth=depth + 1) for word in inner)
+    return any(depth >= _MAX_DEPTH or is_command_denied(word, pattern, depth=depth + 1) for word in nested_commands)
 
 
 def _command_spellings(words: Sequence[str]) -> Iterator[str]:
-    """The command as it is, without its folder, without git's own options, and without whatever only runs it."""
+    """The command as it is, without its folder, without git's own options, and without wrappers in front of it."""
     runs_another = False
-    for at, word in enumerate(words[:_MAX_SPELLINGS]):
-        yield " ".join(words[at:])
-        yield " ".join((os.path.basename(word), *words[at + 1 :]))
+    for index, word in enumerate(words[:_MAX_SPELLINGS]):
+        yield " ".join(words[index:])
+        yield " ".join((os.path.basename(word), *words[index + 1 :]))
         if os.path.basename(word) == "git":
-            yield " ".join(("git", *words[at + _git_subcommand_index(words[at:]) :]))
+            yield " ".join(("git", *words[index + _git_subcommand_index(words[index:]) :]))
         runs_another = runs_another or os.path.basename(word) in _WRAPPER_PROGRAMS
         if not runs_another and not _ASSIGNMENT.fullmatch(word):
             return
@@ -128,7 +131,7 @@ def _has_wrapper_program(part: SimpleCommand) -> bool:
 
 
 def _has_hidden_program(part: SimpleCommand) -> bool:
-    """Whether the program's name comes out of an expansion, or lies behind more words than are looked at."""
+    """Whether the program's name comes from an expansion, or is behind more words than we look at."""
     if len(part.words) > _MAX_SPELLINGS and _has_wrapper_program(part):
         return True
     word = next((word for word in part.words if not _ASSIGNMENT.fullmatch(word)), "")
@@ -136,24 +139,24 @@ def _has_hidden_program(part: SimpleCommand) -> bool:
 
 
 def is_pattern_match(pattern: str, text: str) -> bool:
-    """Whether a pattern is all of a text; `*` is any text, and one at the end, behind a blank or a colon, may stand for nothing."""
+    """Whether the pattern matches the whole text. `*` is any text; a final ` *` or `:*` also matches nothing."""
     if pattern.endswith((" *", ":*")):
         return _is_glob_match(pattern[:-2], text) or _is_glob_match(f"{pattern[:-2]} *", text)
     return _is_glob_match(pattern, text)
 
 
 def _is_glob_match(pattern: str, text: str) -> bool:
-    """In a time that grows with the text alone: whoever writes that may be nobody's friend."""
+    """Runs in linear time: the text may come from an attacker."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern
     *middle, last = rest
-    at, end = len(first), len(text) - len(last)
-    if at > end or not text.startswith(first) or not text.endswith(last):
+    position, end = len(first), len(text) - len(last)
+    if position > end or not text.startswith(first) or not text.endswith(last):
         return False
     for piece in middle:
-        found = text.find(piece, at, end)
+        found = text.find(piece, position, end)
         if found < 0:
             return False
-        at = found + len(piece)
+        position = found + len(piece)
     return True

@@ -1,6 +1,7 @@
-"""What a shell's command line consists of, read so that nothing is run that was not seen. Whatever is not plain is called odd.
+"""Splits a shell command line into its simple commands, and says if it is not certain that these are all.
 
-It knows less than a shell does, on purpose: bash, zsh and dash differ in the rest, and a reader that guesses can be fooled.
+Deliberately knows less than a shell: bash, zsh and dash differ in the rest, and a parser that guesses can be fooled.
+Used by `shell.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from msgspec import Struct
 _SEPARATORS = ";&|\n"
 _MAX_DEPTH = 16
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})(?![A-Za-z0-9_\[])")
-# What sends output nowhere, or one stream where the other goes.
+# Redirections to /dev/null, or of one stream into the other.
 _SAFE_REDIRECTION = re.compile(r"(?:>>?[ \t]*/dev/null|<[ \t]*/dev/null|>&[12])(?=[ \t\n;&|)]|\Z)")
 _RESERVED = frozenset(
     (
@@ -24,34 +25,34 @@ _RESERVED = frozenset(
 
 
 class SimpleCommand(Struct, frozen=True):
-    """One command of a line."""
+    """One command of a command line."""
 
     text: str
-    """As it was written, blanks between words made one."""
+    """As written, with single blanks between words."""
     words: tuple[str, ...]
-    """Its words, without their quotes."""
+    """Its words without quotes."""
     first: str
-    """The first word as it was written."""
+    """The first word as written."""
 
 
 class ParsedCommandLine(Struct, frozen=True):
-    """A command line."""
+    """A parsed command line."""
 
     parts: tuple[SimpleCommand, ...]
-    """Every command in it, those in `$(…)` and `(…)` too, the innermost first."""
+    """Every command in it, including those in `$(…)` and `(…)`, innermost first."""
     ambiguity: str | None
-    """Why nobody can be sure that these are all, or that they do no more than they say."""
+    """Why `parts` may be incomplete, or may do more than they show; `None` if they are certain."""
 
 
 def parse_command_line(command: str) -> ParsedCommandLine:
-    """What a command line would run."""
-    reader = _CommandLineParser(command)
-    reader.parse_commands("", depth=0)
-    return ParsedCommandLine(tuple(reader.parts), reader.ambiguity)
+    """Parse a command line. Never fails: what is not understood is reported as `ambiguity`."""
+    parser = _CommandLineParser(command)
+    parser.parse_commands("", depth=0)
+    return ParsedCommandLine(tuple(parser.parts), parser.ambiguity)
 
 
 class _CommandBuilder:
-    """A command that is being read."""
+    """A command while it is parsed."""
 
     def __init__(self) -> None:
         self.raw: list[str] = []
@@ -61,29 +62,25 @@ class _CommandBuilder:
         self.has_closed_group = False
 
     def add(self, raw: str, plain: str) -> None:
-        """Make the word longer."""
         self.word.append(raw)
         self.plain.append(plain)
 
     def end_word(self) -> None:
-        """A blank, or the end."""
         if self.word:
             self.raw.append("".join(self.word))
             self.words.append("".join(self.plain))
         self.drop_word()
 
     def drop_word(self) -> None:
-        """Forget what was begun."""
         self.word, self.plain = [], []
 
     @property
     def is_number(self) -> bool:
-        """Whether the word so far is a number without quotes."""
+        """Whether the current word is an unquoted number."""
         return "".join(self.word).isdecimal() and self.word == self.plain
 
     @property
     def is_empty(self) -> bool:
-        """Whether no word has begun yet."""
         return not self.word and not self.raw
 
 
@@ -91,143 +88,143 @@ class _CommandLineParser:
     """Goes through a line once."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text, self.position = text, 0
         self.parts: list[SimpleCommand] = []
         self.ambiguity: str | None = None
 
     def parse_commands(self, closing: str, *, depth: int) -> None:
-        """Commands up to a closing bracket, or the end."""
+        """Parse commands up to a closing bracket or the end."""
         if depth > _MAX_DEPTH:
             self._mark_ambiguous("it is nested too deeply")
-            self.at = len(self.text)
+            self.position = len(self.text)
             return
-        draft = _CommandBuilder()
+        builder = _CommandBuilder()
         while (char := self._current_char()) and char != closing:
             if char in _SEPARATORS:
-                self._finish_command(draft)
-                draft = _CommandBuilder()
-                self.at += 1
+                self._finish_command(builder)
+                builder = _CommandBuilder()
+                self.position += 1
             else:
-                self._parse_char(char, draft, depth)
-        self._finish_command(draft)
+                self._parse_char(char, builder, depth)
+        self._finish_command(builder)
 
     def _current_char(self) -> str:
-        return self.text[self.at : self.at + 1]
+        return self.text[self.position : self.position + 1]
 
-    def _mark_ambiguous(self, why: str) -> None:
-        self.ambiguity = self.ambiguity or why
+    def _mark_ambiguous(self, reason: str) -> None:
+        self.ambiguity = self.ambiguity or reason
 
-    def _finish_command(self, draft: _CommandBuilder) -> None:
-        draft.end_word()
-        if not draft.raw:
+    def _finish_command(self, builder: _CommandBuilder) -> None:
+        builder.end_word()
+        if not builder.raw:
             return
-        if draft.has_closed_group:
+        if builder.has_closed_group:
             self._mark_ambiguous("words stand behind a bracket")
-        if draft.raw[0] in _RESERVED:
-            self._mark_ambiguous(f"it uses {draft.raw[0]!r} of the shell's language")
-        self.parts.append(SimpleCommand(" ".join(draft.raw), tuple(draft.words), draft.raw[0]))
+        if builder.raw[0] in _RESERVED:
+            self._mark_ambiguous(f"it uses {builder.raw[0]!r} of the shell's language")
+        self.parts.append(SimpleCommand(" ".join(builder.raw), tuple(builder.words), builder.raw[0]))
 
-    def _parse_char(self, char: str, draft: _CommandBuilder, depth: int) -> None:
+    def _parse_char(self, char: str, builder: _CommandBuilder, depth: int) -> None:
         match char:
             case " " | "\t":
-                draft.end_word()
-                self.at += 1
+                builder.end_word()
+                self.position += 1
             case "'":
-                self._parse_single_quotes(draft)
+                self._parse_single_quotes(builder)
             case '"':
-                self._parse_double_quotes(draft, depth)
+                self._parse_double_quotes(builder, depth)
             case "\\":
-                self._parse_escape(draft)
+                self._parse_escape(builder)
             case "$":
-                self._parse_dollar(draft, depth, quoted=False)
+                self._parse_dollar(builder, depth, quoted=False)
             case "<" | ">":
-                self._parse_redirection(draft)
+                self._parse_redirection(builder)
             case "(" | ")" | "`" | "#":
-                self._parse_special(char, draft, depth)
+                self._parse_special(char, builder, depth)
             case _:
-                self._parse_plain(char, draft)
+                self._parse_plain(char, builder)
 
-    def _parse_plain(self, char: str, draft: _CommandBuilder) -> None:
+    def _parse_plain(self, char: str, builder: _CommandBuilder) -> None:
         if char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff":
             self._mark_ambiguous("it has control characters")
-        draft.add(char, char)
-        self.at += 1
+        builder.add(char, char)
+        self.position += 1
 
-    def _parse_single_quotes(self, draft: _CommandBuilder) -> None:
-        end = self.text.find("'", self.at + 1)
+    def _parse_single_quotes(self, builder: _CommandBuilder) -> None:
+        end = self.text.find("'", self.position + 1)
         if end < 0:
             self._mark_ambiguous("a quote is not closed")
             end = len(self.text)
-        draft.add(self.text[self.at : end + 1], self.text[self.at + 1 : end])
-        self.at = end + 1
+        builder.add(self.text[self.position : end + 1], self.text[self.position + 1 : end])
+        self.position = end + 1
 
-    def _parse_double_quotes(self, draft: _CommandBuilder, depth: int) -> None:
-        draft.add('"', "")
-        self.at += 1
+    def _parse_double_quotes(self, builder: _CommandBuilder, depth: int) -> None:
+        builder.add('"', "")
+        self.position += 1
         while (char := self._current_char()) and char != '"':
             if char == "\\":
-                self._parse_escape(draft)
+                self._parse_escape(builder)
             elif char == "$":
-                self._parse_dollar(draft, depth, quoted=True)
+                self._parse_dollar(builder, depth, quoted=True)
             else:
                 if char == "`":
                     self._mark_ambiguous("it has backticks")
-                draft.add(char, char)
-                self.at += 1
+                builder.add(char, char)
+                self.position += 1
         if not char:
             self._mark_ambiguous("a quote is not closed")
-        draft.add(char, "")
-        self.at += 1
+        builder.add(char, "")
+        self.position += 1
 
-    def _parse_escape(self, draft: _CommandBuilder) -> None:
-        pair = self.text[self.at : self.at + 2]
+    def _parse_escape(self, builder: _CommandBuilder) -> None:
+        pair = self.text[self.position : self.position + 2]
         if pair in ("\\", "\\\n"):
             self._mark_ambiguous("a line goes on behind a backslash")
-        draft.add(pair, pair[1:])
-        self.at += 2
+        builder.add(pair, pair[1:])
+        self.position += 2
 
-    def _parse_dollar(self, draft: _CommandBuilder, depth: int, *, quoted: bool) -> None:
-        begin = self.at
-        after = self.text[begin + 1 : begin + 2]
-        name = _VARIABLE.match(self.text, begin)
-        if after == "(":
-            if self.text[begin + 2 : begin + 3] == "(":
+    def _parse_dollar(self, builder: _CommandBuilder, depth: int, *, quoted: bool) -> None:
+        start = self.position
+        next_char = self.text[start + 1 : start + 2]
+        variable = _VARIABLE.match(self.text, start)
+        if next_char == "(":
+            if self.text[start + 2 : start + 3] == "(":
                 self._mark_ambiguous("it has arithmetic")
             self._parse_group(2, depth)
-        elif name is not None:
-            self.at = name.end()
+        elif variable is not None:
+            self.position = variable.end()
         else:
-            if after not in (('"', " ") if quoted else ("", " ")):
+            if next_char not in (('"', " ") if quoted else ("", " ")):
                 self._mark_ambiguous("it has an expansion other than of a plain name")
-            self.at += 1
-        draft.add(self.text[begin : self.at], self.text[begin : self.at])
+            self.position += 1
+        builder.add(self.text[start : self.position], self.text[start : self.position])
 
     def _parse_group(self, width: int, depth: int) -> None:
-        self.at += width
+        self.position += width
         self.parse_commands(")", depth=depth + 1)
         if not self._current_char():
             self._mark_ambiguous("a bracket is not closed")
-        self.at += 1
+        self.position += 1
 
-    def _parse_redirection(self, draft: _CommandBuilder) -> None:
-        if draft.is_number:
-            draft.drop_word()  # it says which stream
-        draft.end_word()
-        harmless = _SAFE_REDIRECTION.match(self.text, self.at)
-        if harmless is None:
+    def _parse_redirection(self, builder: _CommandBuilder) -> None:
+        if builder.is_number:
+            builder.drop_word()  # it is a file descriptor
+        builder.end_word()
+        safe = _SAFE_REDIRECTION.match(self.text, self.position)
+        if safe is None:
             self._mark_ambiguous("it redirects to or from elsewhere than /dev/null")
-        self.at = self.at + 1 if harmless is None else harmless.end()
+        self.position = self.position + 1 if safe is None else safe.end()
 
-    def _parse_special(self, char: str, draft: _CommandBuilder, depth: int) -> None:
-        if char == "(" and draft.is_empty and self.text[self.at + 1 : self.at + 2] != "(":
-            if draft.has_closed_group:
+    def _parse_special(self, char: str, builder: _CommandBuilder, depth: int) -> None:
+        if char == "(" and builder.is_empty and self.text[self.position + 1 : self.position + 2] != "(":
+            if builder.has_closed_group:
                 self._mark_ambiguous("a bracket stands behind a bracket")
             self._parse_group(1, depth)
-            draft.has_closed_group = True
+            builder.has_closed_group = True
             return
-        if char == "#" and draft.word:
-            self._parse_plain(char, draft)
+        if char == "#" and builder.word:
+            self._parse_plain(char, builder)
             return
         self._mark_ambiguous({"`": "it has backticks", "#": "it has a comment"}.get(char, "it has brackets in an unusual place"))
-        draft.end_word()
-        self.at += 1
+        builder.end_word()
+        self.position += 1

@@ -1,1 +1,1 @@
-"""What is kept for later goals: notes in a folder, written after turns and put in order in dreams."""
+"""Memory across goals: notes in a folder, extracted after turns and consolidated ("dreams") between goals."""

@@ -1,7 +1,8 @@
-"""Between goals, a mind puts an agent's memories in order: what says one thing is merged, what is out of date rewritten, the rest let be.
+"""Consolidates an agent's memories between goals ("dream"): a model merges, rewrites and deletes notes.
 
-Gates come first, the cheapest first: switched off, nothing there, too early, too few goals since, somebody else at it. Then there is one
-question, and its answer is carried out whole or not at all. A dream that fails changes nothing.
+The checks whether a dream is due run first, cheapest first: disabled, no notes, too early, too few goals since the last
+one, another process is at it. Then one model call, whose answer is applied as a whole or not at all. A failed dream
+changes nothing. Called by `goal/between_turns.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from fleetlore import clock
 from fleetlore.errors import LeaseLost, LogError, MindError, MindNonsense, MindTimeout
 from fleetlore.events.driver_types import DreamOutcome
 from fleetlore.events.goal_plan import Memory
-from fleetlore.goal.memory.files import OpenFolder
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.goal.memory.journal import ConcurrentChange, MemoryChanges
 from fleetlore.goal.memory.notes import MAX_CONTENT_CHARS, MemoryNote, encode_note, is_unsafe_name, make_note, pick_free_name
@@ -28,10 +28,10 @@ from fleetlore.log.coordination import Lease
 from fleetlore.models.base import JsonSchema, Model, ModelRequest
 from fleetlore.prompts import text_safety
 
-# --- From what a mind would like to do with an agent's memories to changes of files, or to why not; pure.
+# --- Prompt, and parsing of the answer into file changes; pure
 
 MAX_SHOWN_CHARS = 200_000
-"""Characters of memories that a mind is shown at once."""
+"""How much of the memories the model is shown at once."""
 _NAMES = {"type": "array", "items": {"type": "string"}}
 _TITLE, _CONTENT = {"type": "string"}, {"type": "string"}
 
@@ -72,184 +72,185 @@ Names are those above, each in one place at most. A content has at most %d chara
 
 
 class FolderEscape(Exception):
-    """A mind named something outside the folder."""
+    """The model named a file outside the memory folder."""
 
 
 def select_shown_notes(notes: Sequence[MemoryNote]) -> list[MemoryNote]:
-    """What a mind is shown: the oldest first, as many as there is room for, and only what it can be shown whole."""
-    shown, room = [], MAX_SHOWN_CHARS
+    """The notes for the prompt: oldest first, as many as fit, and only those that fit as a whole."""
+    shown, remaining = [], MAX_SHOWN_CHARS
     for note in sorted(notes, key=lambda note: (note.at, note.name)):
-        if len(note.content) <= min(MAX_CONTENT_CHARS, room):
+        if len(note.content) <= min(MAX_CONTENT_CHARS, remaining):
             shown.append(note)
-            room -= len(note.content)
+            remaining -= len(note.content)
     return shown
 
 
 def build_dream_prompt(shown: Sequence[MemoryNote]) -> str:
-    """What a mind is asked."""
+    """The prompt for the model."""
     notes = "\n\n".join(
-        f"{text_safety.RECORD_MARK}{text_safety.sanitize_line(_note_heading(note), 300)}\n"
+        f"{text_safety.RECORD_MARK}{text_safety.sanitize_line(f'{note.name} ({note.at:%Y-%m-%d}): {note.title}', 300)}\n"
         f"{text_safety.quote_record(note.content, MAX_CONTENT_CHARS)}"
         for note in shown
     )
     return f"## The notebook\n\n{notes}\n\n## What to do\n\n{_INSTRUCTIONS % MAX_CONTENT_CHARS}"
 
 
-def _note_heading(note: MemoryNote) -> str:
-    return f"{note.name} ({note.at:%Y-%m-%d}): {note.title}"
-
-
 def parse_changes(shown: Sequence[MemoryNote], data: Mapping[str, Any] | None, *, taken: Sequence[str], now: datetime) -> MemoryChanges:
-    """The changes of files that an answer means: an `Escape` or a `MindNonsense` if a single one cannot be."""
-    answer, known = data or {}, {note.name: note for note in shown}
-    merges = [(_find_notes(one["of"], known), one) for one in _read_objects(answer, "merges", "of")]
-    rewrites = [(_find_notes([one["name"]], known), one) for one in _read_objects(answer, "rewrites", "name")]
-    deletions = _find_notes(answer.get("deletions") or [], known)
+    """The file changes that an answer asks for. Raises `FolderEscape` or `MindNonsense` if any of them is invalid.
+
+    `taken` are the file names in use.
+    """
+    answer, notes_by_name = data or {}, {note.name: note for note in shown}
+    merges = [(_find_notes(item["of"], notes_by_name), item) for item in _read_objects(answer, "merges", "of")]
+    rewrites = [(_find_notes([item["name"]], notes_by_name), item) for item in _read_objects(answer, "rewrites", "name")]
+    deletions = _find_notes(answer.get("deletions") or [], notes_by_name)
     _check_named_once([note for notes, _ in (*merges, *rewrites) for note in notes] + deletions)
     if len(deletions) > max(1, len(shown) // 2):
         raise MindNonsense(f"{len(deletions)} of {len(shown)} notes would be deleted; that is more than half")
-    return _build_changes(merges, rewrites, deletions, known, {name.lower() for name in taken}, now)
+    return _build_changes(merges, rewrites, deletions, notes_by_name, {name.lower() for name in taken}, now)
 
 
 def _build_changes(
     merges: Sequence[tuple[list[MemoryNote], Mapping[str, Any]]],
     rewrites: Sequence[tuple[list[MemoryNote], Mapping[str, Any]]],
     deletions: Sequence[MemoryNote],
-    known: Mapping[str, MemoryNote],
+    notes_by_name: Mapping[str, MemoryNote],
     taken: set[str],
     now: datetime,
 ) -> MemoryChanges:
-    writes = {notes[0].name: encode_note(_make_rewritten_note(notes, one, now)) for notes, one in rewrites}
-    gone = {note.name for note in deletions}
-    for notes, one in merges:
-        merged, names = _make_rewritten_note(notes, one, now), {note.name for note in notes}
+    writes = {notes[0].name: encode_note(_make_rewritten_note(notes, item, now)) for notes, item in rewrites}
+    removals = {note.name for note in deletions}
+    for notes, item in merges:
+        merged, names = _make_rewritten_note(notes, item, now), {note.name for note in notes}
         name = pick_free_name(merged.title, taken - {name.lower() for name in names if name == name.lower()})
         writes[name] = encode_note(merged)
         taken.add(name)
-        gone |= names - {name}
-    return MemoryChanges(writes=writes, removals=gone, seen={name: known[name].digest for name in (*writes, *gone) if name in known})
+        removals |= names - {name}
+    return MemoryChanges(
+        writes=writes, removals=removals, seen={name: notes_by_name[name].digest for name in (*writes, *removals) if name in notes_by_name}
+    )
 
 
-def _make_rewritten_note(notes: Sequence[MemoryNote], one: Mapping[str, Any], now: datetime) -> MemoryNote:
-    """A memory in place of others: as old as the newest of them."""
+def _make_rewritten_note(notes: Sequence[MemoryNote], item: Mapping[str, Any], now: datetime) -> MemoryNote:
+    """The note that replaces others; it gets the date of the newest of them."""
     newest = max(notes, key=lambda note: note.at)
-    content = str(one.get("content", ""))
+    content = str(item.get("content", ""))
     if len(content) > MAX_CONTENT_CHARS:
         raise MindNonsense(f"a content of {len(content)} characters; at most {MAX_CONTENT_CHARS} are wanted")
     note = make_note(
-        str(one.get("title") or newest.title), content, at=min(newest.at, now), goal=newest.goal, turn=newest.turn, event=newest.event
+        str(item.get("title") or newest.title), content, at=min(newest.at, now), goal=newest.goal, turn=newest.turn, event=newest.event
     )
     if note is None:
         raise MindNonsense("a content that is empty; delete the note if it is of no use")
     return note
 
 
-def _read_objects(answer: Mapping[str, Any], field: str, needed: str) -> list[Mapping[str, Any]]:
-    found = answer.get(field) or []
-    if not isinstance(found, list) or not all(isinstance(one, dict) and one.get(needed) for one in found):
-        raise MindNonsense(f"{field}: objects with `{needed}` are wanted")
-    return found
+def _read_objects(answer: Mapping[str, Any], field: str, required: str) -> list[Mapping[str, Any]]:
+    items = answer.get(field) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) and item.get(required) for item in items):
+        raise MindNonsense(f"{field}: objects with `{required}` are wanted")
+    return items
 
 
-def _find_notes(names: Any, known: Mapping[str, MemoryNote]) -> list[MemoryNote]:
+def _find_notes(names: Any, notes_by_name: Mapping[str, MemoryNote]) -> list[MemoryNote]:
     for name in (names := list(names) if isinstance(names, list) else [names]):
-        if not isinstance(name, str) or name not in known:
+        if not isinstance(name, str) or name not in notes_by_name:
             if isinstance(name, str) and is_unsafe_name(name):
                 raise FolderEscape(f"a name that leads out of the folder: {text_safety.sanitize_line(name, 80)!r}")
             raise MindNonsense(f"{text_safety.sanitize_line(str(name), 80)!r}: no note of that name was shown")
-    return [known[name] for name in dict.fromkeys(names)]
+    return [notes_by_name[name] for name in dict.fromkeys(names)]
 
 
 def _check_named_once(notes: Sequence[MemoryNote]) -> None:
     names = [note.name for note in notes]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise MindNonsense(f"{twice}: named in two places")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise MindNonsense(f"{duplicate}: named in two places")
 
 
-# ---
+# --- When and how a dream runs
 
 ROLE = "dream"
-"""What a script of answers calls whoever asks this."""
+"""The role of the request, by which scripted answers are chosen."""
 _HISTORY_FILE = ".dreams.json"
 _HOUR = timedelta(hours=1)
 _MAX_SESSIONS = 1000
 _MAX_TOKENS = 8000
 _LEASE_MARGIN_SECONDS = 60.0
-"""Seconds that the lease outlasts the question."""
+"""How much longer the lease lasts than the model call may take."""
 
 ReportFailure: TypeAlias = Callable[[str], object]
-"""Told why a dream came to nothing."""
+"""Called with the reason when a dream fails."""
 
 
 def _ignore_failure(reason: str) -> None:
-    """Listens to no complaint."""
+    pass
 
 
 class DreamLeases(Protocol):
-    """Where the right to dream is taken: `state.shared.AsyncShared`."""
+    """Leases for dreaming; implemented by `log.coordination.AsyncCoordination`."""
 
     async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take it, or `None` while another has it."""
+        """Acquire the lease; `None` if another process holds it."""
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
-        """Keep it, or `LeaseLost`."""
+        """Extend the lease. Raises `LeaseLost` if it is gone."""
 
     async def release(self, lease: Lease) -> None:
-        """Give it back."""
+        """Release the lease."""
 
 
 class DreamHistory(Struct, frozen=True, kw_only=True):
-    """When there was a dream, and which goals were pursued since."""
+    """When the last dream was, and which goals ran since."""
 
     last: datetime | None = None
     sessions: tuple[str, ...] = ()
 
 
-def find_dream_skip_reason(memory: Memory | None, *, has_notes: bool, diary: DreamHistory, now: datetime) -> DreamOutcome | None:
-    """What speaks against a dream now, or `None`; pure. A dream in the future is none: a clock was wrong."""
+def find_dream_skip_reason(memory: Memory | None, *, has_notes: bool, history: DreamHistory, now: datetime) -> DreamOutcome | None:
+    """Why no dream is due now, or `None`; pure. A last dream in the future is ignored: a clock was wrong."""
     if memory is None or not memory.dream:
         return "skipped_disabled"
     if not memory.enabled or not has_notes:
         return "skipped_auto_memory_disabled"
-    if diary.last is not None and 0 <= (now - diary.last) / _HOUR < memory.dream_after_hours:
+    if history.last is not None and 0 <= (now - history.last) / _HOUR < memory.dream_after_hours:
         return "skipped_time_gate"
-    return "skipped_session_gate" if len(diary.sessions) < min(memory.dream_after_sessions, _MAX_SESSIONS) else None
+    return "skipped_session_gate" if len(history.sessions) < min(memory.dream_after_sessions, _MAX_SESSIONS) else None
 
 
 async def dream_if_due(
     memory: Memory | None,
-    mind: Model,
+    model: Model,
     folder: MemoryFolder,
     leases: DreamLeases,
     *,
     session: str,
     now: clock.Clock = clock.now,
-    complain: ReportFailure = _ignore_failure,
+    on_error: ReportFailure = _ignore_failure,
 ) -> DreamOutcome:
-    """Count a goal that has ended, and dream if nothing speaks against it. Raises nothing but its cancellation."""
+    """Count a finished goal, and dream if it is due. Failures are outcomes; only cancellation raises."""
     if memory is None or not memory.dream or not memory.enabled:
-        return find_dream_skip_reason(memory, has_notes=False, diary=DreamHistory(), now=now()) or "skipped_disabled"
+        return find_dream_skip_reason(memory, has_notes=False, history=DreamHistory(), now=now()) or "skipped_disabled"
     try:
         await asyncio.to_thread(count_session, folder, session)
         reason = await _read_skip_reason(memory, folder, now)
-        return reason or await _dream_with_lease(memory, mind, folder, leases, session=session, now=now, complain=complain)
+        return reason or await _dream_with_lease(memory, model, folder, leases, session=session, now=now, on_error=on_error)
     except (LogError, OSError) as error:
-        complain(str(error))
+        on_error(str(error))
         return "errored"
 
 
 async def _dream_with_lease(
-    memory: Memory, mind: Model, folder: MemoryFolder, leases: DreamLeases, *, session: str, now: clock.Clock, complain: ReportFailure
+    memory: Memory, model: Model, folder: MemoryFolder, leases: DreamLeases, *, session: str, now: clock.Clock, on_error: ReportFailure
 ) -> DreamOutcome:
     name = f"dream:{sha256(folder.path.encode(errors='replace')).hexdigest()[:16]}"
     lease = await leases.take(name, session, memory.dream_timeout + _LEASE_MARGIN_SECONDS)
     if lease is None:
         return "lock_blocked"
     try:
-        reason = await _read_skip_reason(memory, folder, now)  # somebody may have had one before we got in
+        reason = await _read_skip_reason(memory, folder, now)  # another process may have dreamt before we got the lease
         return reason or await run_dream(
-            mind, folder, memory.dream_timeout, now=now, may=lambda: _renew_lease(leases, lease), complain=complain
+            model, folder, memory.dream_timeout, now=now, may_apply=lambda: _renew_lease(leases, lease), on_error=on_error
         )
     finally:
         with suppress(LogError):
@@ -265,8 +266,8 @@ async def _renew_lease(leases: DreamLeases, lease: Lease) -> bool:
 
 
 async def _read_skip_reason(memory: Memory, folder: MemoryFolder, now: clock.Clock) -> DreamOutcome | None:
-    notes, diary = await asyncio.to_thread(lambda: (folder.read_notes(), read_dream_history(folder)))
-    return find_dream_skip_reason(memory, has_notes=bool(notes), diary=diary, now=now())
+    notes, history = await asyncio.to_thread(lambda: (folder.read_notes(), read_dream_history(folder)))
+    return find_dream_skip_reason(memory, has_notes=bool(notes), history=history, now=now())
 
 
 async def _always_allowed() -> bool:
@@ -274,80 +275,77 @@ async def _always_allowed() -> bool:
 
 
 async def run_dream(
-    mind: Model,
+    model: Model,
     folder: MemoryFolder,
-    timeout: float,  # noqa: ASYNC109  a time-out is one of the outcomes
+    timeout: float,  # noqa: ASYNC109  a timeout is one of the outcomes
     *,
     now: clock.Clock = clock.now,
-    may: Callable[[], Awaitable[bool]] = _always_allowed,
-    complain: ReportFailure = _ignore_failure,
+    may_apply: Callable[[], Awaitable[bool]] = _always_allowed,
+    on_error: ReportFailure = _ignore_failure,
 ) -> DreamOutcome:
-    """One question about all memories, and its answer carried out. `may` is asked once more before anything is changed."""
+    """Ask the model about all memories and apply its answer. `may_apply` is checked once more before anything is changed."""
     try:
         shown = await asyncio.to_thread(lambda: select_shown_notes(folder.read_notes()))
-        data = await _ask_model(mind, build_dream_prompt(shown), timeout)
+        data = await _ask_model(model, build_dream_prompt(shown), timeout)
         taken = await asyncio.to_thread(folder.names)
         changes = parse_changes(shown, data, taken=taken, now=now())
-        if not await may():
+        if not await may_apply():
             return "lock_blocked"
         await asyncio.to_thread(_apply_dream, folder, changes, now())
     except FolderEscape as error:
-        complain(str(error))
+        on_error(str(error))
         return "escape_audit"
     except MindTimeout as error:
-        complain(str(error))
+        on_error(str(error))
         return "timed_out"
     except (MindError, OSError, ConcurrentChange, LogError) as error:
-        complain(str(error))
+        on_error(str(error))
         return "errored"
     return "completed"
 
 
-async def _ask_model(mind: Model, prompt: str, seconds: float) -> dict[str, object] | None:
-    ask = ModelRequest(prompt=prompt, system=SYSTEM, schema=SCHEMA, max_tokens=_MAX_TOKENS, timeout=seconds, role=ROLE)
+async def _ask_model(model: Model, prompt: str, seconds: float) -> dict[str, object] | None:
+    request = ModelRequest(prompt=prompt, system=SYSTEM, schema=SCHEMA, max_tokens=_MAX_TOKENS, timeout=seconds, role=ROLE)
     try:
         async with asyncio.timeout(seconds):
-            return (await mind.reply(ask)).data
+            return (await model.reply(request)).data
     except TimeoutError:
-        raise MindTimeout(f"{mind.name}: no answer within {seconds:g} s", waiting_for="the whole answer") from None
+        raise MindTimeout(f"{model.name}: no answer within {seconds:g} s", waiting_for="the whole answer") from None
 
 
 def _apply_dream(folder: MemoryFolder, changes: MemoryChanges, now: datetime) -> None:
     if changes.writes or changes.removals:
         folder.apply_changes(changes)
-    with suppress(OSError):  # the dream stands; the next may then come early
+    with suppress(OSError):  # the changes are made; at worst the next dream comes early
         _update_history(folder, lambda _: DreamHistory(last=now))
 
 
-# --- the diary
+# --- History of dreams
 
 
 def read_dream_history(folder: MemoryFolder) -> DreamHistory:
-    """What is known of dreams in this folder; a file that somebody broke says nothing."""
+    """The history of dreams in this folder; empty if the file is broken."""
     return _parse_history(folder.read(_HISTORY_FILE))
 
 
 def count_session(folder: MemoryFolder, session: str) -> None:
-    """Note that a goal was pursued; the same one counts once."""
+    """Record that a goal ran; each goal counts once."""
     if session not in read_dream_history(folder).sessions:
-        _update_history(folder, lambda diary: DreamHistory(last=diary.last, sessions=(*diary.sessions, session)[-_MAX_SESSIONS:]))
+        _update_history(folder, lambda history: DreamHistory(last=history.last, sessions=(*history.sessions, session)[-_MAX_SESSIONS:]))
 
 
 def _update_history(folder: MemoryFolder, change: Callable[[DreamHistory], DreamHistory]) -> None:
     with folder.open_for_writing() as files:
-        _write_history(files, change(_parse_history(folder.read(_HISTORY_FILE))))
-
-
-def _write_history(files: OpenFolder, diary: DreamHistory) -> None:
-    last = diary.last.astimezone(UTC).isoformat() if diary.last else None
-    files.write(_HISTORY_FILE, json.dumps({"last": last, "sessions": diary.sessions}, indent=1).encode())
+        history = change(_parse_history(folder.read(_HISTORY_FILE)))
+        last = history.last.astimezone(UTC).isoformat() if history.last else None
+        files.write(_HISTORY_FILE, json.dumps({"last": last, "sessions": history.sessions}, indent=1).encode())
 
 
 def _parse_history(raw: bytes | None) -> DreamHistory:
     try:
-        found = json.loads(raw or b"{}")
-        last = datetime.fromisoformat(found["last"]) if found.get("last") else None
-        sessions = tuple(one for one in found.get("sessions", ()) if isinstance(one, str))
+        data = json.loads(raw or b"{}")
+        last = datetime.fromisoformat(data["last"]) if data.get("last") else None
+        sessions = tuple(session for session in data.get("sessions", ()) if isinstance(session, str))
         return DreamHistory(last=last.astimezone(UTC) if last else None, sessions=sessions)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return DreamHistory()

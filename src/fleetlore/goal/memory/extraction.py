@@ -1,7 +1,7 @@
-"""After a turn, a mind is asked once what of it later goals should know; the answer becomes memories.
+"""Asks a model after a turn what later goals should know, and saves the answer as memories.
 
-The question goes out only if nothing speaks against it: too soon, another still out, a mind that fails again and again, or an agent that
-wrote memories itself.
+Skipped if it is too soon, another extraction is running, the model keeps failing, or the agent wrote memories itself.
+Called by `goal/between_turns.py`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fleetlore.models.base import JsonSchema, Model, ModelRequest
 from fleetlore.prompts import text_safety
 
 ROLE = "memory"
-"""What a script of answers calls whoever asks this."""
+"""The role of the request, by which scripted answers are chosen."""
 MAX_MEMORIES = 3
-"""Memories of one turn."""
-BREAKER_REST_TURNS = 5
-"""Turns after which a breaker that is open lets one question through."""
+"""Memories per turn."""
+BREAKER_COOLDOWN_TURNS = 5
+"""After this many turns, an open circuit breaker lets one request through."""
 _MAX_TOKENS = 2000
 _MAX_WORDS_CHARS, _MAX_DIFF_CHARS, _MAX_VERDICT_CHARS = 12_000, 4_000, 4_000
 _MAX_LISTED_NOTES, _MAX_LISTED_CHARS = 100, 160
@@ -72,9 +72,10 @@ def find_extraction_skip_reason(
     breaker_opened_turn: int | None = None,
     agent_wrote: bool = False,
 ) -> SkipReason | None:
-    """What speaks against asking about a turn, or `None`; pure.
+    """Why no memories are to be extracted from a turn, or `None`; pure.
 
-    `last_turn` is the last one that was asked about, `failures` are those in a row, and `breaker_opened_turn` is the turn of the newest.
+    `last_turn` is the last turn with an extraction, `failures` counts failures in a row, and `breaker_opened_turn` is
+    the turn of the newest.
     """
     if memory is None or not memory.enabled:
         return "disabled"
@@ -83,14 +84,18 @@ def find_extraction_skip_reason(
     if is_running:
         return "in_progress"
     if next_step.is_breaker_open(
-        failures=failures, most=memory.max_failures, turn=turn, opened=breaker_opened_turn, rest=BREAKER_REST_TURNS
+        failures=failures,
+        max_failures=memory.max_failures,
+        turn=turn,
+        opened_turn=breaker_opened_turn,
+        cooldown_turns=BREAKER_COOLDOWN_TURNS,
     ):
         return "circuit_breaker_open"
     return "main_agent_wrote" if agent_wrote else None
 
 
 async def extract_memories(
-    mind: Model,
+    model: Model,
     folder: MemoryFolder,
     *,
     words: str,
@@ -99,17 +104,20 @@ async def extract_memories(
     verdict: Verdict | None = None,
     goal: str | None = None,
     event: str | None = None,
-    most: int = MAX_MEMORIES,
+    max_memories: int = MAX_MEMORIES,
     now: clock.Clock = clock.now,
 ) -> int:
-    """Ask about one turn and write down what comes; answers how much. A `MindError` or an `OSError` if that fails.
+    """Ask the model about one turn and save its memories. Returns how many were saved.
 
-    `diff` is what changed, in short; `event` the one after which this is asked.
+    `diff` is a summary of the changes; `event` is the id of the event that ended the turn. Raises `MindError` or
+    `OSError`.
     """
     notes, is_full = await asyncio.to_thread(lambda: (folder.read_notes(), folder.is_full()))
-    prompt = build_extraction_prompt(words=words, diff=diff, turn=turn, verdict=verdict, notes=notes, most=most, is_full=is_full)
-    reply = await mind.reply(ModelRequest(prompt=prompt, system=_SYSTEM, schema=SCHEMA, max_tokens=_MAX_TOKENS, role=ROLE))
-    proposals = parse_proposals(reply.data)[:most]
+    prompt = build_extraction_prompt(
+        words=words, diff=diff, turn=turn, verdict=verdict, notes=notes, max_memories=max_memories, is_full=is_full
+    )
+    reply = await model.reply(ModelRequest(prompt=prompt, system=_SYSTEM, schema=SCHEMA, max_tokens=_MAX_TOKENS, role=ROLE))
+    proposals = parse_proposals(reply.data)[:max_memories]
     return await asyncio.to_thread(folder.save_proposals, proposals, at=now(), goal=goal, turn=turn, event=event)
 
 
@@ -120,31 +128,31 @@ def build_extraction_prompt(
     turn: int,
     verdict: Verdict | None = None,
     notes: list[MemoryNote],
-    most: int = MAX_MEMORIES,
+    max_memories: int = MAX_MEMORIES,
     is_full: bool = False,
 ) -> str:
-    """What the mind is asked; pure."""
-    listed = [
+    """The prompt for the model; pure."""
+    note_lines = [
         text_safety.sanitize_line(f"{note.name}: {note.title}. {note.first_line}", _MAX_LISTED_CHARS) for note in notes[:_MAX_LISTED_NOTES]
     ]
     blocks = (
         (f"What the agent said at the end of turn {turn}", text_safety.quote_record(words, _MAX_WORDS_CHARS)),
         ("What changed in its workspace", text_safety.quote_record(diff, _MAX_DIFF_CHARS)),
         ("How that was judged", text_safety.quote_record(_render_verdict(verdict), _MAX_VERDICT_CHARS)),
-        ("What is in the notebook", "\n".join(f"{text_safety.RECORD_MARK}{line}" for line in listed)),
-        ("What to do", _INSTRUCTIONS % most + (_FOLDER_FULL_NOTE if is_full else "")),
+        ("What is in the notebook", "\n".join(f"{text_safety.RECORD_MARK}{line}" for line in note_lines)),
+        ("What to do", _INSTRUCTIONS % max_memories + (_FOLDER_FULL_NOTE if is_full else "")),
     )
     return "\n\n".join(f"## {heading}\n\n{body or 'Nothing.'}" for heading, body in blocks)
 
 
 def parse_proposals(data: dict[str, Any] | None) -> list[MemoryProposal]:
-    """The memories in an answer; pure."""
+    """The memories in an answer; pure. Raises `MindNonsense` if there is no list."""
     if data is None or not isinstance(data.get("memories"), list):
         raise MindNonsense("memories: a list is wanted", text=str(data)[:200])
     return [
-        MemoryProposal(title=str(one.get("title", "")), content=str(one.get("content", "")), supersedes=one.get("supersedes"))
-        for one in data["memories"]
-        if isinstance(one, dict)
+        MemoryProposal(title=str(item.get("title", "")), content=str(item.get("content", "")), supersedes=item.get("supersedes"))
+        for item in data["memories"]
+        if isinstance(item, dict)
     ]
 
 

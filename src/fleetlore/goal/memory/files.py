@@ -1,4 +1,7 @@
-"""A folder of plain files, held open: a name is one file directly in it, no link is followed, each write is there whole or not at all."""
+"""A folder that is held open: names are files directly in it, no links are followed, and each write is atomic.
+
+Used by `folder.py` and `journal.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ from typing import Self
 
 _LOCK = ".lock"
 _PART = ".part"
-_POLL = 0.02
+_POLL_SECONDS = 0.02
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OpenFolder:
-    """The folder: `with Files(path) as files`. Whoever puts another folder or a link in its place meanwhile changes nothing here."""
+    """The open folder: `with OpenFolder(path) as files`. Replacing the folder or putting a link in its place has no effect on it."""
 
-    def __init__(self, path: str, *, is_made: bool = False) -> None:
-        self._path, self._should_create = path, is_made
+    def __init__(self, path: str, *, create: bool = False) -> None:
+        self._path, self._should_create = path, create
         self._fd = -1
 
     def __enter__(self) -> Self:
@@ -36,76 +39,76 @@ class OpenFolder:
         os.close(self._fd)
 
     def names(self) -> list[str]:
-        """Everything that is in it, sorted."""
+        """All names in the folder, sorted."""
         return sorted(os.listdir(self._fd))
 
     def status(self, name: str) -> os.stat_result | None:
-        """Of a plain file."""
+        """Status of a regular file; `None` if there is none."""
         try:
-            found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+            result = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        return found if stat.S_ISREG(found.st_mode) else None
+        return result if stat.S_ISREG(result.st_mode) else None
 
-    def read(self, name: str, most: int) -> bytes | None:
-        """A plain file's bytes; `None` if there is none, it cannot be read, or it is longer than that."""
+    def read(self, name: str, max_bytes: int) -> bytes | None:
+        """Content of a regular file; `None` if it is missing, unreadable or larger than `max_bytes`."""
         try:
-            descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._fd)
+            fd = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._fd)
         except OSError:
             return None
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return None
-            with open(descriptor, "rb", closefd=False) as file:
-                raw = file.read(most + 1)
+            with open(fd, "rb", closefd=False) as file:
+                raw = file.read(max_bytes + 1)
         finally:
-            os.close(descriptor)
-        return raw if len(raw) <= most else None
+            os.close(fd)
+        return raw if len(raw) <= max_bytes else None
 
     def write(self, name: str, raw: bytes) -> None:
-        """Put a file in its place, durably. A link of that name is replaced; what it leads to is not touched."""
-        part = f".{token_hex(6)}{_PART}"
+        """Replace a file, durably. A link of that name is replaced; its target is not touched."""
+        temporary = f".{token_hex(6)}{_PART}"
         try:
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self._fd), "wb") as file:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self._fd), "wb") as file:
                 file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
-            self.rename(part, name)
+            self.rename(temporary, name)
         finally:
             with suppress(OSError):
-                os.unlink(part, dir_fd=self._fd)
+                os.unlink(temporary, dir_fd=self._fd)
 
     def rename(self, name: str, target: str) -> None:
-        """Give a file another name; one that bears it gives way."""
+        """Rename a file; replaces an existing one."""
         os.replace(name, target, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         os.fsync(self._fd)
 
     def remove(self, name: str) -> None:
-        """Take a file away; nothing happens if there is none."""
+        """Delete a file, if it exists."""
         try:
             os.unlink(name, dir_fd=self._fd)
         except FileNotFoundError:
             return
-        with suppress(OSError):  # it is gone; a power cut may bring it back
+        with suppress(OSError):  # the file is gone; at worst it is back after a power failure
             os.fsync(self._fd)
 
     @contextmanager
-    def hold_lock(self, patience: float) -> Iterator[None]:
-        """Keep all others out who ask for this; a process that dies lets go. `TimeoutError` if somebody is in for longer than that."""
-        descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | _FILE, 0o600, dir_fd=self._fd)
+    def hold_lock(self, timeout: float) -> Iterator[None]:
+        """Hold the folder's lock, which ends with the process. Raises `TimeoutError` if another process holds it for too long."""
+        fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | _FILE, 0o600, dir_fd=self._fd)
         try:
-            _lock(descriptor, patience)
+            _acquire_lock(fd, timeout)
             yield
         finally:
-            os.close(descriptor)
+            os.close(fd)
 
 
-def _lock(descriptor: int, patience: float) -> None:
-    end = monotonic() + patience
+def _acquire_lock(fd: int, timeout: float) -> None:
+    deadline = monotonic() + timeout
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if monotonic() >= end:
+            if monotonic() >= deadline:
                 raise TimeoutError("another process writes memories here and does not come to an end; try again") from None
-        sleep(_POLL)
+        sleep(_POLL_SECONDS)

@@ -1,10 +1,11 @@
-"""Several changes of a memory folder as one: all of them, or none.
+"""Applies several changes to a memory folder as one: all of them, or none.
 
-What is new is written beside first, and what was is copied; then a journal says what is about to change; then names are changed, which
-takes no room on the disk; then the journal goes. Whoever finds a journal undoes what it tells of, file by file: what somebody else has
-changed since stays as it is. So a crash before the journal changed nothing, and one after it is undone by the next who writes.
+New files are written under temporary names, and old ones are copied. Then a journal records what is about to change,
+names are changed, which needs no disk space, and the journal is deleted. Whoever finds a journal undoes its changes
+file by file, except for files that somebody else has changed since. So a crash before the journal has changed nothing,
+and a crash after it is undone by the next writer.
 
-The copies stay until the next change: hidden files, by which a person can get back what was let go.
+The copies stay until the next change, as hidden files from which a person can restore deleted notes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fleetlore.goal.memory.files import OpenFolder
 from fleetlore.goal.memory.notes import is_note_name
 
 MAX_FILE_BYTES = 1 << 18
-"""Bytes of a file that can be changed."""
+"""Largest file that can be changed."""
 BACKUP_PREFIX = ".before-dream."
 _NEW = ".new."
 _JOURNAL = ".journal.json"
@@ -29,12 +30,12 @@ _is_partial_file = re.compile(r"\.[0-9a-f]{12}\.part").fullmatch
 
 
 class MemoryChanges(Struct, frozen=True, kw_only=True):
-    """What is to be written and taken away, by the names of files."""
+    """Files to write and to delete, by name."""
 
     writes: Mapping[str, bytes]
     removals: Set[str] = frozenset()
     seen: Mapping[str, str]
-    """The digests of the files as they were read; whatever is not named must not be there."""
+    """Digests of the files as they were read. A file that is not listed must not exist."""
 
 
 class ConcurrentChange(Exception):
@@ -42,14 +43,17 @@ class ConcurrentChange(Exception):
 
 
 def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
-    """Make all changes, or none. To be called alone."""
+    """Make all changes, or none. The caller must hold the folder's lock.
+
+    Raises `ConcurrentChange` if a file differs from `changes.seen`.
+    """
     recover_changes(files)
-    was = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
-    for name, raw in was.items():
+    old_content = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
+    for name, raw in old_content.items():
         if _digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
             raise ConcurrentChange(f"{name} was changed meanwhile; nothing is changed, and the next time will tell")
     try:
-        _write_journal(files, changes, was)
+        _write_journal(files, changes, old_content)
         for name in changes.writes:
             files.rename(_NEW + name, name)
         for name in changes.removals:
@@ -60,25 +64,25 @@ def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
         raise
 
 
-def _write_journal(files: OpenFolder, changes: MemoryChanges, was: Mapping[str, bytes | None]) -> None:
+def _write_journal(files: OpenFolder, changes: MemoryChanges, old_content: Mapping[str, bytes | None]) -> None:
     for name in files.names():
         if name.startswith(BACKUP_PREFIX):
             files.remove(name)
     for name, raw in changes.writes.items():
         files.write(_NEW + name, raw)
-    for name, old in was.items():
+    for name, old in old_content.items():
         if old is not None:
             files.write(BACKUP_PREFIX + name, old)
-    steps = {name: {"before": _digest(old), "after": _digest(changes.writes.get(name))} for name, old in was.items()}
-    files.write(_JOURNAL, json.dumps(steps).encode())
+    entries = {name: {"before": _digest(old), "after": _digest(changes.writes.get(name))} for name, old in old_content.items()}
+    files.write(_JOURNAL, json.dumps(entries).encode())
 
 
 def recover_changes(files: OpenFolder) -> None:
-    """Undo what was left half done, and take leftovers away. To be called alone."""
+    """Undo changes that were interrupted, and delete temporary files. The caller must hold the folder's lock."""
     raw = files.read(_JOURNAL, MAX_FILE_BYTES)
-    for name, step in _parse_journal(raw).items():
+    for name, entry in _parse_journal(raw).items():
         if is_note_name(name):
-            _undo(files, name, step)
+            _undo(files, name, entry)
     if raw is not None:
         files.remove(_JOURNAL)
     for name in files.names():
@@ -86,8 +90,8 @@ def recover_changes(files: OpenFolder) -> None:
             files.remove(name)
 
 
-def _undo(files: OpenFolder, name: str, step: Mapping[str, Any]) -> None:
-    before, after = step.get("before"), step.get("after")
+def _undo(files: OpenFolder, name: str, entry: Mapping[str, Any]) -> None:
+    before, after = entry.get("before"), entry.get("after")
     if before == after or _digest(files.read(name, MAX_FILE_BYTES)) != after:
         return
     if before is None:
@@ -98,12 +102,12 @@ def _undo(files: OpenFolder, name: str, step: Mapping[str, Any]) -> None:
 
 def _parse_journal(raw: bytes | None) -> dict[str, dict[str, Any]]:
     try:
-        steps = json.loads(raw or b"{}")
+        entries = json.loads(raw or b"{}")
     except ValueError:
         return {}
-    if not isinstance(steps, dict):
+    if not isinstance(entries, dict):
         return {}
-    return {name: step for name, step in steps.items() if isinstance(step, dict)}
+    return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
 
 
 def _digest(raw: bytes | None) -> str | None:

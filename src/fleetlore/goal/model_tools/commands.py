@@ -1,4 +1,4 @@
-"""The tools that are programs: a command of the shell, and a search that can be ended. Both carry the turn's mark."""
+"""Runs the tools that are programs: shell commands, and the search. Their processes carry the turn's mark."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from fleetlore.process.run import OutputLine, Program, ProgramResult, run
 DEFAULT_TIMEOUT_SECONDS = 120.0
 SEARCH_TIMEOUT_SECONDS = 10.0
 KEPT_VARIABLES = ("VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME", "PYTHONDONTWRITEBYTECODE", "CI")
-"""What people's programs need; keys of models are not among it."""
+"""Environment variables that build tools need. API keys of models are not among them."""
 _HALF_OUTPUT_BYTES = 65_536
-"""Bytes that are kept of a command's output, of its beginning and of its end."""
+"""How much of a command's output is kept from its beginning, and as much from its end."""
 _SEARCH_PROGRAM = Path(__file__).with_name("search.py")
 
 OnStart = Callable[[Process], Awaitable[bool]]
 
 
 class ToolPrograms:
-    """Runs programs in one workspace, for one turn. `on_start` is told of each, and answers `False` to have it stopped."""
+    """Runs programs in one workspace for one turn.
+
+    `on_start` is called with each process, and returns `False` to have it stopped.
+    """
 
     def __init__(
         self,
@@ -46,43 +49,43 @@ class ToolPrograms:
         self._search_seconds, self._grace = search_seconds, grace
 
     async def run_shell(self, command: str, *, seconds: float | None = None) -> ToolResult:
-        """Both its outputs as they came, and its exit code."""
-        allowed = max(0.1, min(seconds or DEFAULT_TIMEOUT_SECONDS, self._time_left()))
+        """Run a command. The result has stdout and stderr in the order they came, and the exit code."""
+        timeout = max(0.1, min(seconds or DEFAULT_TIMEOUT_SECONDS, self._time_left()))
         output = _TruncatedOutput()
         if "\0" in command:
             return ToolResult(text="not a command: it holds what none can hold", failed=True)
-        finished = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), allowed, output.add_line)
-        notes = _describe_end(finished, allowed)
-        said = "\n".join(part for part in (output.text(), *notes) if part)
-        return ToolResult(text=said or "it printed nothing", failed=finished.code != 0, exit_code=finished.code)
+        result = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), timeout, output.add_line)
+        notes = _describe_end(result, timeout)
+        text = "\n".join(part for part in (output.text(), *notes) if part)
+        return ToolResult(text=text or "it printed nothing", failed=result.code != 0, exit_code=result.code)
 
-    async def run_search(self, steps: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
-        """The lines found, for as long as there is time."""
-        asked = {"root": self._workspace, "steps": list(steps), "pattern": pattern, "fixed": fixed, "glob": glob}
-        found: list[str] = []
+    async def run_search(self, parts: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
+        """The matching lines found within the time limit."""
+        request = {"root": self._workspace, "steps": list(parts), "pattern": pattern, "fixed": fixed, "glob": glob}
+        lines: list[str] = []
 
-        async def take(line: OutputLine) -> bool:
+        async def on_line(line: OutputLine) -> bool:
             path, number, text = json.loads(line.text)
-            found.append(f"{path}:{number}: {text}")
+            lines.append(f"{path}:{number}: {text}")
             return True
 
         argv = (sys.executable, "-I", "-S", "-B", str(_SEARCH_PROGRAM))
-        finished = await self._run(argv, min(self._search_seconds, self._time_left()), take, stdin=json.dumps(asked).encode())
-        if finished.why != "ended":
-            found.append(
+        result = await self._run(argv, min(self._search_seconds, self._time_left()), on_line, stdin=json.dumps(request).encode())
+        if result.why != "ended":
+            lines.append(
                 f"[there was no time to look everywhere: {self._search_seconds:g} s; name a folder, or look for something simpler]"
             )
-        elif finished.code:
+        elif result.code:
             return ToolResult(
-                text=f"it cannot be looked for: {finished.stderr.splitlines()[-1] if finished.stderr else 'no reason was given'}",
+                text=f"it cannot be looked for: {result.stderr.splitlines()[-1] if result.stderr else 'no reason was given'}",
                 failed=True,
             )
-        elif len(found) >= MAX_MATCHES:
-            found.append(f"[these are the first {MAX_MATCHES}; name a folder, or look for something rarer]")
-        return ToolResult(text="\n".join(found) or "nothing was found", failed=False)
+        elif len(lines) >= MAX_MATCHES:
+            lines.append(f"[these are the first {MAX_MATCHES}; name a folder, or look for something rarer]")
+        return ToolResult(text="\n".join(lines) or "nothing was found", failed=False)
 
     async def _run(
-        self, argv: tuple[str, ...], seconds: float, take: Callable[[OutputLine], Awaitable[bool]], *, stdin: bytes = b""
+        self, argv: tuple[str, ...], seconds: float, on_line: Callable[[OutputLine], Awaitable[bool]], *, stdin: bytes = b""
     ) -> ProgramResult:
         program = Program(
             argv=argv,
@@ -95,11 +98,11 @@ class ToolPrograms:
             grace=self._grace,
             longest_line=_HALF_OUTPUT_BYTES,
         )
-        return await run(program, self._on_start, take)
+        return await run(program, self._on_start, on_line)
 
 
 class _TruncatedOutput:
-    """The beginning and the end of an output, however long it is."""
+    """The beginning and the end of a program's output."""
 
     def __init__(self) -> None:
         self._first, self._last, self._size = bytearray(), bytearray(), 0
@@ -123,16 +126,16 @@ class _TruncatedOutput:
         return clean_output(bytes(self._first) + between + last).rstrip("\n")
 
 
-def _describe_end(finished: ProgramResult, allowed: float) -> list[str]:
+def _describe_end(result: ProgramResult, timeout: float) -> list[str]:
     notes = []
-    if finished.why == "timed_out":
-        notes.append(f"[it was ended after {allowed:g} s; give `seconds` for longer, or do less at once]")
-    elif finished.why == "told":
+    if result.why == "timed_out":
+        notes.append(f"[it was ended after {timeout:g} s; give `seconds` for longer, or do less at once]")
+    elif result.why == "told":
         notes.append("[it was called off]")
-    elif finished.signal:
-        notes.append(f"[it was ended by signal {finished.signal}]")
-    elif finished.code:
-        notes.append(f"[exit code {finished.code}]")
-    if finished.left:
-        notes.append(f"[{finished.left} processes that it had left running were ended]")
+    elif result.signal:
+        notes.append(f"[it was ended by signal {result.signal}]")
+    elif result.code:
+        notes.append(f"[exit code {result.code}]")
+    if result.left:
+        notes.append(f"[{result.left} processes that it had left running were ended]")
     return notes

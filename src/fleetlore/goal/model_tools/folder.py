@@ -1,7 +1,7 @@
-"""A folder that paths do not lead out of: not by `..`, not by links, not while somebody moves things about.
+"""A folder that paths cannot escape: not by `..`, not by links, and not while another process moves things around.
 
-Every step of a path is opened by itself, from the folder before it, and never through a link. A link is read and its words walked as a
-path of the same folder, so one that points outside leads nowhere.
+Each part of a path is opened relative to the folder before it, never through a link. A link is read and its target
+resolved as a path of the same folder, so a link to the outside leads nowhere. Used by the tools in `tools.py`.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from fleetlore.errors import FleetloreError
 _MAX_LINKS = 40
 _MAX_PATH_CHARS = 4096
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a pipe that nobody writes to would be waited for
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: opening a named pipe without a writer would block
 
 PathParts = tuple[str, ...]
 
 
 class ToolError(FleetloreError):
-    """A tool could not do what it was asked; the message is told to the agent, and says what to do."""
+    """A tool failed. The message goes to the model and says what to do."""
 
 
 class ConfinedFolder:
-    """One folder, and what is in it. Blocking."""
+    """Reads and writes files in one folder. Methods block."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root)
         self._root_names = {os.path.normpath(os.path.abspath(root)), self._root}
 
     def split_path(self, path: str) -> PathParts:
-        """A path as steps from the folder on; `ToolError` if it leads out of it, as far as its words tell."""
+        """The parts of a path relative to the folder. Raises `ToolError` if `..` or an absolute path leads out of it."""
         if "\0" in path or len(path) > _MAX_PATH_CHARS or not _is_encodable(path):
             raise ToolError("not a path: it holds what no path can hold, or is too long")
         if os.path.isabs(path):
             path = self._strip_root(path)
-        steps: list[str] = []
-        for step in path.split("/"):
-            if step == ".." and not steps:
+        parts: list[str] = []
+        for part in path.split("/"):
+            if part == ".." and not parts:
                 raise ToolError(f"{path}: leads out of the workspace; only what is in it can be used")
-            if step == "..":
-                steps.pop()
-            elif step not in ("", "."):
-                steps.append(step)
-        return tuple(steps)
+            if part == "..":
+                parts.pop()
+            elif part not in ("", "."):
+                parts.append(part)
+        return tuple(parts)
 
     def _strip_root(self, path: str) -> str:
         for root in self._root_names:
@@ -57,40 +57,40 @@ class ConfinedFolder:
         raise ToolError(f"{path}: is not in the workspace; give a path from the workspace on")
 
     def resolve_path(self, path: str) -> PathParts:
-        """The same without links: what it stands for at this moment. The last step need not be there."""
-        steps = self.split_path(path)
+        """The parts of a path with links resolved, as of now. The last part need not exist."""
+        parts = self.split_path(path)
         for _ in range(_MAX_LINKS):
-            link = self._find_first_link(steps)
+            link = self._find_first_link(parts)
             if link is None:
-                return steps
-            place, target = link
-            before, behind = steps[:place], steps[place + 1 :]
-            whole = target if os.path.isabs(target) else "/".join((*before, target))
-            steps = (*self.split_path(whole), *behind)
+                return parts
+            index, target = link
+            parent_parts, remaining_parts = parts[:index], parts[index + 1 :]
+            link_path = target if os.path.isabs(target) else "/".join((*parent_parts, target))
+            parts = (*self.split_path(link_path), *remaining_parts)
         raise ToolError(f"{path}: goes from link to link without an end")
 
-    def _find_first_link(self, steps: PathParts) -> tuple[int, str] | None:
+    def _find_first_link(self, parts: PathParts) -> tuple[int, str] | None:
         with self._open_folder_at(()) as folder:
-            here = os.dup(folder)
+            fd = os.dup(folder)
         try:
-            for place, step in enumerate(steps):
+            for index, part in enumerate(parts):
                 try:
-                    return place, os.readlink(step, dir_fd=here)
+                    return index, os.readlink(part, dir_fd=fd)
                 except OSError as error:
-                    if error.errno != errno.EINVAL:  # it is not there, or cannot be looked at: opening it will tell
+                    if error.errno != errno.EINVAL:  # missing or not accessible: opening it reports the error
                         return None
-                if place < len(steps) - 1:
+                if index < len(parts) - 1:
                     try:
-                        here = _enter_folder(here, step)
+                        fd = _enter_folder(fd, part)
                     except OSError:
                         return None
             return None
         finally:
-            os.close(here)
+            os.close(fd)
 
     @contextmanager
     def open_folder(self, path: str) -> Iterator[int]:
-        """A folder, open."""
+        """A file descriptor of the folder, closed on exit."""
         try:
             with self._open_folder_at(self.resolve_path(path)) as folder:
                 yield folder
@@ -98,44 +98,44 @@ class ConfinedFolder:
             raise ToolError(_explain_os_error(path, error)) from error
 
     @contextmanager
-    def _open_folder_at(self, steps: PathParts, *, make: bool = False) -> Iterator[int]:
-        here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _open_folder_at(self, parts: PathParts, *, create: bool = False) -> Iterator[int]:
+        fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for step in steps:
-                if make:
+            for part in parts:
+                if create:
                     with suppress(FileExistsError):
-                        os.mkdir(step, dir_fd=here)
-                here = _enter_folder(here, step)
-            yield here
+                        os.mkdir(part, dir_fd=fd)
+                fd = _enter_folder(fd, part)
+            yield fd
         finally:
-            os.close(here)
+            os.close(fd)
 
-    def read(self, path: str, most: int) -> tuple[bytes, int]:
-        """The beginning of a file, and how large it is."""
-        *before, name = self._resolve_file(path)
+    def read(self, path: str, max_bytes: int) -> tuple[bytes, int]:
+        """Up to `max_bytes` from the beginning of a file, and the size of the file."""
+        *parent_parts, name = self._resolve_file(path)
         try:
-            with self._open_folder_at(tuple(before)) as folder, open(os.open(name, os.O_RDONLY | _FILE, dir_fd=folder), "rb") as file:
+            with self._open_folder_at(tuple(parent_parts)) as folder, open(os.open(name, os.O_RDONLY | _FILE, dir_fd=folder), "rb") as file:
                 _require_regular_file(path, os.fstat(file.fileno()))
-                return file.read(most), os.fstat(file.fileno()).st_size
+                return file.read(max_bytes), os.fstat(file.fileno()).st_size
         except OSError as error:
             raise ToolError(_explain_os_error(path, error)) from error
 
     def write(self, path: str, content: bytes) -> str:
-        """The file is either as it was or as it is wanted, whatever happens; answers its path from the folder on."""
-        *before, name = steps = self._resolve_file(path)
+        """Replace a file atomically, and create missing folders. Returns its path relative to the folder."""
+        *parent_parts, name = parts = self._resolve_file(path)
         try:
-            with self._open_folder_at(tuple(before), make=True) as folder:
+            with self._open_folder_at(tuple(parent_parts), create=True) as folder:
                 mode = _read_file_mode(path, name, folder)
                 _replace_file(folder, name, content, mode)
         except OSError as error:
             raise ToolError(_explain_os_error(path, error)) from error
-        return "/".join(steps)
+        return "/".join(parts)
 
     def _resolve_file(self, path: str) -> PathParts:
-        steps = self.resolve_path(path)
-        if not steps or path.endswith("/"):
+        parts = self.resolve_path(path)
+        if not parts or path.endswith("/"):
             raise ToolError(f"{path or '.'}: is a folder; name a file")
-        return steps
+        return parts
 
 
 def _is_encodable(path: str) -> bool:
@@ -146,40 +146,40 @@ def _is_encodable(path: str) -> bool:
     return True
 
 
-def _enter_folder(here: int, step: str) -> int:
-    """From a folder into one in it; the first is closed."""
-    there = os.open(step, _FOLDER, dir_fd=here)
-    os.close(here)
-    return there
+def _enter_folder(fd: int, part: str) -> int:
+    """Open a subfolder and close the parent."""
+    inner_fd = os.open(part, _FOLDER, dir_fd=fd)
+    os.close(fd)
+    return inner_fd
 
 
 def _read_file_mode(path: str, name: str, folder: int) -> int | None:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    _require_regular_file(path, found)
-    return stat.S_IMODE(found.st_mode)
+    _require_regular_file(path, status)
+    return stat.S_IMODE(status.st_mode)
 
 
 def _replace_file(folder: int, name: str, content: bytes, mode: int | None) -> None:
-    draft = f".lore-{token_hex(8)}"
+    temporary = f".lore-{token_hex(8)}"
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=folder), "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=folder), "wb") as file:
             file.write(content)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
-            os.unlink(draft, dir_fd=folder)
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 
-def _require_regular_file(path: str, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _require_regular_file(path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"{path}: is a folder; name a file")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{path}: is no ordinary file, and is left alone")
 
 

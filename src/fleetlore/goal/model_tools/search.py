@@ -1,8 +1,9 @@
-"""A search through a folder, as a program of its own: a pattern that never comes to an end can be ended from outside.
+"""The `search` tool as a separate program, so that a regular expression that never ends can be killed.
 
-    python -I -S tools_finder.py < {"root": …, "steps": […], "pattern": …, "fixed": …, "glob": …}
+python -I -S search.py < {"root": …, "steps": […], "pattern": …, "fixed": …, "glob": …}
 
-Standard library only; nothing of ours is on its path. Goes through no link. Prints one JSON array a match: path, line number, line.
+Standard library only, as nothing of ours is on its path. Follows no links. Prints one JSON array per match: path, line
+number, line. Started by `commands.py`.
 """
 
 from __future__ import annotations
@@ -27,52 +28,52 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def main() -> None:
-    """Reads what is looked for, prints what is found."""
-    asked = json.load(sys.stdin)
-    pattern = re.compile(re.escape(asked["pattern"]) if asked["fixed"] else asked["pattern"])
-    for match in islice(_find_matches(asked, pattern), MAX_MATCHES):
-        print(json.dumps(match), flush=True)  # noqa: T201 - it is what the program is for
+    """Read the request from stdin and print the matches."""
+    request = json.load(sys.stdin)
+    pattern = re.compile(re.escape(request["pattern"]) if request["fixed"] else request["pattern"])
+    for match in islice(_find_matches(request, pattern), MAX_MATCHES):
+        print(json.dumps(match), flush=True)  # noqa: T201 - the program's output
 
 
-def _find_matches(asked: dict[str, Any], pattern: re.Pattern[str]) -> Iterator[tuple[str, int, str]]:
-    for path, content in _read_files(asked["root"], asked["steps"], asked.get("glob")):
+def _find_matches(request: dict[str, Any], pattern: re.Pattern[str]) -> Iterator[tuple[str, int, str]]:
+    for path, content in _read_files(request["root"], request["steps"], request.get("glob")):
         for number, line in enumerate(content.split("\n"), 1):
             if pattern.search(line[:_MAX_LINE_CHARS]):
                 yield path, number, line[:_MAX_SHOWN_CHARS]
 
 
-def _read_files(root: str, steps: list[str], glob: str | None) -> Iterator[tuple[str, str]]:
-    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    for step in steps[:-1]:
-        here = os.open(step, _FOLDER, dir_fd=here)
-    if not steps:
-        yield from _walk_folder(".", here, "", glob)
+def _read_files(root: str, parts: list[str], glob: str | None) -> Iterator[tuple[str, str]]:
+    folder_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts[:-1]:
+        folder_fd = os.open(part, _FOLDER, dir_fd=folder_fd)
+    if not parts:
+        yield from _walk_folder(".", folder_fd, "", glob)
         return
-    found = os.stat(steps[-1], dir_fd=here, follow_symlinks=False)
-    if stat.S_ISDIR(found.st_mode):
-        yield from _walk_folder(steps[-1], here, "/".join(steps), glob)
-    elif (content := _read_text(steps[-1], here)) is not None:
-        yield "/".join(steps), content
+    status = os.stat(parts[-1], dir_fd=folder_fd, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        yield from _walk_folder(parts[-1], folder_fd, "/".join(parts), glob)
+    elif (content := _read_text(parts[-1], folder_fd)) is not None:
+        yield "/".join(parts), content
 
 
-def _walk_folder(top: str, here: int, before: str, glob: str | None) -> Iterator[tuple[str, str]]:
-    for folder, folders, names, inside in os.fwalk(top, dir_fd=here, follow_symlinks=False):
+def _walk_folder(top: str, parent_fd: int, prefix: str, glob: str | None) -> Iterator[tuple[str, str]]:
+    for folder, folders, names, folder_fd in os.fwalk(top, dir_fd=parent_fd, follow_symlinks=False):
         folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
-        within = "/".join(part for part in (before, os.path.relpath(folder, top)) if part not in ("", "."))
+        relative = "/".join(part for part in (prefix, os.path.relpath(folder, top)) if part not in ("", "."))
         for name in sorted(names):
-            path = f"{within}/{name}" if within else name
+            path = f"{relative}/{name}" if relative else name
             if glob and not (fnmatch.fnmatchcase(name, glob) or fnmatch.fnmatchcase(path, glob)):
                 continue
-            if (content := _read_text(name, inside)) is not None:
+            if (content := _read_text(name, folder_fd)) is not None:
                 yield path, content
 
 
-def _read_text(name: str, folder: int) -> str | None:
-    """A text; `None` for whatever else it is."""
+def _read_text(name: str, folder_fd: int) -> str | None:
+    """The text of a regular file; `None` if it is binary, too large or unreadable."""
     try:
-        with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_FILE_BYTES:
+        with open(os.open(name, _FILE, dir_fd=folder_fd), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
                 return None
             content = file.read(_MAX_FILE_BYTES)
     except OSError:

@@ -1,15 +1,15 @@
-"""The hands of a mind: what it may do in a workspace, how it says so, and what it is told.
+"""The tools that a model can use in a workspace: their schemas, and how they run.
 
 | tool | what it does |
 |---|---|
-| `read` | a file, or some of its lines |
-| `write` | a file, whole, with the folders that it needs |
-| `edit` | a piece of a file that is there exactly once |
-| `list` | what is in a folder |
-| `search` | lines that hold a text, or that a regular expression fits |
-| `shell` | a command of `sh`, with an end to its time |
+| `read` | read a file, or some of its lines |
+| `write` | write a whole file, and create missing folders |
+| `edit` | replace a piece of text that occurs exactly once in a file |
+| `list` | list a folder |
+| `search` | find lines by text or regular expression |
+| `shell` | run a command with `sh`, with a time limit |
 
-Nothing that is told is longer than `MOST_TOLD`; what is left out is said.
+No result is longer than `MAX_RESULT_CHARS`; a note says what was left out. Called by `model_harness.py`.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from fleetlore.models.json_schema import first_error
 from fleetlore.process.shield import run_uncancelled
 
 MAX_RESULT_CHARS = 16_384
-"""Characters of a tool's answer."""
+"""Longest text that a tool returns to the model."""
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 _MAX_ENTRIES, _MAX_DEPTH = 500, 5
 _SKIPPED_FOLDERS = frozenset((".git", "node_modules", "__pycache__", ".venv"))
 
-_Kept = TypeVar("_Kept")
+_T = TypeVar("_T")
 _PATH = {"type": "string", "minLength": 1}
 _COUNT = {"type": "integer", "minimum": 1}
 
 
 class WorkspaceTool(Struct, frozen=True, kw_only=True):
-    """One tool, as a mind is told of it."""
+    """The description of a tool for the model."""
 
     name: str
     purpose: str
     properties: Mapping[str, JsonSchema]
     required: tuple[str, ...] = ()
     has_effect: bool = False
-    """Whether it may change what is outside the log."""
+    """Whether it may change something outside the log."""
 
     @property
     def schema(self) -> JsonSchema:
-        """Its arguments."""
+        """JSON schema of its arguments."""
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required), "additionalProperties": False}
 
 
@@ -102,11 +102,11 @@ TOOLS: Mapping[str, WorkspaceTool] = {
 
 
 def find_call_error(name: str, args: Mapping[str, Any]) -> str | None:
-    """What is wrong with a call, fit to be told to who made it; `None` if it can be tried."""
+    """What is wrong with a call, as a message to the model; `None` if it is valid."""
     if name not in TOOLS:
         return f"there is no tool {name!r}; there are {', '.join(TOOLS)}"
-    if wrong := first_error(args, TOOLS[name].schema):
-        return f"the arguments of {name} are wrong: {wrong}"
+    if error := first_error(args, TOOLS[name].schema):
+        return f"the arguments of {name} are wrong: {error}"
     return "search wants either `text` or `regex`" if name == "search" and ("text" in args) == ("regex" in args) else None
 
 
@@ -114,7 +114,7 @@ _ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
 
 
 class WorkspaceToolRunner:
-    """The tools in one workspace. One call at a time; cancelling it ends what it does."""
+    """Runs the tools in one workspace. One call at a time; cancelling a call stops what it does."""
 
     def __init__(self, workspace: str, programs: ToolPrograms) -> None:
         self._folder, self._programs = ConfinedFolder(workspace), programs
@@ -128,20 +128,20 @@ class WorkspaceToolRunner:
         }
 
     async def call_tool(self, name: str, args: Mapping[str, Any]) -> ToolResult:
-        """What came of it. Whatever goes wrong is told, too."""
-        if wrong := find_call_error(name, args):
-            return ToolResult(text=wrong, failed=True)
+        """Run a tool. A failure is returned as a result with `failed`."""
+        if call_error := find_call_error(name, args):
+            return ToolResult(text=call_error, failed=True)
         try:
-            told = await self._functions[name](args)
+            result = await self._functions[name](args)
         except ToolError as error:
-            told = ToolResult(text=str(error), failed=True)
-        return told.truncate_to(MAX_RESULT_CHARS)
+            result = ToolResult(text=str(error), failed=True)
+        return result.truncate_to(MAX_RESULT_CHARS)
 
     async def _read(self, args: Mapping[str, Any]) -> ToolResult:
         content, size = await run_in_thread(partial(self._folder.read, args["path"], _MAX_FILE_BYTES))
         if not is_text(content):
             raise ToolError(f"{args['path']}: is no text ({size} bytes)")
-        return ToolResult(text=select_lines(content, size, first=args.get("from", 1), count=args.get("lines"), most=MAX_RESULT_CHARS))
+        return ToolResult(text=select_lines(content, size, first=args.get("from", 1), count=args.get("lines"), max_chars=MAX_RESULT_CHARS))
 
     async def _write(self, args: Mapping[str, Any]) -> ToolResult:
         content = args["content"].encode("utf-8", "replace")
@@ -165,8 +165,8 @@ class WorkspaceToolRunner:
         entries: list[str] = []
         with self._folder.open_folder(path) as folder:
             _collect_entries(folder, "", depth, entries)
-        more = [f"… and more than these {_MAX_ENTRIES}; list a folder in it"] if len(entries) > _MAX_ENTRIES else []
-        return "\n".join(entries[:_MAX_ENTRIES] + more) or "nothing is in it"
+        note = [f"… and more than these {_MAX_ENTRIES}; list a folder in it"] if len(entries) > _MAX_ENTRIES else []
+        return "\n".join(entries[:_MAX_ENTRIES] + note) or "nothing is in it"
 
     async def _search(self, args: Mapping[str, Any]) -> ToolResult:
         steps = await run_in_thread(partial(self._folder.resolve_path, args.get("path", ".")))
@@ -176,11 +176,11 @@ class WorkspaceToolRunner:
         return await self._programs.run_shell(args["command"], seconds=args.get("seconds"))
 
 
-def _collect_entries(folder: int, before: str, depth: int, entries: list[str]) -> None:
+def _collect_entries(folder: int, prefix: str, depth: int, entries: list[str]) -> None:
     for name in sorted(os.listdir(folder)):
         if len(entries) > _MAX_ENTRIES:
             return
-        shown = f"{before}{truncate_middle(name, 255)}"
+        shown = f"{prefix}{truncate_middle(name, 255)}"
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except OSError:
@@ -188,15 +188,15 @@ def _collect_entries(folder: int, before: str, depth: int, entries: list[str]) -
         entries.append(shown + ("/" if stat.S_ISDIR(mode) else "@" if stat.S_ISLNK(mode) else ""))
         if stat.S_ISDIR(mode) and depth > 1 and name not in _SKIPPED_FOLDERS:
             try:
-                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                subfolder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             except OSError:
                 continue
             try:
-                _collect_entries(inner, f"{shown}/", depth - 1, entries)
+                _collect_entries(subfolder, f"{shown}/", depth - 1, entries)
             finally:
-                os.close(inner)
+                os.close(subfolder)
 
 
-async def run_in_thread(work: Callable[[], _Kept]) -> _Kept:
-    """What blocks, out of the way. Cancelled, it is waited for all the same: nothing is written behind the back of who cancelled."""
+async def run_in_thread(work: Callable[[], _T]) -> _T:
+    """Run a blocking function in a thread. On cancellation, wait for it: nothing is written after the caller was cancelled."""
     return await run_uncancelled(asyncio.to_thread(work))

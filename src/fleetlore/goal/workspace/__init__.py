@@ -1,1 +1,1 @@
-"""Where a goal is worked on: its files, saved before each turn and put back as they were."""
+"""The workspace of a goal: a worktree or folder whose files are saved before each turn and can be rolled back."""

@@ -1,4 +1,7 @@
-"""What counts of a workspace's files, now or by the rules of an earlier moment; and how they are put back."""
+"""Reads a workspace's files into snapshot entries, skipping ignored ones, and restores them from a snapshot.
+
+Used by `workspace.py`. The ignore rules are the current ones, or those of an earlier snapshot.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +17,40 @@ from fleetlore.goal.workspace.files import GITIGNORE, WorkspaceEntry, join_path,
 from fleetlore.goal.workspace.snapshots import ChangedWhileSaving, ObjectReader, Snapshot, SnapshotEntry, SnapshotStore
 from fleetlore.goal.workspace.temporary_git import temporary_git_dir
 
-# --- What a file holds, read again only when it may have changed.
+# --- Digests of files, computed again only if a file may have changed
 
-# Two changes in one tick of a file system's clock look like one: what was changed so lately is read again.
+# Two changes within one tick of the file system's clock have the same stamp, so recently changed files are not cached.
 _RECENT_NANOSECONDS = 2 * 10**9
 
 FileStamp: TypeAlias = tuple[int, int, int, int]
-"""Inode, size, and the times of change; the last one nobody can set."""
+"""Inode, size, mtime and ctime. Programs cannot set the ctime."""
 
 
 class DigestCache:
-    """Of the files below a root."""
+    """Caches the content digests of the files below a root."""
 
     def __init__(self, root: str, store: SnapshotStore) -> None:
         self._root, self._store = root, store
         self._cache: dict[str, tuple[FileStamp, str]] = {}
 
-    def make_entry(self, path: str, found: WorkspaceEntry, *, read: bool) -> SnapshotEntry:
-        """What lies there, by the name of its content, unless it is not to be read."""
-        if found.kind == "link":
+    def make_entry(self, path: str, entry: WorkspaceEntry, *, read: bool) -> SnapshotEntry:
+        """The snapshot entry of a path. With `read=False` its content digest is left empty."""
+        if entry.kind == "link":
             return SnapshotEntry(
                 "link", 0o777, self._store.object_name("blob", os.fsencode(os.readlink(os.path.join(self._root, path)))) if read else ""
             )
-        if found.kind == "file":
-            return SnapshotEntry("file", found.mode, self._content_name(path, found) if read else "")
-        return SnapshotEntry(found.kind, found.mode if found.kind == "folder" else 0)
+        if entry.kind == "file":
+            return SnapshotEntry("file", entry.mode, self._content_name(path, entry) if read else "")
+        return SnapshotEntry(entry.kind, entry.mode if entry.kind == "folder" else 0)
 
-    def _content_name(self, path: str, found: WorkspaceEntry) -> str:
-        look = found.stat.st_ino, found.stat.st_size, found.stat.st_mtime_ns, found.stat.st_ctime_ns
-        before = self._cache.get(path)
-        if before is not None and before[0] == look:
-            return before[1]
+    def _content_name(self, path: str, entry: WorkspaceEntry) -> str:
+        stamp = entry.stat.st_ino, entry.stat.st_size, entry.stat.st_mtime_ns, entry.stat.st_ctime_ns
+        cached = self._cache.get(path)
+        if cached is not None and cached[0] == stamp:
+            return cached[1]
         name = self._hash_file(path)
-        if clock.now().timestamp() * 10**9 - look[3] > _RECENT_NANOSECONDS:
-            self._cache[path] = look, name
+        if clock.now().timestamp() * 10**9 - stamp[3] > _RECENT_NANOSECONDS:
+            self._cache[path] = stamp, name
         return name
 
     def _hash_file(self, path: str) -> str:
@@ -58,49 +61,49 @@ class DigestCache:
             raise ChangedWhileSaving(f"{path}: cannot be read: {error.strerror}") from error
 
 
-# --- Which paths are ignored: asked of git, in a folder of ours that holds nothing but the rules.
+# --- Ignored paths: asked of git, in a temporary folder that holds only the .gitignore files
 
 ReadGitignore: TypeAlias = Callable[[str], bytes | None]
-"""Of a folder, what its `.gitignore` says, if it has one."""
+"""Returns the `.gitignore` of a folder, or `None`."""
 
-# What git is told at once must fit into a pipe, whatever it answers meanwhile.
+# One query must fit into the pipe's buffer: git may block on writing its answer meanwhile.
 _MAX_QUERY_BYTES = 8 * 1024
 _READ_BYTES = 64 * 1024
 
 
 @contextmanager
-def open_ignore_rules(git_dir: str, rules_of: ReadGitignore, *, base: bytes) -> Iterator[IgnoreRules]:
-    """The rules of one moment, and those that hold everywhere."""
-    with ExitStack() as held:
-        yield IgnoreRules(git_dir, rules_of, held, base)
+def open_ignore_rules(git_dir: str, read_gitignore: ReadGitignore, *, base: bytes) -> Iterator[IgnoreRules]:
+    """Ignore rules from `.gitignore` files, and `base`, which holds everywhere."""
+    with ExitStack() as exit_stack:
+        yield IgnoreRules(git_dir, read_gitignore, exit_stack, base)
 
 
 class IgnoreRules:
-    """Answers which names are ignored, folder by folder from the root on."""
+    """Says which names of a folder are ignored. Folders must be asked from the root downwards."""
 
-    def __init__(self, git_dir: str, rules_of: ReadGitignore, held: ExitStack, base: bytes) -> None:
-        self._git_dir, self._read_gitignore, self._exit_stack, self._base_rules = git_dir, rules_of, held, base
+    def __init__(self, git_dir: str, read_gitignore: ReadGitignore, exit_stack: ExitStack, base: bytes) -> None:
+        self._git_dir, self._read_gitignore, self._exit_stack, self._base_rules = git_dir, read_gitignore, exit_stack, base
         self._rules_folder = ""
         self._git: git.GitProcess | None = None
         self._has_rules: dict[str, bool] = {}
         self._has_base = bool(base.strip())
 
     def __call__(self, folder: str, names: Sequence[str], folders: Collection[str]) -> set[str]:
-        """Those of the names that are ignored."""
-        own = self._read_gitignore(folder)
-        above = self._has_rules.get(os.path.dirname(folder), self._has_base) if folder else self._has_base
-        self._has_rules[folder] = above or bool(own)
+        """The names that are ignored. `folders` are those of the names that are folders."""
+        rules = self._read_gitignore(folder)
+        is_inherited = self._has_rules.get(os.path.dirname(folder), self._has_base) if folder else self._has_base
+        self._has_rules[folder] = is_inherited or bool(rules)
         if not self._has_rules[folder] or not names:
             return set()
-        asked = self._start_git()
-        place = os.path.join(self._rules_folder, folder)
-        os.makedirs(place, exist_ok=True)
-        if own:
-            with open(os.path.join(place, GITIGNORE), "wb") as file:
-                file.write(own)
+        process = self._start_git()
+        rules_path = os.path.join(self._rules_folder, folder)
+        os.makedirs(rules_path, exist_ok=True)
+        if rules:
+            with open(os.path.join(rules_path, GITIGNORE), "wb") as file:
+                file.write(rules)
         for name in folders:
-            os.mkdir(os.path.join(place, name))
-        return {name for few in _split_names(folder, names) for name in self._query_git(asked, folder, few)}
+            os.mkdir(os.path.join(rules_path, name))
+        return {name for batch in _split_names(folder, names) for name in self._query_git(process, folder, batch)}
 
     def _start_git(self) -> git.GitProcess:
         if self._git is None:
@@ -120,111 +123,114 @@ class IgnoreRules:
             self._git = self._exit_stack.enter_context(
                 git.start_git(*command, git_dir=clean, cwd=self._rules_folder, timeout=git.LONG_TIMEOUT_SECONDS)
             )
-            # It says by its exit code whether anything was ignored.
+            # Its exit code is not an error: it says whether anything was ignored.
             self._git.is_stopped = True
         return self._git
 
-    def _query_git(self, asked: git.GitProcess, folder: str, names: Sequence[str]) -> Iterator[str]:
-        asked.stdin.write(b"".join(b"./" + os.fsencode(join_path(folder, name)) + b"\0" for name in names))
-        asked.stdin.flush()
-        # Of each: where the rule stands, its line, the rule, the path.
-        told = self._read_fields(asked, 4 * len(names))
-        for name, rule in zip(names, told[2::4], strict=True):
+    def _query_git(self, process: git.GitProcess, folder: str, names: Sequence[str]) -> Iterator[str]:
+        process.stdin.write(b"".join(b"./" + os.fsencode(join_path(folder, name)) + b"\0" for name in names))
+        process.stdin.flush()
+        # Four fields per name: source of the rule, line number, rule, path.
+        fields = self._read_fields(process, 4 * len(names))
+        for name, rule in zip(names, fields[2::4], strict=True):
             if rule and not rule.startswith(b"!"):
                 yield name
 
-    def _read_fields(self, asked: git.GitProcess, wanted: int) -> list[bytes]:
-        told = b""
-        while told.count(b"\0") < wanted:
-            piece = asked.stdout.read1(_READ_BYTES)
-            if not piece:
+    def _read_fields(self, process: git.GitProcess, count: int) -> list[bytes]:
+        output = b""
+        while output.count(b"\0") < count:
+            chunk = process.stdout.read1(_READ_BYTES)
+            if not chunk:
                 raise git.GitFailed("check-ignore", "it ended before it had answered")
-            told += piece
-        return told.split(b"\0")[:wanted]
+            output += chunk
+        return output.split(b"\0")[:count]
 
 
 def _split_names(folder: str, names: Sequence[str]) -> Iterator[list[str]]:
-    few: list[str] = []
+    batch: list[str] = []
     size = 0
     for name in names:
         size += len(os.fsencode(join_path(folder, name))) + 4
-        if few and size > _MAX_QUERY_BYTES:
-            yield few
-            few, size = [], len(os.fsencode(join_path(folder, name))) + 4
-        few.append(name)
-    if few:
-        yield few
+        if batch and size > _MAX_QUERY_BYTES:
+            yield batch
+            batch, size = [], len(os.fsencode(join_path(folder, name))) + 4
+        batch.append(name)
+    if batch:
+        yield batch
 
 
-# ---
+# --- Content
 
 
 class WorkspaceContent:
-    """The files below a root; but for what is passed over."""
+    """The files below a root, except for `skipped` paths."""
 
-    def __init__(self, root: str, store: SnapshotStore, passed_over: Collection[str]) -> None:
-        self._root, self._store, self._skipped = root, store, passed_over
+    def __init__(self, root: str, store: SnapshotStore, skipped: Collection[str]) -> None:
+        self._root, self._store, self._skipped = root, store, skipped
         self._digests = DigestCache(root, store)
 
-    def read_current(self, also: Collection[str]) -> dict[str, SnapshotEntry]:
-        """All that counts: what the rules that lie there do not ignore, and what is named besides."""
-        return self._read_entries(lambda folder: files.read_gitignore(self._root, folder), also)
+    def read_current(self, always_include: Collection[str]) -> dict[str, SnapshotEntry]:
+        """All files that the current rules do not ignore, and those in `always_include`."""
+        return self._read_entries(lambda folder: files.read_gitignore(self._root, folder), always_include)
 
     def read_by_snapshot(
         self, snapshot: Snapshot, *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
     ) -> dict[str, SnapshotEntry]:
-        """All that counts by the rules of a snapshot, in the folders `within`. Of what is not `known`, the content is not read."""
-        return self._read_entries(self._gitignores_of(snapshot), snapshot.things if known is None else known, within=within, known=known)
+        """All files that the rules of a snapshot do not ignore.
+
+        `within` limits the folders to enter. The content of files that are not in `known` is not read.
+        """
+        return self._read_entries(self._gitignores_of(snapshot), snapshot.entries if known is None else known, within=within, known=known)
 
     def _read_entries(
         self,
-        rules_of: ReadGitignore,
-        also: Collection[str],
+        read_gitignore: ReadGitignore,
+        always_include: Collection[str],
         *,
         within: Callable[[str], bool] | None = None,
         known: Collection[str] | None = None,
     ) -> dict[str, SnapshotEntry]:
-        with open_ignore_rules(self._store.git_dir, rules_of, base=self._store.exclude) as ignored:
-            found = dict(files.walk_entries(self._root, ignored, passed_over=self._skipped, within=within))
-        for path in also:
-            if path not in found and (one := files.find_entry(self._root, path)) and one.kind != "folder":
-                found[path] = one
-        return {path: self._digests.make_entry(path, one, read=known is None or path in known) for path, one in sorted(found.items())}
+        with open_ignore_rules(self._store.git_dir, read_gitignore, base=self._store.exclude) as ignore_rules:
+            entries = dict(files.walk_entries(self._root, ignore_rules, skipped=self._skipped, within=within))
+        for path in always_include:
+            if path not in entries and (entry := files.find_entry(self._root, path)) and entry.kind != "folder":
+                entries[path] = entry
+        return {path: self._digests.make_entry(path, entry, read=known is None or path in known) for path, entry in sorted(entries.items())}
 
     def _gitignores_of(self, snapshot: Snapshot) -> ReadGitignore:
-        """The rules as they were, whatever was done to them since."""
+        """The ignore rules as of the snapshot, even if the agent changed them since."""
         with self._store.open_reader() as read:
-            held = {
-                os.path.dirname(path): read(thing.sha, "blob")
-                for path, thing in snapshot.things.items()
-                if thing.kind == "file" and os.path.basename(path) == files.GITIGNORE
+            gitignores = {
+                os.path.dirname(path): read(entry.sha, "blob")
+                for path, entry in snapshot.entries.items()
+                if entry.kind == "file" and os.path.basename(path) == files.GITIGNORE
             }
-        return held.get
+        return gitignores.get
 
     def restore_snapshot(self, snapshot: Snapshot) -> None:
-        """Have all that counts as it was: what came since goes, what was changed or went is there again."""
-        now, then = self.read_by_snapshot(snapshot), snapshot.things
-        replaced = {path for path, thing in then.items() if thing.kind == "other" and path in now and now[path].kind != "other"}
-        for path in sorted(replaced.union(now.keys() - then.keys()), reverse=True):
-            # Of a folder that came since, what is ignored stays.
-            (files.remove_empty_folder if now[path].kind == "folder" else files.remove_path)(self._root, path)
+        """Restore all files that count: new ones are removed, changed and deleted ones come back."""
+        current, saved = self.read_by_snapshot(snapshot), snapshot.entries
+        replaced = {path for path, entry in saved.items() if entry.kind == "other" and path in current and current[path].kind != "other"}
+        for path in sorted(replaced.union(current.keys() - saved.keys()), reverse=True):
+            # Ignored files in a new folder stay.
+            (files.remove_empty_folder if current[path].kind == "folder" else files.remove_path)(self._root, path)
         with self._store.open_reader() as read:
-            for path, thing in snapshot.things.items():
-                if thing.sha and now.get(path) != thing:
-                    self._restore_entry(read, path, thing)
-        for path, thing in sorted(snapshot.things.items(), reverse=True):
-            if thing.kind == "folder":
-                files.restore_folder(self._root, path, mode=thing.mode)
+            for path, entry in snapshot.entries.items():
+                if entry.sha and current.get(path) != entry:
+                    self._restore_entry(read, path, entry)
+        for path, entry in sorted(snapshot.entries.items(), reverse=True):
+            if entry.kind == "folder":
+                files.restore_folder(self._root, path, mode=entry.mode)
 
-    def _restore_entry(self, read: ObjectReader, path: str, thing: SnapshotEntry) -> None:
-        if thing.kind == "link":
-            files.replace_link(self._root, path, read(thing.sha, "blob"))
+    def _restore_entry(self, read: ObjectReader, path: str, entry: SnapshotEntry) -> None:
+        if entry.kind == "link":
+            files.replace_link(self._root, path, read(entry.sha, "blob"))
         else:
-            files.replace_file(self._root, path, mode=thing.mode, fill=lambda file: read.copy(thing.sha, file))
+            files.replace_file(self._root, path, mode=entry.mode, fill=lambda file: read.copy(entry.sha, file))
 
     def find_differences(self, snapshot: Snapshot) -> list[str]:
-        """What is not as it was. What could not be kept is not asked for, nor folders that came since: what is ignored may lie there."""
-        now, then = self.read_by_snapshot(snapshot), snapshot.things
-        lost = {path for path, thing in then.items() if thing.kind == "other" and path not in now}
-        left = {path for path, thing in now.items() if thing.kind == "folder" and path not in then}
-        return sorted(path for path in (now.keys() | then.keys()) - lost - left if now.get(path) != then.get(path))
+        """Paths that differ from the snapshot, except for what it could not save and for new folders, which may hold ignored files."""
+        current, saved = self.read_by_snapshot(snapshot), snapshot.entries
+        unsaved = {path for path, entry in saved.items() if entry.kind == "other" and path not in current}
+        new_folders = {path for path, entry in current.items() if entry.kind == "folder" and path not in saved}
+        return sorted(path for path in (current.keys() | saved.keys()) - unsaved - new_folders if current.get(path) != saved.get(path))

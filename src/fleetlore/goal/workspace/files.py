@@ -1,6 +1,7 @@
-"""The files of a workspace, seen and put back. No symbolic link is ever followed: an agent may have put one anywhere.
+"""Lists, reads and replaces the files of a workspace without following symbolic links: an agent may have put one anywhere.
 
-Paths are relative to the workspace's root, with slashes. Folders and files that were made unreadable are opened for their owner.
+Paths are relative to the workspace's root, with slashes. Unreadable files and folders are made readable for their
+owner.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import IO, Literal, NamedTuple, TypeAlias
 from fleetlore.errors import FleetloreError
 
 EntryKind: TypeAlias = Literal["file", "link", "folder", "other"]
-"""`other`: what can be seen, but not saved: a pipe, a socket, the `.git` of a repository within."""
+"""`other` can be listed but not saved: a pipe, a socket, or the `.git` of a nested repository."""
 
 GIT_FOLDER = ".git"
 GITIGNORE = ".gitignore"
@@ -25,41 +26,41 @@ _MAX_GITIGNORE_BYTES = 1024 * 1024
 
 
 class WorkspaceEntry(NamedTuple):
-    """One thing that lies in the workspace."""
+    """A file, link, folder or other entry."""
 
     kind: EntryKind
     stat: os.stat_result
 
     @property
     def mode(self) -> int:
-        """Its permissions."""
+        """Its permission bits."""
         return stat.S_IMODE(self.stat.st_mode)
 
 
 FindIgnored: TypeAlias = Callable[[str, Sequence[str], Collection[str]], set[str]]
-"""Of a folder, the names in it, and those of them that are folders: which are ignored."""
+"""Called with a folder, the names in it, and those names that are folders; returns the ignored names."""
 
 
 def walk_entries(
-    root: str, ignored: FindIgnored, *, passed_over: Collection[str], within: Callable[[str], bool] | None = None
+    root: str, find_ignored: FindIgnored, *, skipped: Collection[str], within: Callable[[str], bool] | None = None
 ) -> Iterator[tuple[str, WorkspaceEntry]]:
-    """Everything that is not ignored; of what is passed over, nothing is even looked at. `within` says which folders are of interest."""
+    """All entries that are not ignored. `skipped` paths are not even looked at; `within` says which folders to enter."""
     folders = [""]
     while folders:
         folder = folders.pop()
-        names = {name: found for name, found in _list_folder(root, folder).items() if join_path(folder, name) not in passed_over}
-        dropped = ignored(folder, [*names], {name for name, found in names.items() if found.kind == "folder"})
-        for name, found in names.items():
+        entries = {name: entry for name, entry in _list_folder(root, folder).items() if join_path(folder, name) not in skipped}
+        ignored = find_ignored(folder, [*entries], {name for name, entry in entries.items() if entry.kind == "folder"})
+        for name, entry in entries.items():
             path = join_path(folder, name)
-            if name in dropped:
+            if name in ignored:
                 continue
-            yield path, found
-            if found.kind == "folder" and (within is None or within(path)):
+            yield path, entry
+            if entry.kind == "folder" and (within is None or within(path)):
                 folders.append(path)
 
 
 def join_path(folder: str, name: str) -> str:
-    """A path from a folder's and a name in it."""
+    """The path of a name in a folder."""
     return f"{folder}/{name}" if folder else name
 
 
@@ -73,12 +74,12 @@ def _list_folder(root: str, folder: str) -> dict[str, WorkspaceEntry]:
 
 
 def _scan_folder(full: str) -> dict[str, WorkspaceEntry]:
-    found = {}
+    result = {}
     with os.scandir(full) as entries:
-        for entry in entries:
+        for item in entries:
             with suppress(FileNotFoundError):
-                found[entry.name] = _classify_entry(entry.name, entry.stat(follow_symlinks=False))
-    return dict(sorted(found.items()))
+                result[item.name] = _classify_entry(item.name, item.stat(follow_symlinks=False))
+    return dict(sorted(result.items()))
 
 
 def _classify_entry(name: str, status: os.stat_result) -> WorkspaceEntry:
@@ -92,7 +93,7 @@ def _classify_entry(name: str, status: os.stat_result) -> WorkspaceEntry:
 
 
 def find_entry(root: str, path: str) -> WorkspaceEntry | None:
-    """What lies there now; `None` if nothing does, or a link is in the way."""
+    """The entry at a path; `None` if there is none, or a parent folder is a link."""
     if not is_safe_path(path) or not _has_real_parents(root, path):
         return None
     try:
@@ -102,12 +103,12 @@ def find_entry(root: str, path: str) -> WorkspaceEntry | None:
 
 
 def is_safe_path(path: str) -> bool:
-    """Whether a path stays below the root, and outside any repository's own folder."""
+    """Whether a path stays below the root and outside any `.git`."""
     return not any(part in ("", ".", "..", GIT_FOLDER) for part in path.split("/")) and "\0" not in path
 
 
 def parent_folders(path: str) -> list[str]:
-    """The folders that a path lies in, from the outermost on."""
+    """The folders that contain a path, outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
@@ -123,46 +124,45 @@ def _is_folder(full: str) -> bool:
         return False
 
 
-def _add_permissions(full: str, more: int) -> None:
-    """Give the owner these permissions, too."""
+def _add_permissions(full: str, permissions: int) -> None:
     try:
-        os.chmod(full, stat.S_IMODE(os.lstat(full).st_mode) | more)
+        os.chmod(full, stat.S_IMODE(os.lstat(full).st_mode) | permissions)
     except OSError as error:
         raise FleetloreError(f"{full}: cannot be read ({error.strerror}); give it back to the user that the driver runs as") from error
 
 
 def open_file(root: str, path: str) -> IO[bytes]:
-    """A file to be read; never what a link leads to, and never a pipe that nobody writes to."""
+    """Open a regular file for reading. Never follows a link, and never blocks on a pipe."""
     full = os.path.join(root, path)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(full, flags)
+        fd = os.open(full, flags)
     except PermissionError:
         _add_permissions(full, 0o400)
-        handle = os.open(full, flags)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
+        fd = os.open(full, flags)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
         raise FleetloreError(f"{full}: is no file any more")
-    return os.fdopen(handle, "rb")
+    return os.fdopen(fd, "rb")
 
 
 def read_gitignore(root: str, folder: str) -> bytes | None:
-    """What is ignored in a folder and below, by its own file."""
+    """Content of the `.gitignore` in a folder, or `None`."""
     path = join_path(folder, GITIGNORE)
-    found = find_entry(root, path)
-    if found is None or found.kind != "file" or found.stat.st_size > _MAX_GITIGNORE_BYTES:
+    entry = find_entry(root, path)
+    if entry is None or entry.kind != "file" or entry.stat.st_size > _MAX_GITIGNORE_BYTES:
         return None
     with open_file(root, path) as file:
         return file.read(_MAX_GITIGNORE_BYTES)
 
 
 def remove_path(root: str, path: str) -> None:
-    """Take away what lies there, whatever it is, with all that is in it."""
+    """Delete a file, link, or folder with all its content."""
     remove_full_path(os.path.join(root, path))
 
 
 def remove_full_path(full: str) -> None:
-    """The same, by its full path."""
+    """Like `remove_path`, for an absolute path."""
     full = full.rstrip("/")
     if not os.path.lexists(full):
         return None
@@ -176,22 +176,22 @@ def remove_full_path(full: str) -> None:
 
 
 def remove_empty_folder(root: str, path: str) -> None:
-    """Take away a folder, if nothing is in it."""
+    """Delete a folder if it is empty."""
     with suppress(OSError):
         os.rmdir(os.path.join(root, path))
 
 
 def _walk_folders(full: str) -> Iterator[str]:
-    """A folder and all below; each comes before it is listed, so that it can be opened."""
+    """A folder and all folders below. Each is yielded before it is listed, so that the caller can make it readable."""
     yield full
     with os.scandir(full) as entries:
-        below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    for folder in below:
+        subfolders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for folder in subfolders:
         yield from _walk_folders(folder)
 
 
 def prepare_parents(root: str, path: str) -> None:
-    """Have real folders above a path that can be written to, and nothing in its place but a file."""
+    """Make sure that a path can be written: real, writable folders above it, and no folder in its place."""
     for parent in parent_folders(path):
         full = os.path.join(root, parent)
         if not _is_folder(full):
@@ -205,30 +205,30 @@ def prepare_parents(root: str, path: str) -> None:
 
 
 def replace_file(root: str, path: str, *, mode: int, fill: Callable[[IO[bytes]], object]) -> None:
-    """A file with this content in a path's place, at one stroke; `fill` writes it, and what it raises leaves all as it was."""
+    """Replace a file atomically. `fill` writes the content; if it raises, nothing changes."""
     prepare_parents(root, path)
     full = os.path.join(root, path)
-    beside = os.path.join(os.path.dirname(full), f".{token_hex(8)}.lore")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    temporary = os.path.join(os.path.dirname(full), f".{token_hex(8)}.lore")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(fd, "wb") as file:
             fill(file)
             os.fchmod(file.fileno(), mode)
-        os.replace(beside, full)
+        os.replace(temporary, full)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
 
 
 def replace_link(root: str, path: str, target: bytes) -> None:
-    """A symbolic link in a path's place."""
+    """Replace what is at a path by a symbolic link."""
     prepare_parents(root, path)
     remove_path(root, path)
     os.symlink(os.fsdecode(target), os.path.join(root, path))
 
 
 def restore_folder(root: str, path: str, *, mode: int) -> None:
-    """A folder in a path's place, with these permissions; what is in it stays."""
+    """Make a path a folder with these permissions; keeps what is in it."""
     prepare_parents(root, join_path(path, "x"))
     os.chmod(os.path.join(root, path), mode)

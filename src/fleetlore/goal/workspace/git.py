@@ -1,7 +1,7 @@
-"""Git, run where an agent may have written: no hook, filter, monitor, signer or helper of anybody runs, nobody is asked, and it ends.
+"""Runs git in places where an agent may have written, safely: no hooks, filters, monitors or helpers, no prompts, with a timeout.
 
-An agent can write the settings of the repository that it works in. Hence git is given only work in which nothing of these can run another
-program but what is switched off here, and never reads the agent's files by itself (`workspace_files.py` does that).
+An agent can change the configuration of its repository. So git gets only commands in which the programs named there are
+switched off, and never reads the agent's files itself (`files.py` does).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fleetlore.ingest import git as ingest_git
 
 TIMEOUT = 60.0
 LONG_TIMEOUT_SECONDS = 900.0
-"""Seconds for what grows with the number of files."""
+"""For commands whose duration grows with the number of files."""
 
 _MAX_STDERR_BYTES = 16 * 1024
 
@@ -48,38 +48,38 @@ _SETTINGS = (
 
 
 class GitFailed(FleetloreError):
-    """Git did not do what was asked; `complaint` is what it says."""
+    """A git command failed; `reason` is its error message."""
 
-    def __init__(self, what: str, complaint: str) -> None:
-        self.reason = complaint
-        super().__init__(f"git {what} failed: {complaint}")
+    def __init__(self, command: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"git {command} failed: {reason}")
 
 
 class GitProcess:
-    """A git that runs: what goes in, what comes out."""
+    """A running git command."""
 
-    def __init__(self, process: subprocess.Popen[bytes], what: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], command: str) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self.stdin: IO[bytes] = process.stdin
         self.stdout = cast(BufferedReader, process.stdout)
-        self._process, self._command = process, what
+        self._process, self._command = process, command
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Enough was heard."""
+        """Kill it: the rest of its output is not needed."""
         self.is_stopped = True
         _kill_group(self._process)
 
     def read_exactly(self, size: int) -> bytes:
-        """So many bytes of what it writes."""
-        read = self.stdout.read(size)
-        if len(read) < size:
+        """Read `size` bytes of its output. Raises `GitFailed` if it ends before."""
+        content = self.stdout.read(size)
+        if len(content) < size:
             raise GitFailed(self._command, "it ended before it had answered")
-        return read
+        return content
 
     def wait(self) -> int:
-        """Its exit code, once it has ended."""
+        """Close its input and wait for its exit code."""
         with suppress(BrokenPipeError):
             self.stdin.close()
         return self._process.wait()
@@ -89,19 +89,22 @@ class GitProcess:
 def start_git(
     *arguments: str, git_dir: str | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT
 ) -> Iterator[GitProcess]:
-    """Git, started; ended at the end at the latest, or when its time is over. Its complaints are those of the error that comes of them."""
-    what = arguments[0]
-    with TemporaryFile() as complaints:
-        process = _spawn_git(arguments, git_dir, cwd, env, complaints)
+    """Run git for the duration of the block. It is killed on an error and after `timeout` seconds.
+
+    Raises `GitFailed` with the last error message that git printed.
+    """
+    command = arguments[0]
+    with TemporaryFile() as stderr:
+        process = _spawn_git(arguments, git_dir, cwd, env, stderr)
         is_late: list[bool] = []
         timer = Timer(timeout, _on_timeout, (process, is_late))
         timer.daemon = True
         timer.start()
         try:
-            yield (git := GitProcess(process, what))
+            yield (git := GitProcess(process, command))
         except (OSError, GitFailed) as error:
             _kill_group(process)
-            raise GitFailed(what, _error_message(complaints, is_late, timeout) or str(error)) from error
+            raise GitFailed(command, _error_message(stderr, is_late, timeout) or str(error)) from error
         except BaseException:
             _kill_group(process)
             raise
@@ -109,7 +112,7 @@ def start_git(
             timer.cancel()
             _close_and_wait(process)
         if is_late or (process.returncode and not git.is_stopped):
-            raise GitFailed(what, _error_message(complaints, is_late, timeout) or f"exit code {process.returncode}")
+            raise GitFailed(command, _error_message(stderr, is_late, timeout) or f"exit code {process.returncode}")
 
 
 def _on_timeout(process: subprocess.Popen[bytes], is_late: list[bool]) -> None:
@@ -117,28 +120,28 @@ def _on_timeout(process: subprocess.Popen[bytes], is_late: list[bool]) -> None:
     _kill_group(process)
 
 
-def _error_message(complaints: IO[bytes], is_late: list[bool], timeout: float) -> str:
+def _error_message(stderr: IO[bytes], is_late: list[bool], timeout: float) -> str:
     if is_late:
         return f"it took longer than {timeout:g} s"
-    complaints.seek(0)
-    lines = ingest_git.decode_text(complaints.read(_MAX_STDERR_BYTES)).splitlines()
-    told = [line.partition(": ")[2] for line in lines if line.startswith(("fatal: ", "error: "))]
-    return told[-1] if told else ""
+    stderr.seek(0)
+    lines = ingest_git.decode_text(stderr.read(_MAX_STDERR_BYTES)).splitlines()
+    messages = [line.partition(": ")[2] for line in lines if line.startswith(("fatal: ", "error: "))]
+    return messages[-1] if messages else ""
 
 
 def _spawn_git(
-    arguments: tuple[str, ...], git_dir: str | None, cwd: str | None, env: Mapping[str, str] | None, complaints: IO[bytes]
+    arguments: tuple[str, ...], git_dir: str | None, cwd: str | None, env: Mapping[str, str] | None, stderr: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-    where = [] if git_dir is None else [f"--git-dir={git_dir}"]
+    location = [] if git_dir is None else [f"--git-dir={git_dir}"]
     try:
         return subprocess.Popen(
-            ["git", "--no-pager", *settings, *where, *arguments],
+            ["git", "--no-pager", *settings, *location, *arguments],
             cwd=cwd or git_dir,
             env=ingest_git.git_environment() | {"GIT_ASKPASS": "", "SSH_ASKPASS": ""} | dict(env or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=complaints,
+            stderr=stderr,
             start_new_session=True,
         )
     except FileNotFoundError as error:
@@ -172,19 +175,19 @@ def run_git(
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
-    most: int | None = None,
+    max_bytes: int | None = None,
 ) -> bytes:
-    """What git writes, the beginning of it where there is more than `most`; a `GitFailed` if it fails."""
+    """The output of a git command, at most `max_bytes` of it. Raises `GitFailed` if the command fails."""
     with start_git(*arguments, git_dir=git_dir, cwd=cwd, env=env, timeout=timeout) as git:
         git.stdin.close()
-        if most is None:
+        if max_bytes is None:
             return git.stdout.read()
-        told = git.stdout.read(most)
-        if len(told) == most:
+        output = git.stdout.read(max_bytes)
+        if len(output) == max_bytes:
             git.stop()
-        return told
+        return output
 
 
 def run_git_line(*arguments: str, git_dir: str | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Its answer of one line."""
+    """The output of a command that prints one line."""
     return os.fsdecode(run_git(*arguments, git_dir=git_dir, cwd=cwd, env=env)).removesuffix("\n")

@@ -1,4 +1,7 @@
-"""Which folder a goal is worked on in, settled once and remembered beside the goal, so that a resumed goal finds it again."""
+"""Chooses the folder in which a goal works, once, and records it in the goal's folder so that a resumed goal finds it again.
+
+A goal works in a git worktree of its own, in a repository as it is, or in a plain folder. Used by `workspace.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,34 @@ _MAX_EXCLUDE_BYTES = 1024 * 1024
 
 
 class WorkspaceLocation(Struct, frozen=True, kw_only=True):
-    """Where a workspace is. `in_place`: a repository as it is; `folder`: no repository."""
+    """Where a workspace is. `in_place`: a repository as it is; `folder`: not a repository. Stored as JSON."""
 
     kind: Literal["worktree", "in_place", "folder"]
     root: str
+    """The root of the workspace's files."""
     prefix: str = ""
+    """The folder below `root` in which the agent works, with a slash at the end; empty for `root` itself."""
     common: str = ""
+    """The git directory of the user's repository."""
     git_dir: str | None = None
+    """The git directory of the worktree."""
     form: str = "sha1"
+    """The object format of the repository."""
     branches: tuple[str, ...] = ()
-    """Those that a worktree may be on: the first that nobody has."""
+    """Candidates for the worktree's branch: the first one that does not exist yet is used."""
     branch: str = ""
     base: str = ""
+    """The commit from which a worktree starts."""
     is_ready: bool = False
-    """Whether its files were written once; from then on they are the agent's."""
+    """Whether its files were written once; from then on they belong to the agent."""
     passed_over: tuple[str, ...] = ()
-    """What is not the agent's: never saved, never put back."""
+    """Paths that are not the agent's: never saved, never restored."""
 
     def ensure_exists(self, store: SnapshotStore, folder: str) -> WorkspaceLocation:
-        """The place, with everything there."""
+        """Create what is missing, and return the location with its final branch and git directory.
+
+        Raises `FleetloreError` if a folder is gone that cannot be created again.
+        """
         store.create(form=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.common))
         has_root = os.path.isdir(self.root) and not os.path.islink(self.root)
         if self.kind == "worktree":
@@ -53,49 +65,50 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
         if not has_files:
             files.remove_full_path(self.root)
             os.makedirs(self.root)
-        place = self._attach_worktree(folder)
-        assert place.git_dir is not None
-        if not has_files or not os.path.exists(os.path.join(place.git_dir, "index")):
-            sha = repository.resolve_commit(place.common, f"refs/heads/{place.branch}") or place.base
-            repository.check_out(store.git_dir, place.common, place.git_dir, place.root, sha, write_files=not has_files)
-        return place if place.is_ready else replace(place, is_ready=True).save_record(folder)
+        location = self._attach_worktree(folder)
+        assert location.git_dir is not None
+        if not has_files or not os.path.exists(os.path.join(location.git_dir, "index")):
+            sha = repository.resolve_commit(location.common, f"refs/heads/{location.branch}") or location.base
+            repository.check_out(store.git_dir, location.common, location.git_dir, location.root, sha, write_files=not has_files)
+        return location if location.is_ready else replace(location, is_ready=True).save_record(folder)
 
     def _attach_worktree(self, folder: str) -> WorkspaceLocation:
-        """With a worktree that the repository knows of. A crash at any point leaves what is found and used the next time."""
+        """Add or repair the worktree. A crash at any point leaves a state that the next call continues from."""
         if self.git_dir is not None and os.path.isdir(self.git_dir):
             repository.link_worktree(self.git_dir, self.root, self.branch)
             return self
-        joining = os.path.join(folder, "joining")
+        new_worktree = os.path.join(folder, "joining")
         with repository.hold_lock_file(os.path.join(os.path.dirname(folder), "worktrees.lock")):
-            branch = self._add_worktree(joining)
-        git_dir = repository.move_worktree(joining, self.root, branch)
+            branch = self._add_worktree(new_worktree)
+        git_dir = repository.move_worktree(new_worktree, self.root, branch)
         return replace(self, branch=branch, git_dir=git_dir).save_record(folder)
 
-    def _add_worktree(self, joining: str) -> str:
-        if os.path.isfile(os.path.join(joining, files.GIT_FOLDER)):
-            known = repository.find_repository(joining)
-            ref = repository.read_head(known.git_dir).ref if known else None
+    def _add_worktree(self, path: str) -> str:
+        """The branch of the worktree at `path`, which is added unless an earlier attempt has left it there."""
+        if os.path.isfile(os.path.join(path, files.GIT_FOLDER)):
+            repo = repository.find_repository(path)
+            ref = repository.read_head(repo.git_dir).ref if repo else None
             if ref is not None:
                 return ref.removeprefix("refs/heads/")
-        files.remove_full_path(joining)
+        files.remove_full_path(path)
         if not self.branch:
-            return repository.add_worktree(self.common, joining, branches=self.branches, base=self.base)
-        repository.reattach_worktree(self.common, joining, branch=self.branch, base=self.base)
+            return repository.add_worktree(self.common, path, branches=self.branches, base=self.base)
+        repository.reattach_worktree(self.common, path, branch=self.branch, base=self.base)
         return self.branch
 
     def save_record(self, folder: str) -> WorkspaceLocation:
-        """Remember it, at one stroke."""
-        full = os.path.join(folder, _RECORD)
-        text = msgspec.json.encode(self)
-        with open(f"{full}.new", "wb") as file:
-            file.write(text)
+        """Store the location, atomically."""
+        record_path = os.path.join(folder, _RECORD)
+        content = msgspec.json.encode(self)
+        with open(f"{record_path}.new", "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(file.name, full)
+        os.replace(file.name, record_path)
         return self
 
     def remove_worktree(self) -> None:
-        """A worktree of the goal's own goes; its branch stays."""
+        """Delete the goal's worktree; its branch stays."""
         if self.kind != "worktree":
             return
         files.remove_full_path(self.root)
@@ -104,7 +117,7 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
 
 
 def ensure_goal_folder(home: str, goal_id: str) -> str:
-    """Where what belongs to a goal is kept."""
+    """The folder for the data of a goal, created if needed. Raises `Invalid` if the id is not a UUID."""
     if not _GOAL_ID.fullmatch(goal_id):
         raise Invalid(f"{goal_id[:80]!r} is no goal's id; one is a UUID")
     folder = os.path.join(os.path.realpath(home), "goals", goal_id.lower())
@@ -113,7 +126,7 @@ def ensure_goal_folder(home: str, goal_id: str) -> str:
 
 
 def read_location(home: str, goal_id: str) -> tuple[str, WorkspaceLocation | None]:
-    """What belongs to a goal, and where it was settled to work, if that is known; nothing is made."""
+    """The folder of a goal, and its recorded location or `None`. Creates nothing."""
     if not _GOAL_ID.fullmatch(goal_id):
         return "", None
     folder = os.path.join(os.path.realpath(home), "goals", goal_id.lower())
@@ -125,7 +138,7 @@ def read_location(home: str, goal_id: str) -> tuple[str, WorkspaceLocation | Non
 
 
 def load_location(folder: str, goal_id: str, plan: Plan, source: str, home: str) -> WorkspaceLocation:
-    """As it was settled, or settled now."""
+    """The recorded location, or a new one that is chosen and recorded now."""
     try:
         with open(os.path.join(folder, _RECORD), "rb") as file:
             return msgspec.json.decode(file.read(), type=WorkspaceLocation)
@@ -140,33 +153,33 @@ def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: s
         root = os.path.join(folder, "work")
         os.makedirs(root, exist_ok=True)
         return WorkspaceLocation(kind="folder", root=root)
-    where = os.path.realpath(os.path.expanduser(source))
-    if not os.path.isdir(where):
+    path = os.path.realpath(os.path.expanduser(source))
+    if not os.path.isdir(path):
         raise Invalid(f"{source}: there is no such folder; name the repository or folder to work in")
-    found = repository.find_repository(where)
-    if found is not None and plan.isolation == "worktree":
-        return _worktree_location(folder, goal_id, source, found)
-    if found is None:
-        return _exclude_home(home, WorkspaceLocation(kind="folder", root=where))
-    if found.top is None:
+    repo = repository.find_repository(path)
+    if repo is not None and plan.isolation == "worktree":
+        return _worktree_location(folder, goal_id, source, repo)
+    if repo is None:
+        return _exclude_home(home, WorkspaceLocation(kind="folder", root=path))
+    if repo.top is None:
         raise Invalid(f'{source}: is a bare repository, which has no files to work on; set isolation = "worktree"')
-    top = os.path.realpath(found.top)
+    top = os.path.realpath(repo.top)
     return _exclude_home(
         home,
         WorkspaceLocation(
             kind="in_place",
             root=top,
-            prefix=found.prefix,
-            common=found.common,
-            git_dir=found.git_dir,
-            form=found.form,
+            prefix=repo.prefix,
+            common=repo.common,
+            git_dir=repo.git_dir,
+            form=repo.form,
             passed_over=(files.GIT_FOLDER,),
         ),
     )
 
 
-def _worktree_location(folder: str, goal_id: str, source: str, found: repository.RepositoryPaths) -> WorkspaceLocation:
-    base = repository.resolve_commit(found.git_dir, "HEAD")
+def _worktree_location(folder: str, goal_id: str, source: str, repo: repository.RepositoryPaths) -> WorkspaceLocation:
+    base = repository.resolve_commit(repo.git_dir, "HEAD")
     if base is None:
         raise Invalid(
             f'{source}: has no commit yet to begin from; commit something first, or set isolation = "none" to work in it as it is'
@@ -174,39 +187,39 @@ def _worktree_location(folder: str, goal_id: str, source: str, found: repository
     return WorkspaceLocation(
         kind="worktree",
         root=os.path.join(folder, "work"),
-        prefix=found.prefix,
-        common=found.common,
-        form=found.form,
-        # Ids of one minute begin alike.
+        prefix=repo.prefix,
+        common=repo.common,
+        form=repo.form,
+        # Time-based ids of the same minute have the same first characters.
         branches=(f"{repository.BRANCH_PREFIX}{goal_id[:8].lower()}", f"{repository.BRANCH_PREFIX}{goal_id.lower()}"),
         base=base,
         passed_over=(files.GIT_FOLDER,),
     )
 
 
-def _exclude_home(home: str, place: WorkspaceLocation) -> WorkspaceLocation:
-    """Our own data may lie within what is worked on: it is passed over."""
-    if home == place.root:
+def _exclude_home(home: str, location: WorkspaceLocation) -> WorkspaceLocation:
+    """Our own data may lie inside the workspace; it is not part of it."""
+    if home == location.root:
         raise Invalid(f"{home}: the log's own folder cannot be worked in; keep the log elsewhere, or name another folder")
-    if not home.startswith(place.root.rstrip("/") + "/"):
-        return place
-    return replace(place, passed_over=(*place.passed_over, os.path.relpath(home, place.root)))
+    if not home.startswith(location.root.rstrip("/") + "/"):
+        return location
+    return replace(location, passed_over=(*location.passed_over, os.path.relpath(home, location.root)))
 
 
 def _read_exclude_rules(common: str) -> bytes:
-    """What the user ignores in all repositories, and in this one alone; as it was before the agent could change it."""
-    named = subprocess.run(
+    """The user's ignore rules, global and of this repository, read before the agent can change them."""
+    configured = subprocess.run(
         ["git", "config", "--path", "--get", "core.excludesFile"],
         env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"GIT_DIR": os.devnull},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     ).stdout
-    everywhere = os.fsdecode(named).rstrip("\n") or os.path.join(
+    global_path = os.fsdecode(configured).rstrip("\n") or os.path.join(
         os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "git", "ignore"
     )
-    here = os.path.join(common, "info", "exclude") if common else ""
-    return b"\n".join(_read_file(path) for path in (everywhere, here) if path and os.path.isfile(path))
+    local_path = os.path.join(common, "info", "exclude") if common else ""
+    return b"\n".join(_read_file(path) for path in (global_path, local_path) if path and os.path.isfile(path))
 
 
 def _read_file(path: str) -> bytes:

@@ -1,6 +1,7 @@
-"""Where a goal is worked on: a worktree of its own, or a folder as it is; saved before each turn, and put back as it was.
+"""The workspace of a goal: checkpoint, diff, roll back. It is a worktree of its own, or a folder as it is.
 
-What counts is every file that is not ignored, or that the repository holds all the same. Everything here blocks.
+Part of the workspace are all files that are not ignored, or that are committed although ignored. All methods block.
+Opened by `goal/setup.py`.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from fleetlore.goal.workspace.repository import GitHead
 from fleetlore.goal.workspace.snapshots import ChangedWhileSaving, Snapshot, SnapshotEntry, SnapshotStore
 
 MAX_DIFF_BYTES = 64 * 1024
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 
 
 class WorkspaceCheckpoint(Struct, frozen=True, kw_only=True):
-    """A workspace, saved: the snapshot's name, and the commit that its repository stood at."""
+    """A saved workspace: the name of the snapshot, and the commit that HEAD pointed to."""
 
     sha: str
     head: str | None
 
 
 class Diff(Struct, frozen=True, kw_only=True):
-    """What changed, committed or not: in numbers, and line by line. Hostile."""
+    """Changes, committed or not: a summary, and line by line. Untrusted text."""
 
     stat: str
     text: str
 
 
 def open_workspace(goal_id: str, plan: Plan, source: str, home: str) -> Workspace:
-    """The goal's workspace, as it was left if there is one. `source` is a repository, a folder, or empty for a new folder."""
+    """Open the goal's workspace, as it was left if it exists. `source` is a repository, a folder, or empty for a new folder."""
     folder = ensure_goal_folder(home, goal_id)
     workspace = Workspace(load_location(folder, goal_id, plan, source, home), folder)
     workspace.ensure_exists()
@@ -50,62 +51,62 @@ def open_workspace(goal_id: str, plan: Plan, source: str, home: str) -> Workspac
 
 
 class Workspace:
-    """One goal's workspace. One thread at a time."""
+    """The workspace of one goal. Not thread-safe."""
 
-    def __init__(self, place: WorkspaceLocation, folder: str) -> None:
-        self._location, self.folder = place, folder
+    def __init__(self, location: WorkspaceLocation, folder: str) -> None:
+        self._location, self.folder = location, folder
         self._store = SnapshotStore(os.path.join(folder, "snapshots.git"))
-        self._content = WorkspaceContent(place.root, self._store, place.passed_over)
+        self._content = WorkspaceContent(location.root, self._store, location.passed_over)
         self._last_checkpoint: tuple[str, str] | None = None
         self._committed_cache: tuple[str, frozenset[str]] | None = None
 
     @property
     def path(self) -> str:
-        """Where the agent works."""
+        """The folder in which the agent works."""
         return os.path.join(self.root, self._location.prefix).rstrip("/")
 
     @property
     def root(self) -> str:
-        """The root of all its files; the agent may work in a folder below."""
+        """The root of all files; `path` may be a folder below it."""
         return self._location.root
 
     @property
     def location_digest(self) -> str:
-        """A digest of where it is, and of what there does not count: what was changed since must not be used."""
-        place = self._location
-        told = (place.kind, place.root, place.prefix, place.common, place.passed_over, self._store.exclude.hex())
-        return hashlib.sha256(json.encode(told)).hexdigest()
+        """Digest of the location and the ignore rules, to detect that somebody changed them."""
+        location = self._location
+        fields = (location.kind, location.root, location.prefix, location.common, location.passed_over, self._store.exclude.hex())
+        return hashlib.sha256(json.encode(fields)).hexdigest()
 
     @property
     def branch(self) -> str | None:
-        """The branch of the goal's own, if it has one."""
+        """The goal's own branch, if it has one."""
         return self._location.branch or None
 
     @property
     def store_dir(self) -> str:
-        """The repository of our own that its snapshots are in."""
+        """Our own git directory, which holds the snapshots."""
         return self._store.git_dir
 
     def ensure_exists(self) -> None:
-        """Have it there, whatever became of it; what was not saved and is gone stays gone until it is rolled back."""
+        """Create what is missing of it. Lost files come back only with `roll_back`."""
         self._location = self._location.ensure_exists(self._store, self.folder)
         os.makedirs(self.path, exist_ok=True)
 
     def head(self) -> GitHead:
-        """Where its repository stands."""
+        """HEAD of its repository; empty if there is none."""
         return GitHead() if self._location.git_dir is None else repository.read_head(self._location.git_dir)
 
     def tree(self) -> str:
-        """A digest of the files that count and of HEAD: the same only if none of them changed."""
-        now = self._current_snapshot()
-        return _snapshot_digest(replace(now, things={path: thing for path, thing in now.things.items() if thing.sha}))
+        """Digest of all files and of HEAD: equal only if none of them changed."""
+        snapshot = self._current_snapshot()
+        return _snapshot_digest(replace(snapshot, entries={path: entry for path, entry in snapshot.entries.items() if entry.sha}))
 
     def checkpoint(self, turn: int) -> WorkspaceCheckpoint:
-        """Save all that counts, durably."""
+        """Save all files, durably."""
         return self._save_with_retry(f"refs/checkpoints/{turn:06d}")
 
     def _save_with_retry(self, ref: str) -> WorkspaceCheckpoint:
-        for _ in range(_TRIES - 1):
+        for _ in range(_MAX_ATTEMPTS - 1):
             with suppress(ChangedWhileSaving):
                 return self._save_checkpoint(ref)
         return self._save_checkpoint(ref)
@@ -118,13 +119,13 @@ class Workspace:
         return WorkspaceCheckpoint(sha=self._last_checkpoint[1], head=snapshot.head.sha)
 
     def _current_snapshot(self) -> Snapshot:
-        if not os.path.isdir(self.root):  # an agent can delete it all
+        if not os.path.isdir(self.root):  # the agent deleted everything
             self.ensure_exists()
         head = self.head()
-        return Snapshot(things=self._content.read_current(self._committed_paths(head)), head=head)
+        return Snapshot(entries=self._content.read_current(self._committed_paths(head)), head=head)
 
     def _committed_paths(self, head: GitHead) -> frozenset[str]:
-        """What the repository holds counts, ignored or not."""
+        """Committed files count even if they are ignored."""
         if self._location.git_dir is None or head.sha is None:
             return frozenset()
         if self._committed_cache is None or self._committed_cache[0] != head.sha:
@@ -141,66 +142,76 @@ class Workspace:
         except (OSError, FleetloreError):
             return None
 
-    def diff(self, sha: str, most: int = MAX_DIFF_BYTES) -> Diff:
-        """What changed since a checkpoint: committed, uncommitted and untracked. At most so many bytes."""
-        stat, text = self._store.diff_snapshots(sha, self._save_with_retry("refs/now").sha, most=most)
+    def diff(self, sha: str, max_bytes: int = MAX_DIFF_BYTES) -> Diff:
+        """Changes since a checkpoint: committed, uncommitted and untracked. At most `max_bytes` of each part."""
+        stat, text = self._store.diff_snapshots(sha, self._save_with_retry("refs/now").sha, max_bytes=max_bytes)
         return Diff(stat=stat, text=text)
 
     def touched(self, sha: str, prefixes: Sequence[str]) -> list[str]:
-        """The paths with one of these beginnings, as seen from `path`, that changed since a checkpoint.
+        """Paths that changed since a checkpoint and start with one of the prefixes, relative to `path`.
 
-        Ignored is only what was ignored then. What was committed and taken back in the files alone counts, too.
+        Only what was ignored at the checkpoint is ignored. Changes that were committed and then reverted in the files
+        count, too.
         """
         start, wanted = self._store.load(sha), tuple(prefix.removeprefix("./") for prefix in prefixes)
-        before = {path: thing for path, thing in start.things.items() if self._path_from_prefix(path).startswith(wanted)}
+        before = {path: entry for path, entry in start.entries.items() if self._path_from_prefix(path).startswith(wanted)}
         after = self._content.read_by_snapshot(start, within=self._make_folder_filter(wanted), known=before)
-        changed = {path for path in before.keys() | after.keys() if _is_different(before.get(path), after.get(path))}
+        changed = {
+            path for path in before.keys() | after.keys() if _comparable_entry(before.get(path)) != _comparable_entry(after.get(path))
+        }
         return sorted(
-            shown for path in changed.union(self._committed_since(start.head)) if (shown := self._path_from_prefix(path)).startswith(wanted)
+            relative
+            for path in changed.union(self._committed_since(start.head))
+            if (relative := self._path_from_prefix(path)).startswith(wanted)
         )
 
-    def _make_folder_filter(self, wanted: tuple[str, ...]) -> Callable[[str], bool]:
-        def leads(folder: str) -> bool:
-            shown = self._path_from_prefix(folder)
-            return shown.startswith((*wanted, "..")) or any(one.startswith(f"{shown}/") for one in wanted)
+    def _make_folder_filter(self, prefixes: tuple[str, ...]) -> Callable[[str], bool]:
+        def may_contain_match(folder: str) -> bool:
+            relative = self._path_from_prefix(folder)
+            return relative.startswith((*prefixes, "..")) or any(prefix.startswith(f"{relative}/") for prefix in prefixes)
 
-        return leads if not self._location.prefix else lambda folder: True
+        return may_contain_match if not self._location.prefix else lambda folder: True
 
     def _path_from_prefix(self, path: str) -> str:
         return os.path.relpath(path, self._location.prefix) if self._location.prefix else path
 
     def _committed_since(self, start: GitHead) -> list[str]:
-        now = self.head().sha
-        if self._location.git_dir is None or now is None or now == start.sha:
+        head_sha = self.head().sha
+        if self._location.git_dir is None or head_sha is None or head_sha == start.sha:
             return []
         if start.sha is None:
-            return repository.list_commit_files(self._location.git_dir, now)
-        return repository.list_changed_files(self._location.git_dir, start.sha, now)
+            return repository.list_commit_files(self._location.git_dir, head_sha)
+        return repository.list_changed_files(self._location.git_dir, start.sha, head_sha)
 
     def unclean(self) -> list[str]:
-        """What is not committed, as seen from the root; `Invalid` where there is no repository."""
+        """Uncommitted paths, relative to the root. Raises `Invalid` if there is no repository."""
         if self._location.git_dir is None:
             raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")
-        with TemporaryDirectory(prefix="clean-", dir=self.folder) as spare:
-            index = os.path.join(spare, "index")
+        with TemporaryDirectory(prefix="clean-", dir=self.folder) as temporary_folder:
+            index = os.path.join(temporary_folder, "index")
             sha, exclude = self.head().sha, self._store.exclude
             return repository.list_uncommitted(self._store.git_dir, self._location.common, self.root, sha, index, exclude=exclude)
 
     def roll_back(self, sha: str) -> None:
-        """Have it as it was at a checkpoint: files, HEAD and index. What was ignored then stays as it is."""
+        """Restore files, HEAD and index from a checkpoint. What was ignored then stays as it is.
+
+        Raises `FleetloreError` if the files still differ afterwards.
+        """
         snapshot = self._store.load(sha)
         self.ensure_exists()
         self._content.restore_snapshot(snapshot)
         self._restore_repository(snapshot)
-        if wrong := self._content.find_differences(snapshot):
-            raise FleetloreError(f"{self.path}: could not be rolled back: {wrong[0]} is not as it was; see that nothing else writes there")
+        if differences := self._content.find_differences(snapshot):
+            raise FleetloreError(
+                f"{self.path}: could not be rolled back: {differences[0]} is not as it was; see that nothing else writes there"
+            )
 
     def _restore_repository(self, snapshot: Snapshot) -> None:
         git_dir, index = self._location.git_dir, snapshot.index
         if git_dir is None:
             return None
         is_own = self._location.kind == "in_place" or snapshot.head.ref == f"refs/heads/{self._location.branch}"
-        repository.restore_head(git_dir, self._location.common, snapshot.head, own=is_own)
+        repository.restore_head(git_dir, self._location.common, snapshot.head, is_own=is_own)
         if index is None:
             return files.remove_path(git_dir, "index")
         with self._store.open_reader() as read:
@@ -208,23 +219,19 @@ class Workspace:
         return None
 
     def close(self, remove: bool = False) -> None:
-        """Be done with it. Removed are its snapshots and, if they are the goal's own, its files; never a branch, nor the user's folder."""
+        """Close it. With `remove`, delete its snapshots and the goal's own worktree; never a branch or the user's folder."""
         if remove:
             self._location.remove_worktree()
             files.remove_full_path(self.folder)
 
 
-def _is_different(before: SnapshotEntry | None, after: SnapshotEntry | None) -> bool:
-    """Folders are not asked about, and of permissions only whether it can be run."""
-    return _comparable_entry(before) != _comparable_entry(after)
-
-
-def _comparable_entry(thing: SnapshotEntry | None) -> tuple[str, bool, str] | None:
-    return None if thing is None or thing.kind == "folder" else (thing.kind, bool(thing.mode & 0o100), thing.sha)
+def _comparable_entry(entry: SnapshotEntry | None) -> tuple[str, bool, str] | None:
+    """Folders do not count, and of the permissions only the executable bit."""
+    return None if entry is None or entry.kind == "folder" else (entry.kind, bool(entry.mode & 0o100), entry.sha)
 
 
 def _snapshot_digest(snapshot: Snapshot) -> str:
     digest = hashlib.sha256(f"{snapshot.head.ref}\0{snapshot.head.sha}\0".encode(errors="surrogateescape"))
-    for path, thing in snapshot.things.items():
-        digest.update(os.fsencode(path) + f"\0{thing.kind} {thing.mode:o} {thing.sha}\0".encode())
+    for path, entry in snapshot.entries.items():
+        digest.update(os.fsencode(path) + f"\0{entry.kind} {entry.mode:o} {entry.sha}\0".encode())
     return digest.hexdigest()

@@ -1,1 +1,1 @@
-"""The implementations that come with Fleetlore, one a module; each module has its `NODE`."""
+"""The built-in node implementations, one per module; each module has its `NODE`."""

@@ -1,4 +1,4 @@
-"""Reads what the thinker came to before it is said, and adds what is missing: the node that the graph `eight` has more than `seven`."""
+"""Critic node: checks the thinker's notes before they are said and adds advice. Used by the graph `eight`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SCHEMA: JsonSchema = {
 
 
 class CriticNode(Node):
-    """A second look."""
+    """Checks the thinker's result."""
 
     options: ClassVar[Mapping[str, Any]] = {"max_tokens": 200}
 
     async def run(self, step: Step) -> ThinkerResult:
-        """The thought, with the advice where there is some."""
+        """The thinker's result, with advice added if something is missing."""
         thought: ThinkerResult = step.inputs["thought"]
-        ask = ModelRequest(
+        request = ModelRequest(
             prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.said, 4000)}\n\n"
             f"{NOTES_HEADING}\n{text_safety.quote_record(thought.response, 4000)}",
             system=step.build_system_prompt(TASK),
@@ -44,12 +44,12 @@ class CriticNode(Node):
             role=step.role,
         )
         try:
-            said = (await step.ask(ask)).data or {}
+            answer = (await step.ask(request)).data or {}
         except MindNonsense:
             return thought
-        if said.get("ok") is not False or not said.get("advice"):
+        if answer.get("ok") is not False or not answer.get("advice"):
             return thought
-        return replace(thought, response=f"{thought.response}\n(Mind this: {str(said['advice'])[:MAX_ADVICE_LENGTH]})".strip())
+        return replace(thought, response=f"{thought.response}\n(Mind this: {str(answer['advice'])[:MAX_ADVICE_LENGTH]})".strip())
 
 
 NODE = as_node(CriticNode)

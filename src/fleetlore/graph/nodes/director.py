@@ -1,4 +1,4 @@
-"""Sets the course: after the reply, in which mode and style to go on; before a hard one, a plan by a stronger mind."""
+"""Director node: after the reply it chooses mode and style; before a complex request a stronger model makes a plan."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ PLAN_SCHEMA: JsonSchema = {
 
 
 class DirectorNode(Node):
-    """Who decides how to go on."""
+    """Chooses the mode of the conversation, and plans complex answers."""
 
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1500, "plan_profile": "strong"}
 
     async def run(self, step: Step) -> dict[str, Any]:
-        """A plan where a command leads here; else the mode. Either is kept beside the other."""
-        kept = {name: value for name, value in _read_kept_output(step.session, self.role).items() if name != "plan"}
+        """A plan if a command leads here, else the mode. A plan is added to the previous mode."""
+        previous = {name: value for name, value in _read_kept_output(step.session, self.role).items() if name != "plan"}
         if isinstance(command := step.inputs.get("command"), UserCommand):
             plan = await self._request_plan(step, command)
-            return {**kept, **({"plan": plan} if plan else {})}
+            return {**previous, **({"plan": plan} if plan else {})}
         recent = select_recent_entries(step.session.history, int(step.options["history_tokens"]))
-        ask = ModelRequest(
+        request = ModelRequest(
             prompt=f"## What was said\n{quote_history(recent)}",
             system=step.build_system_prompt(MODE_TASK),
             schema=MODE_SCHEMA,
             max_tokens=200,
             role=step.role,
         )
-        said = (await step.ask(ask)).data or {}
+        answer = (await step.ask(request)).data or {}
         return {
-            "mode": said.get("mode", "casual"),
-            "style": str(said.get("style", ""))[:MAX_TEXT_LENGTH],
-            "proactive": bool(said.get("proactive")),
+            "mode": answer.get("mode", "casual"),
+            "style": str(answer.get("style", ""))[:MAX_TEXT_LENGTH],
+            "proactive": bool(answer.get("proactive")),
         }
 
     async def _request_plan(self, step: Step, command: UserCommand) -> dict[str, Any] | None:
-        """A plan is a help, no more: where the stronger mind fails, the turn goes on without."""
-        ask = ModelRequest(
+        """The plan; `None` if the stronger model fails, because the turn can go on without."""
+        request = ModelRequest(
             prompt=command.text,
             system=step.build_system_prompt(PLAN_TASK),
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
@@ -80,26 +80,26 @@ class DirectorNode(Node):
             role=f"{step.role}:plan",
         )
         try:
-            said = (await step.ask(ask, profile=str(step.options["plan_profile"]))).data or {}
+            answer = (await step.ask(request, profile=str(step.options["plan_profile"]))).data or {}
         except MindError:
             return None
-        steps = [str(each)[:MAX_TEXT_LENGTH] for each in said.get("steps", ())][:MAX_STEPS]
+        steps = [str(each)[:MAX_TEXT_LENGTH] for each in answer.get("steps", ())][:MAX_STEPS]
         return {
-            "goal": str(said.get("goal", ""))[:MAX_TEXT_LENGTH],
+            "goal": str(answer.get("goal", ""))[:MAX_TEXT_LENGTH],
             "steps": steps,
-            "present_as": said.get("present_as"),
+            "present_as": answer.get("present_as"),
             "turn": step.turn.number,
         }
 
-    def told(self, made: Any) -> Any:
-        """All of it: the newest holds."""
-        return made
+    def told(self, output: Any) -> Any:
+        """Everything; the newest output replaces the previous one."""
+        return output
 
     def context(self, session: Conversation) -> str:
         """The mode, and the plan of this turn."""
-        kept = _read_kept_output(session, self.role)
-        lines = [f"mode: {kept['mode']}; style: {kept.get('style')}"] if kept.get("mode") else []
-        plan = kept.get("plan")
+        output = _read_kept_output(session, self.role)
+        lines = [f"mode: {output['mode']}; style: {output.get('style')}"] if output.get("mode") else []
+        plan = output.get("plan")
         if isinstance(plan, dict) and session.open is not None and plan.get("turn") == session.turn:
             lines += [
                 f"goal: {plan.get('goal')}",
@@ -110,8 +110,8 @@ class DirectorNode(Node):
 
 
 def _read_kept_output(session: Conversation, role: str) -> Mapping[str, Any]:
-    kept = session.kept.get(role)
-    return kept if isinstance(kept, dict) else {}
+    output = session.kept.get(role)
+    return output if isinstance(output, dict) else {}
 
 
 NODE = as_node(DirectorNode)

@@ -1,4 +1,4 @@
-"""Hears the user: who it is, the language, the intent, the topic, the tone, and how hard it will be. A press needs no model."""
+"""Input node: analyses a message (language, intent, topic, tone, complexity). A press needs no model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ or feedback. topic: at most eight words. tone: casual, frustrated, playful or ur
 complex (several steps, or data to be looked up)."""
 MAX_TOPIC_LENGTH = 120
 EMPTY_SCREEN = ScreenState([], {}, {})
-"""What is seen of the screen where no state edge leads here from it."""
+"""Used if no state edge leads here from the screen."""
 
 
 def _enum_schema(kind: Any) -> dict[str, Any]:
@@ -44,12 +44,12 @@ SCHEMA: JsonSchema = {
 
 
 class InputNode(Node):
-    """The first to hear a message."""
+    """Analyses the user's input; the first node of a turn."""
 
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1000}
 
     async def run(self, step: Step) -> UserCommand:
-        """What the message is, as far as a look at it tells."""
+        """The input with its analysis."""
         turn = step.turn
         if turn.action is not None:
             analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:MAX_TOPIC_LENGTH], language=_last_language(step))
@@ -58,7 +58,7 @@ class InputNode(Node):
         return UserCommand(analysis=await self._analyse_text(step), text=turn.text)
 
     async def _analyse_text(self, step: Step) -> Analysis:
-        ask = ModelRequest(
+        request = ModelRequest(
             prompt=step.turn.text,
             system=step.build_system_prompt(f"{TASK}\nThe user is {step.turn.identity}, on {step.turn.channel}."),
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
@@ -67,24 +67,24 @@ class InputNode(Node):
             role=step.role,
         )
         try:
-            said = (await step.ask(ask)).data or {}
+            answer = (await step.ask(request)).data or {}
         except MindNonsense:
-            said = {}  # an answer that cannot be used costs the analysis, not the turn
-        known = {**said, "who": step.turn.identity, "topic": str(said.get("topic", ""))[:MAX_TOPIC_LENGTH]}
-        return msgspec.convert(known, Analysis)
+            answer = {}  # go on with the default analysis
+        fields = {**answer, "who": step.turn.identity, "topic": str(answer.get("topic", ""))[:MAX_TOPIC_LENGTH]}
+        return msgspec.convert(fields, Analysis)
 
-    def told(self, made: Any) -> Any:
+    def told(self, output: Any) -> Any:
         """The analysis."""
-        return {**msgspec.to_builtins(made.analysis), "local": made.local}
+        return {**msgspec.to_builtins(output.analysis), "local": output.local}
 
 
 def describe_press(screen: ScreenState, turn: GraphTurn) -> str:
-    """A press in words, with what it brought."""
+    """A press as text, with its payload."""
     control = find_button(screen, turn.action)
     name = f"the button {control['label']}" if control is not None else "a button that is not on the screen any more"
     payload = turn.data if turn.data is not None else (control or {}).get("payload")
-    brought = "" if payload is None else f", with {msgspec.json.encode(payload).decode()[:1000]}"
-    return f"[The user pressed {name} (action {turn.action}){brought}]"
+    payload_text = "" if payload is None else f", with {msgspec.json.encode(payload).decode()[:1000]}"
+    return f"[The user pressed {name} (action {turn.action}){payload_text}]"
 
 
 def _last_language(step: Step) -> str:
@@ -93,8 +93,8 @@ def _last_language(step: Step) -> str:
     return language if isinstance(language, str) else "en"
 
 
-def _is_local_command(made: Any, turn: GraphTurn) -> bool:
-    return isinstance(made, UserCommand) and made.local
+def _is_local_command(output: Any, turn: GraphTurn) -> bool:
+    return isinstance(output, UserCommand) and output.local
 
 
 InputNode.conditions = {"local": _is_local_command}

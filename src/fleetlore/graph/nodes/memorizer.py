@@ -1,4 +1,4 @@
-"""Remembers, after the reply: facts, mood, topic, language and style, distilled from what was said."""
+"""Memorizer node: after the reply it updates what the agent remembers of its user."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMA: JsonSchema = {
 
 
 class MemorizerNode(Node):
-    """What the agent knows of its user."""
+    """Keeps the agent's memory of its user."""
 
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1500}
 
@@ -37,22 +37,22 @@ class MemorizerNode(Node):
         """The memory after this exchange."""
         earlier = _read_memory(step.session, self.role)
         recent = select_recent_entries(step.session.history, int(step.options["history_tokens"]))
-        ask = ModelRequest(
+        request = ModelRequest(
             prompt=f"{self.context(step.session)}\n\n## What was said\n{quote_history(recent)}",
             system=TASK,
             schema=SCHEMA,
             max_tokens=500,
             role=step.role,
         )
-        said = (await step.ask(ask)).data or {}
-        return merge_memory(earlier, said, step.turn.identity)
+        answer = (await step.ask(request)).data or {}
+        return merge_memory(earlier, answer, step.turn.identity)
 
-    def told(self, made: Any) -> Any:
-        """All of it: the newest is the memory."""
-        return made
+    def told(self, output: Any) -> Any:
+        """Everything; the newest output is the memory."""
+        return output
 
     def context(self, session: Conversation) -> str:
-        """What is remembered."""
+        """The memory."""
         memory = _read_memory(session, self.role)
         lines = [f"{name}: {memory[name]}" for name in ("user", *TEXT_FIELDS) if memory.get(name)]
         lines += [f"fact: {fact}" for fact in memory.get("facts", ()) if isinstance(fact, str)]
@@ -63,26 +63,26 @@ class MemorizerNode(Node):
         )
 
 
-def merge_memory(earlier: Mapping[str, Any], said: Mapping[str, Any], identity: str) -> dict[str, Any]:
-    """Facts stay until newer ones push them out; topics that were left are kept for a while."""
+def merge_memory(earlier: Mapping[str, Any], answer: Mapping[str, Any], identity: str) -> dict[str, Any]:
+    """Merge new facts into the memory. The oldest facts and topics are dropped at the limits."""
     memory: dict[str, Any] = {"user": identity}
     for name in TEXT_FIELDS:
-        memory[name] = str(said.get(name) or earlier.get(name) or "")[:MAX_TEXT_LENGTH]
+        memory[name] = str(answer.get(name) or earlier.get(name) or "")[:MAX_TEXT_LENGTH]
     topics = [*earlier.get("topics", ()), *([earlier["topic"]] if earlier.get("topic") not in (None, "", memory["topic"]) else [])]
     memory["topics"] = topics[-MAX_TOPICS:]
-    facts = (str(fact).strip()[:MAX_TEXT_LENGTH] for fact in (*earlier.get("facts", ()), *said.get("facts", ())))
+    facts = (str(fact).strip()[:MAX_TEXT_LENGTH] for fact in (*earlier.get("facts", ()), *answer.get("facts", ())))
     memory["facts"] = list(dict.fromkeys(filter(None, facts)))[-MAX_FACTS:]
     return memory
 
 
 def quote_history(history: list[Entry]) -> str:
-    """What was said, fenced."""
+    """The conversation, fenced."""
     return "\n".join(text_safety.quote_record(f"{entry.role}: {entry.text}", 2000) for entry in history)
 
 
 def _read_memory(session: Conversation, role: str) -> Mapping[str, Any]:
-    kept = session.kept.get(role)
-    return kept if isinstance(kept, dict) else {}
+    output = session.kept.get(role)
+    return output if isinstance(output, dict) else {}
 
 
 NODE = as_node(MemorizerNode)

@@ -1,4 +1,4 @@
-"""Says it: streams the reply, from what the thinker came to, what a press did, or, by reflex, from nothing but the message."""
+"""Output node: streams the reply, from the thinker's notes, the result of a press, or the message alone (reflex)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ REFLEX_TASK = (
 USER_HEADING, NOTES_HEADING = "The user said:", "The notes:"
 MAX_DRAFT_LENGTH = 12_000
 STREAM_CHUNK_LENGTH = 24
-"""Characters of a piece, where a text that is there already is streamed."""
+"""Characters per chunk when a finished text is streamed."""
 
 
 class OutputNode(Node):
-    """The agent's voice."""
+    """Writes and streams the reply."""
 
     options: ClassVar[Mapping[str, Any]] = {
         "history_tokens": 2000,
@@ -36,7 +36,7 @@ class OutputNode(Node):
     }
 
     async def run(self, step: Step) -> str:
-        """The words, streamed as they come."""
+        """The reply, streamed while it is written."""
         shown, thought = step.inputs.get("shown"), step.inputs.get("thought")
         if isinstance(shown, ScreenUpdate):
             return self._stream_text(step, shown.text)
@@ -44,37 +44,37 @@ class OutputNode(Node):
             return await self._reword_thought(step, thought) if step.options["rewords"] else self._stream_text(step, thought.response)
         if isinstance(command := step.inputs.get("command"), UserCommand):
             return await self._answer_by_reflex(step, command)
-        said = next((value for value in step.inputs.values() if isinstance(value, str)), "")
-        return self._stream_text(step, said)
+        text = next((value for value in step.inputs.values() if isinstance(value, str)), "")
+        return self._stream_text(step, text)
 
-    def _stream_text(self, step: Step, words: str) -> str:
-        for start in range(0, len(words), STREAM_CHUNK_LENGTH):
-            step.send({"type": "delta", "content": words[start : start + STREAM_CHUNK_LENGTH]})
-        return words
+    def _stream_text(self, step: Step, text: str) -> str:
+        for start in range(0, len(text), STREAM_CHUNK_LENGTH):
+            step.send({"type": "delta", "content": text[start : start + STREAM_CHUNK_LENGTH]})
+        return text
 
     async def _reword_thought(self, step: Step, thought: ThinkerResult) -> str:
         notes = text_safety.quote_record(thought.response or "(It is done; there is nothing to add.)", MAX_DRAFT_LENGTH)
-        said = text_safety.quote_record(step.turn.said, MAX_DRAFT_LENGTH)
-        return await self._stream_answer(step, TASK, f"{USER_HEADING}\n{said}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
+        user_text = text_safety.quote_record(step.turn.said, MAX_DRAFT_LENGTH)
+        return await self._stream_answer(step, TASK, f"{USER_HEADING}\n{user_text}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
 
     async def _answer_by_reflex(self, step: Step, command: UserCommand) -> str:
-        """By reflex, without the thinker. The user never hears himself: words are held back as long as they might be his own."""
+        """Answer without the thinker. The reply is held back while it may just repeat the user's words."""
         guard = EchoGuard(command.text, _create_delta_sender(step))
         await self._stream_answer(step, REFLEX_TASK, command.text, guard.accept_piece)
         if guard.is_echo:
             return self._stream_text(step, str(step.options["greeting"]))
         return guard.flush_held_text()
 
-    async def _stream_answer(self, step: Step, task: str, prompt: str, hear: Callable[[str], None]) -> str:
-        ask = ModelRequest(
+    async def _stream_answer(self, step: Step, task: str, prompt: str, on_text: Callable[[str], None]) -> str:
+        request = ModelRequest(
             prompt=prompt,
             system=step.build_system_prompt(task),
             messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             max_tokens=int(step.options["max_tokens"]),
             role=step.role,
-            hear=hear,
+            hear=on_text,
         )
-        return (await step.ask(ask)).text
+        return (await step.ask(request)).text
 
 
 def _create_delta_sender(step: Step) -> Callable[[str], None]:
@@ -82,34 +82,34 @@ def _create_delta_sender(step: Step) -> Callable[[str], None]:
 
 
 class EchoGuard:
-    """Passes words on once they are more than the beginning of what the user said."""
+    """Holds text back until it differs from the beginning of what the user said."""
 
-    def __init__(self, said: str, send: Callable[[str], None]) -> None:
-        self._user_words, self._send = split_words(said), send
+    def __init__(self, user_text: str, send: Callable[[str], None]) -> None:
+        self._user_words, self._send = split_words(user_text), send
         self._held_text = ""
         self._pieces: list[str] = []
         self._is_open = False
 
     def accept_piece(self, piece: str) -> None:
-        """One more piece."""
+        """Take the next piece of text."""
         self._pieces.append(piece)
         if self._is_open:
             self._send(piece)
             return
         self._held_text += piece
-        heard = split_words(self._held_text)
-        whole = heard[:-1]  # the last word may go on
-        if whole != self._user_words[: len(whole)] or len(heard) > len(self._user_words) + 1:
+        words = split_words(self._held_text)
+        complete_words = words[:-1]  # the last word may be incomplete
+        if complete_words != self._user_words[: len(complete_words)] or len(words) > len(self._user_words) + 1:
             self._release_held_text()
 
     @property
     def is_echo(self) -> bool:
-        """Whether all that was heard is what the user said, or nothing."""
-        heard = split_words("".join(self._pieces))
-        return not self._is_open and (not heard or heard == self._user_words)
+        """Whether the whole text repeats the user's words, or is empty."""
+        words = split_words("".join(self._pieces))
+        return not self._is_open and (not words or words == self._user_words)
 
     def flush_held_text(self) -> str:
-        """Nothing more comes: what was held is passed on. Answers all words."""
+        """Send what is still held back; returns the whole text."""
         if not self._is_open:
             self._release_held_text()
         return "".join(self._pieces)

@@ -1,4 +1,4 @@
-"""Notices what nobody says: that the user went quiet and came back, and that the browser does not show what it should. Changes only."""
+"""Sensor node: notices that the user goes idle or returns, and that the browser does not show what it should."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class _AuditContext(Protocol):
 
 
 class SensorNode(Node):
-    """The agent's feeling for time and for the screen."""
+    """Watches the user's activity and the browser's screen."""
 
     options: ClassVar[Mapping[str, Any]] = {"tick_seconds": 5.0, "idle_seconds": 300.0}
 
     async def run(self, step: Step) -> dict[str, Any]:
-        """At the beginning of a turn: is the user back, and does the screen hold?"""
+        """At the start of a turn: record a return and audit the screen; outputs the open flags."""
         if step.turn.away >= float(step.options["idle_seconds"]):
             step.note("sensor.returned", {"away_ms": round(step.turn.away * 1000)})
             step.send_hud_event("returned")
@@ -37,50 +37,52 @@ class SensorNode(Node):
             audit_screen(step)
         return dict(step.session.flags)
 
-    def told(self, made: Any) -> Any:
-        """What was noticed and is not answered yet."""
-        return {"flags": sorted(made)}
+    def told(self, output: Any) -> Any:
+        """The open flags."""
+        return {"flags": sorted(output)}
 
-    def on_dashboard_reported(self, watching: WatcherContext) -> None:
-        """The browser told what it shows."""
-        audit_screen(watching)
+    def on_dashboard_reported(self, context: WatcherContext) -> None:
+        """Audit the screen against the report."""
+        audit_screen(context)
 
-    async def watch(self, watching: WatcherContext) -> None:
-        """Tells once that the user has gone quiet."""
-        tick, patience = float(self.configured_options["tick_seconds"]), float(self.configured_options["idle_seconds"])
+    async def watch(self, context: WatcherContext) -> None:
+        """Record once that the user has gone idle."""
+        tick, idle_limit = float(self.configured_options["tick_seconds"]), float(self.configured_options["idle_seconds"])
         while True:
-            await watching.sleep(tick)
-            quiet = watching.seconds_since_activity()
-            if quiet >= patience and not watching.session.idle and watching.session.turn:
-                watching.note("sensor.idle", {"idle_ms": round(quiet * 1000)})
-                watching.send({"type": "hud", "node": self.role, "event": "idle"})
+            await context.sleep(tick)
+            idle_seconds = context.seconds_since_activity()
+            if idle_seconds >= idle_limit and not context.session.idle and context.session.turn:
+                context.note("sensor.idle", {"idle_ms": round(idle_seconds * 1000)})
+                context.send({"type": "hud", "node": self.role, "event": "idle"})
 
     def context(self, session: Conversation) -> str:
-        """What the reply should take notice of."""
+        """What the reply should mention."""
         lines = []
         if (returned := session.flags.get("returned")) is not None:
             lines.append(
                 f"The user is back after {_describe_absence(returned.get('away_ms'))} away. Say so briefly, and what is on the screen."
             )
-        if (amiss := session.flags.get("mismatch")) is not None:
-            told = f"missing {_describe_controls(amiss.get('missing'))}; unexpected {_describe_controls(amiss.get('unexpected'))}"
-            lines.append(f"The browser does not show what it should: {told}. See whether controls must be given again.")
+        if (mismatch := session.flags.get("mismatch")) is not None:
+            differences = (
+                f"missing {_describe_controls(mismatch.get('missing'))}; unexpected {_describe_controls(mismatch.get('unexpected'))}"
+            )
+            lines.append(f"The browser does not show what it should: {differences}. See whether controls must be given again.")
         return "## Noticed\n" + "\n".join(text_safety.quote_record(line, 800) for line in lines) if lines else ""
 
 
-def audit_screen(teller: _AuditContext) -> None:
-    """Compare what is believed with what the browser said. At first the controls are sent again; if that does not help, it is told."""
-    session = teller.session
+def audit_screen(context: _AuditContext) -> None:
+    """Compare the controls with the browser's report. The first mismatch sends the controls again, the next ones are only recorded."""
+    session = context.session
     if session.reported is None or session.audited is False:
         return
-    differs = compare_controls(session.controls, session.reported)
-    if differs is None:
+    difference = compare_controls(session.controls, session.reported)
+    if difference is None:
         return
-    again = session.audited is None
-    teller.note("audit.mismatch", {"missing": list(differs.missing), "unexpected": list(differs.unexpected), "retried": again})
-    teller.send({"type": "hud", "node": "sensor", "event": "audit", "audit": "mismatch"})
-    if again:
-        teller.send({"type": "controls", "controls": session.controls, "state": session.state})
+    is_first = session.audited is None
+    context.note("audit.mismatch", {"missing": list(difference.missing), "unexpected": list(difference.unexpected), "retried": is_first})
+    context.send({"type": "hud", "node": "sensor", "event": "audit", "audit": "mismatch"})
+    if is_first:
+        context.send({"type": "controls", "controls": session.controls, "state": session.state})
 
 
 def _describe_absence(away_ms: Any) -> str:

@@ -1,4 +1,4 @@
-"""Thinks: asks its mind with tools, does what is called, and looks at the answer: code where a call was due, or talk where a deed was."""
+"""Thinker node: asks its model, runs the tools it calls, and sends back answers with code or talk where a tool call was due."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ MAX_SAMPLE_LENGTH = 300
 
 
 class ThinkerNode(Node):
-    """Where the agent decides."""
+    """Decides what to do and what to say."""
 
     options: ClassVar[Mapping[str, Any]] = {"max_tokens": 2048, "most_rounds": 8, "act_words": "act", "code_words": "code"}
 
     async def run(self, step: Step) -> ThinkerResult:
-        """Ask, do, and ask on, until there is an answer."""
+        """Ask the model and run its tool calls until there is an answer."""
         return await _ThinkerRun(step, step.inputs["command"]).run_rounds()
 
-    def told(self, made: Any) -> Any:
-        """What was called."""
-        return {"tools": list(made.tools)}
+    def told(self, output: Any) -> Any:
+        """The tools that were called."""
+        return {"tools": list(output.tools)}
 
 
 class _ThinkerRun:
-    """One turn's thinking."""
+    """The thinker's rounds in one turn."""
 
     def __init__(self, step: Step, command: UserCommand) -> None:
         self._step, self._command, self._tool_runner = step, command, ToolRunner(step)
@@ -52,11 +52,11 @@ class _ThinkerRun:
         self._has_retried = False
 
     async def run_rounds(self) -> ThinkerResult:
-        """Rounds of calls, as many as the graph allows; the last one has no tools left to call."""
+        """Rounds of tool calls, up to the limit; the last round has no tools."""
         rounds = int(self._step.options["most_rounds"])
         for number in range(1, rounds + 1):
             try:
-                reply = await self._ask_model(last=number == rounds)
+                reply = await self._ask_model(is_last=number == rounds)
             except MindNonsense as error:
                 if self._has_retried or number == rounds:
                     raise
@@ -69,24 +69,23 @@ class _ThinkerRun:
         return self._tool_runner.build_result("")
 
     def _retry_with_error(self, error: MindNonsense) -> None:
-        """An answer that cannot be used is asked for once more, with what was wrong with it."""
+        """Ask once more after an invalid answer, with the error."""
         self._has_retried = True
         self._prompt = f"{self._prompt}\n\n{INVALID_ANSWER_ADVICE}\n{text_safety.quote_record(str(error), MAX_SAMPLE_LENGTH)}".strip()
 
-    async def _ask_model(self, *, last: bool) -> ModelReply:
+    async def _ask_model(self, *, is_last: bool) -> ModelReply:
         step = self._step
-        ask = ModelRequest(
+        request = ModelRequest(
             prompt=self._prompt,
             system=step.build_system_prompt(TASK),
             messages=tuple(self._messages),
-            tools=() if last else list_tools(step),
+            tools=() if is_last else list_tools(step),
             max_tokens=int(step.options["max_tokens"]),
             role=step.role,
         )
-        return await step.ask(ask)
+        return await step.ask(request)
 
     async def _run_tool_calls(self, reply: ModelReply) -> None:
-        """What was called, in its order; the results are what is answered next."""
         self._add_answer(ChatMessage(role="assistant", text=reply.text, calls=reply.calls))
         for call in reply.calls:
             result, failed = await self._tool_runner.run_tool_call(call)
@@ -99,7 +98,7 @@ class _ThinkerRun:
         self._prompt = ""
 
     def _should_retry_answer(self, reply: ModelReply) -> bool:
-        """Whether the answer is sent back, once for each fault; a fault that stays is told, and the answer taken."""
+        """Whether the answer is sent back, once per fault; a repeated fault is recorded and the answer accepted."""
         if self._tool_runner.called_tools:
             return False
         if _CODE_PATTERN.search(reply.text) and not self._has_user_said("code_words"):
@@ -113,14 +112,14 @@ class _ThinkerRun:
         return WordList(words).is_found_in(self._step.turn.text)
 
     def _audit_answer(self, reply: ModelReply, fault: str, data: Mapping[str, Any], advice: str) -> bool:
-        again = fault not in self._audited_faults
+        should_retry = fault not in self._audited_faults
         self._audited_faults.add(fault)
-        self._step.note(f"audit.{fault}", {**data, "retried": again}, cause=self._step.cause)
+        self._step.note(f"audit.{fault}", {**data, "retried": should_retry}, cause=self._step.cause)
         self._step.send_hud_event("audit", audit=fault)
-        if again:
+        if should_retry:
             self._add_answer(ChatMessage(role="assistant", text=reply.text))
             self._prompt = advice
-        return again
+        return should_retry
 
 
 NODE = as_node(ThinkerNode)

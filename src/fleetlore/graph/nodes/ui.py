@@ -1,4 +1,4 @@
-"""Keeps the screen, without any model: variables, buttons bound to them, machines, labels and tables."""
+"""Ui node: keeps the screen without a model: variables, bound buttons, machines, labels and tables."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MAX_DESCRIBED_CONTROLS = 40
 
 
 class UiNode(Node):
-    """What the user sees besides words."""
+    """Applies presses and the thinker's changes to the screen."""
 
     async def run(self, step: Step) -> ScreenUpdate:
-        """A press that is done here, or what a thought wants shown. The controls go out at once, before any words."""
+        """Apply a local press, or show what a thought wants shown. Controls are sent before the reply."""
         command, thought = step.inputs.get("command"), step.inputs.get("thought")
         if isinstance(command, UserCommand) and command.local:
             return self._apply_press(step)
@@ -44,44 +44,44 @@ class UiNode(Node):
     def _apply_press(self, step: Step) -> ScreenUpdate:
         session = step.session
         control = find_button(session, step.turn.action)
-        if control is None:  # it went while the press waited for its turn
+        if control is None:  # it was removed while the press waited for its turn
             return ScreenUpdate(text="That button is not there any more.", pressed=True)
-        if (move := find_transition(session, control)) is not None:
-            _note_transition(step, move)
-            return self._show_controls(step, EMPTY_RESULT, session.state, f"{move.machine}: {move.new}")
+        if (transition := find_transition(session, control)) is not None:
+            _note_transition(step, transition)
+            return self._show_controls(step, EMPTY_RESULT, session.state, f"{transition.machine}: {transition.new}")
         name, value = apply_binding(session.state, control["payload"], step.turn.data)
         return self._show_controls(step, EMPTY_RESULT, {**session.state, name: value}, f"{name} = {_format_value(value)}")
 
-    def _show_controls(self, step: Step, thought: ThinkerResult, state: Mapping[str, Any], words: str) -> ScreenUpdate:
+    def _show_controls(self, step: Step, thought: ThinkerResult, state: Mapping[str, Any], text: str) -> ScreenUpdate:
         session = step.session
         controls = arrange_controls(session, thought, state)
-        changed = controls != session.controls or dict(state) != session.state
-        if changed:
+        has_changed = controls != session.controls or dict(state) != session.state
+        if has_changed:
             step.note("ui.controls", {"controls": controls, "state": dict(state)})
             step.send({"type": "controls", "controls": controls, "state": dict(state)})
-        return ScreenUpdate(text=words, pressed=bool(words), changed=changed, controls=len(controls))
+        return ScreenUpdate(text=text, pressed=bool(text), changed=has_changed, controls=len(controls))
 
-    def told(self, made: Any) -> Any:
-        """How many controls there are."""
-        return {"controls": made.controls, "changed": made.changed}
+    def told(self, output: Any) -> Any:
+        """The number of controls."""
+        return {"controls": output.controls, "changed": output.changed}
 
     def state(self, session: Conversation) -> Any:
         """The controls, variables and machines."""
         return ScreenState(session.controls, session.state, session.machines)
 
     def context(self, session: Conversation) -> str:
-        """What is on the screen, and in which state each machine is."""
+        """The controls, machines and variables on the screen."""
         lines = [
             line
             for control in session.controls[:MAX_DESCRIBED_CONTROLS]
             if "machine_id" not in control and (line := _describe_control(control))
         ]
         for id, machine in session.machines.items():
-            ways = ", ".join(machine_action(id, each) for each in machine_buttons(machine)) or "no buttons"
-            lines.append(f"Machine {id}: in {machine.current} (of {', '.join(machine.states)}); {ways}")
+            actions = ", ".join(machine_action(id, each) for each in machine_buttons(machine)) or "no buttons"
+            lines.append(f"Machine {id}: in {machine.current} (of {', '.join(machine.states)}); {actions}")
         lines += [f"Variable {name} = {value}" for name, value in session.state.items()]
-        told = "\n".join(text_safety.quote_record(line, 300) for line in lines[: 2 * MAX_DESCRIBED_CONTROLS])
-        return f"## On the screen\n{told or '> nothing'}"
+        quoted = "\n".join(text_safety.quote_record(line, 300) for line in lines[: 2 * MAX_DESCRIBED_CONTROLS])
+        return f"## On the screen\n{quoted or '> nothing'}"
 
 
 def _describe_control(control: UiControl) -> str:
@@ -96,20 +96,22 @@ def _describe_control(control: UiControl) -> str:
             return ""
 
 
-def _note_transition(step: Step, move: MachineTransition) -> None:
-    step.note("machine.moved", {"machine": move.machine, "action": step.turn.action}, old_state=move.old, new_state=move.new)
+def _note_transition(step: Step, transition: MachineTransition) -> None:
+    step.note(
+        "machine.moved", {"machine": transition.machine, "action": step.turn.action}, old_state=transition.old, new_state=transition.new
+    )
 
 
-def _apply_machine_change(step: Step, wanted: Mapping[str, Any]) -> None:
-    """What a thought wants done with a machine; the tools have checked it."""
-    id, machine = str(wanted["id"]), step.session.machines.get(str(wanted["id"]))
-    match wanted["do"]:
+def _apply_machine_change(step: Step, change: Mapping[str, Any]) -> None:
+    """Record a change that the thinker's tools have validated."""
+    id, machine = str(change["id"]), step.session.machines.get(str(change["id"]))
+    match change["do"]:
         case "create":
             step.note(
-                "machine.created", {"machine": id, "initial": wanted["initial"], "states": wanted["states"]}, new_state=wanted["initial"]
+                "machine.created", {"machine": id, "initial": change["initial"], "states": change["states"]}, new_state=change["initial"]
             )
         case "add" if machine is not None:
-            states = {**machine.states, **wanted["states"]}
+            states = {**machine.states, **change["states"]}
             step.note("machine.created", {"machine": id, "initial": machine.initial, "states": states}, new_state=machine.current)
         case "reset" if machine is not None:
             step.note("machine.reset", {"machine": id}, old_state=machine.current, new_state=machine.initial)

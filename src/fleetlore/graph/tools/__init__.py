@@ -1,1 +1,1 @@
-"""What a thinker may use: a database that is read, a piece of Python that is run. Each with its limits, none knows the engine."""
+"""External tools: read-only database queries and Python programs, each with limits. They do not depend on the engine."""

@@ -1,6 +1,6 @@
-"""Runs in the child, by itself: builds the walls that this system allows, says which stand, and hands over to the code.
+"""Runs in the child process: applies the sandbox that this system supports, reports its walls, and executes the code.
 
-Stands alone: it is run as a file, by a Python that knows nothing of ours.
+Standalone: it is run as a file, by a Python without our packages.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ _CREATE_RULES, _ADD_RULE, _RESTRICT = 444, 445, 446
 _BENEATH_PATH = 1
 _EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _DEVICES = 1 << 6 | 1 << 9 | 1 << 11
-"""Making them, and sockets."""
+"""Creating devices and sockets."""
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
 _FILES = {"/etc/ld.so.cache": _READ, "/etc/localtime": _READ, "/dev/urandom": _READ, "/dev/null": _READ | _WRITE}
 
 
 def main() -> None:
-    """Takes what is to be run from stdin; only its own answer comes back from here."""
-    asked = json.load(sys.stdin)
-    signal.alarm(asked["longest"])  # whoever started it may be gone by then; it outlives the next program
+    """Read the request from stdin, print the walls as JSON, then replace this process with the code."""
+    request = json.load(sys.stdin)
+    signal.alarm(request["longest"])  # in case our parent is gone by then; an alarm survives exec
     with open("main.py", "w", encoding="utf-8") as file:
-        file.write(asked["code"])
+        file.write(request["code"])
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     walls = set()
     if libc and _unshare_namespaces(libc):
@@ -36,23 +36,23 @@ def main() -> None:
         _become_init_process(libc)
     if libc and _restrict_files(libc):
         walls |= {"files"}
-    _apply_rlimits(asked["limits"])
+    _apply_rlimits(request["limits"])
     if not _can_fork():
         walls |= {"processes"}
     sys.stdout.write(json.dumps(sorted(walls)) + "\n")
     sys.stdout.flush()
-    missing = set(asked["needs"]) - walls
+    missing = set(request["needs"]) - walls
     if missing:
         sys.exit(125)
-    os.execve(asked["python"], [asked["python"], "-I", "-S", "-B", "-X", "utf8", "main.py"], dict(os.environ))
+    os.execve(request["python"], [request["python"], "-I", "-S", "-B", "-X", "utf8", "main.py"], dict(os.environ))
 
 
 def _unshare_namespaces(libc: ctypes.CDLL) -> bool:
-    """No network but its own, which leads nowhere; and processes that all end with the first of them."""
+    """Own network namespace without a route, and own PID namespace, whose processes all end with its first one."""
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_NEW_USER | _NEW_PID | _NEW_NET | _NEW_IPC) != 0:
         return False
-    # As the same user, and never as root: with the next program, every privilege in here is gone.
+    # Mapped to an unprivileged user, so that exec drops all privileges in the namespace.
     for path, line in (("setgroups", "deny"), ("uid_map", f"1000 {user} 1"), ("gid_map", f"1000 {group} 1")):
         with contextlib.suppress(OSError), open(f"/proc/self/{path}", "w") as file:
             file.write(line)
@@ -60,7 +60,7 @@ def _unshare_namespaces(libc: ctypes.CDLL) -> bool:
 
 
 def _become_init_process(libc: ctypes.CDLL) -> None:
-    """The first process of a new kind, and the one after it: when the first ends, the system ends all of them."""
+    """Fork the init process of the new PID namespace, and a child of it: when init ends, the kernel ends all others."""
     for _ in range(2):
         child = os.fork()
         if child:
@@ -75,12 +75,12 @@ def _exit_like_child(child: int) -> None:
         pid, status = os.wait()
         if pid == child:
             break
-    # The first process cannot end itself by a signal; like a shell, it says with its code which one it was.
+    # Init cannot kill itself by a signal; like a shell it reports the signal in its exit code.
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
 def _restrict_files(libc: ctypes.CDLL) -> bool:
-    """By Landlock: Python's own files are read, the folder is written, nothing else; no TCP, no signals to others."""
+    """Landlock: read Python's files, write the own folder, nothing else; no TCP, no signals to others."""
     version = libc.syscall(_CREATE_RULES, None, 0, 1)
     if version < 1:
         return False
@@ -91,23 +91,23 @@ def _restrict_files(libc: ctypes.CDLL) -> bool:
     allowed["."] = handled & ~_EXECUTE & ~_DEVICES
     for path, rights in allowed.items():
         with contextlib.suppress(OSError):
-            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            libc.syscall(_ADD_RULE, ruleset, _BENEATH_PATH, struct.pack("=Qi", rights & handled, place), 0)
-            os.close(place)
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            libc.syscall(_ADD_RULE, ruleset, _BENEATH_PATH, struct.pack("=Qi", rights & handled, descriptor), 0)
+            os.close(descriptor)
     return bool(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and libc.syscall(_RESTRICT, ruleset, 0) == 0)
 
 
 def _apply_rlimits(limits: "dict[str, int]") -> None:
-    for name, most in limits.items():
+    for name, limit in limits.items():
         kind = getattr(resource, name)
         hard = resource.getrlimit(kind)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with contextlib.suppress(ValueError, OSError):  # macOS does not know some of them
-            resource.setrlimit(kind, (most, most))
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS lacks some of them
+            resource.setrlimit(kind, (limit, limit))
 
 
 def _can_fork() -> bool:
-    """Root is not held to a number of processes; nor is anybody where the system does not count them."""
+    """Root is exempt from the process limit, and some systems do not enforce it."""
     try:
         child = os.fork()
     except OSError:

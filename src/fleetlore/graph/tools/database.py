@@ -1,10 +1,10 @@
-"""A database that may be read, where it is, what is read of it at the most, and what came.
+"""Addresses of databases, query limits and result tables.
 
-    sqlite:shop.db                                             a file; relative to where the program runs
-    postgresql://reader@db.house/shop?password_env=SHOP_KEY    the password is in SHOP_KEY
-    mysql://reader:secret@127.0.0.1:3306/shop                  MariaDB, too; `mariadb://` is the same
+    sqlite:shop.db                                             a file, relative to the working directory
+    postgresql://reader@db.house/shop?password_env=SHOP_KEY    the password is in $SHOP_KEY
+    mysql://reader:secret@127.0.0.1:3306/shop                  also MariaDB; `mariadb://` is the same
 
-Addresses come from this machine's settings. No address is shown to a model, nor told in an error: a database has a name.
+Addresses come from this machine's settings. They are never shown to a model or in an error; a database is known by its name.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 class Database(Struct, frozen=True, kw_only=True):
-    """One database, by name. What it prints tells no password."""
+    """A database, by name. Its `repr` has no password."""
 
     name: str
     kind: DatabaseKind
     path: str = ""
-    """Of a file."""
+    """For SQLite."""
     host: str = ""
     port: int = 0
     socket: str = ""
-    """A socket of this machine, in place of host and port."""
+    """Local socket, instead of host and port."""
     user: str = ""
     password: str = ""
     database: str = ""
@@ -48,31 +48,31 @@ class Database(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one query may take."""
+    """Limits of one query."""
 
     rows: int = 200
     bytes: int = 262_144
-    """Of all rows, as they are shown; and of any one row."""
+    """All rows together as shown, and any single row."""
     cell: int = 2_000
-    """Characters of one value; longer ones are cut."""
+    """Characters of one value; longer ones are truncated."""
     seconds: float = 10.0
 
 
 class Table(Struct, frozen=True, kw_only=True):
-    """What a query found. Everything in it is plain JSON."""
+    """The result of a query; all values are plain JSON."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     cut: str | None = None
-    """What stopped it before its end, as in `after 200 rows`; `None`: this is all."""
+    """Why it was truncated, such as `after 200 rows`; `None` if it is complete."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As an object."""
+        """The table as a dict."""
         return {"columns": list(self.columns), "rows": [list(row) for row in self.rows], "cut": self.cut}
 
 
 def parse_database_address(name: str, address: str, *, environ: Mapping[str, str] = os.environ) -> Database:
-    """The database at an address; `ConfigError`, which does not tell the address, if there can be none."""
+    """Parse an address; raises `ConfigError`, without the address in its text."""
     scheme, _, rest = address.partition(":")
     if scheme == "sqlite":
         if not rest or rest.startswith("//"):
@@ -90,13 +90,13 @@ def parse_database_address(name: str, address: str, *, environ: Mapping[str, str
 
 def _parse_server_address(name: str, kind: DatabaseKind, parts: SplitResult, environ: Mapping[str, str]) -> Database:
     options = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
-    if wrong := next((key for key in options if key not in _OPTIONS), None):
-        raise ConfigError(f"database {name}: it takes no ?{wrong[:40]}=; it takes {', '.join(_OPTIONS)}")
+    if unknown := next((key for key in options if key not in _OPTIONS), None):
+        raise ConfigError(f"database {name}: it takes no ?{unknown[:40]}=; it takes {', '.join(_OPTIONS)}")
     database = unquote(parts.path.removeprefix("/"))
     if not parts.username or not database:
         raise ConfigError(f"database {name}: say who reads and what, as in {parts.scheme}://USER@HOST:PORT/DATABASE")
     host = parts.hostname or "127.0.0.1"
-    is_near = bool(options.get("socket")) or host in _LOCAL_HOSTS
+    is_local = bool(options.get("socket")) or host in _LOCAL_HOSTS
     return Database(
         name=name,
         kind=kind,
@@ -106,19 +106,19 @@ def _parse_server_address(name: str, kind: DatabaseKind, parts: SplitResult, env
         user=unquote(parts.username),
         password=_resolve_password(name, unquote(parts.password or ""), options.get("password_env"), environ),
         database=database,
-        tls=_should_use_tls(name, options.get("tls"), is_near),
+        tls=_should_use_tls(name, options.get("tls"), is_local),
     )
 
 
-def _resolve_password(name: str, given: str, variable: str | None, environ: Mapping[str, str]) -> str:
+def _resolve_password(name: str, password: str, variable: str | None, environ: Mapping[str, str]) -> str:
     if variable is None:
-        return given
+        return password
     if not environ.get(variable):
         raise ConfigError(f"database {name}: there is no password in ${variable}; export {variable}=…")
     return environ[variable]
 
 
-def _should_use_tls(name: str, said: str | None, is_near: bool) -> bool:
-    if said not in (None, "on", "off"):
+def _should_use_tls(name: str, setting: str | None, is_local: bool) -> bool:
+    if setting not in (None, "on", "off"):
         raise ConfigError(f"database {name}: tls is on or off")
-    return not is_near if said is None else said == "on"
+    return not is_local if setting is None else setting == "on"

@@ -1,4 +1,4 @@
-"""What a query finds, taken row by row until there is enough, each value as JSON can hold it."""
+"""Collects the rows of a query up to the limits, with values converted to JSON."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from fleetlore.graph.tools.database import Cell, Limits, Table
 
 _MAX_EXACT_INTEGER = 2**53
-"""Beyond it, a browser's numbers have gaps."""
+"""Larger integers are not exact in a browser."""
 _MAX_SHOWN_BYTES = 32
 
 
 class TableBuilder:
-    """Rows, until one of the limits is reached."""
+    """Collects rows until a limit is reached."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._rows, self._remaining_bytes = limits, list[tuple[Cell, ...]](), limits.bytes
@@ -25,11 +25,11 @@ class TableBuilder:
         self.cut: str | None = None
 
     def set_columns(self, columns: Iterable[str]) -> None:
-        """What the columns are called."""
-        self.columns = tuple(one[: self._limits.cell] for one in columns)
+        """Set the column names."""
+        self.columns = tuple(name[: self._limits.cell] for name in columns)
 
     def add_row(self, row: Sequence[Any]) -> bool:
-        """Takes one more; `False` if there was no room for it, and none is wanted after it."""
+        """Add a row; returns `False` if a limit is reached and no more rows are wanted."""
         if len(self._rows) >= self._limits.rows:
             self.cut = f"after {self._limits.rows:,} rows"
             return False
@@ -42,12 +42,12 @@ class TableBuilder:
         return True
 
     def build_table(self) -> Table:
-        """All that was taken."""
+        """The table so far."""
         return Table(columns=self.columns, rows=tuple(self._rows), cut=self.cut)
 
 
-def convert_cell(value: Any, longest: int) -> Cell:
-    """One value of a database as JSON has it; text that says it where JSON has nothing like it."""
+def convert_cell(value: Any, max_length: int) -> Cell:
+    """A database value as JSON; as text if JSON has no such type."""
     match value:
         case None | bool():
             return value
@@ -58,20 +58,20 @@ def convert_cell(value: Any, longest: int) -> Cell:
         case Decimal():
             return _convert_decimal(value)
         case str():
-            return _truncate_text(value, longest)
+            return _truncate_text(value, max_length)
         case bytes() | bytearray() | memoryview():
             raw = bytes(value)
             return f"0x{raw[:_MAX_SHOWN_BYTES].hex()}" + (f"… ({len(raw):,} bytes)" if len(raw) > _MAX_SHOWN_BYTES else "")
         case datetime() | date() | time():
             return value.isoformat()
         case dict() | list() | tuple():
-            return _truncate_text(json.dumps(value, ensure_ascii=False, default=str), longest)
+            return _truncate_text(json.dumps(value, ensure_ascii=False, default=str), max_length)
         case _:
-            return _truncate_text(str(value), longest)
+            return _truncate_text(str(value), max_length)
 
 
 def _convert_decimal(value: Decimal) -> Cell:
-    """A number where that loses nothing."""
+    """A number if that is exact, else text."""
     if not value.is_finite() or abs(value) > _MAX_EXACT_INTEGER:
         return str(value)
     if value == value.to_integral_value():
@@ -79,6 +79,6 @@ def _convert_decimal(value: Decimal) -> Cell:
     return float(value) if Decimal(repr(float(value))) == value else str(value)
 
 
-def _truncate_text(value: str, longest: int) -> str:
-    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not value.isascii() else value
-    return whole if len(whole) <= longest else f"{whole[:longest]}…"
+def _truncate_text(value: str, max_length: int) -> str:
+    text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not value.isascii() else value
+    return text if len(text) <= max_length else f"{text[:max_length]}…"

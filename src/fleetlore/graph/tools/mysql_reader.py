@@ -1,6 +1,6 @@
-"""Reads from MariaDB and MySQL: in a transaction for reading only, killed on the server when it takes too long.
+"""Queries MariaDB and MySQL: in a read-only transaction, killed on the server after the timeout.
 
-The only module that knows PyMySQL.
+The only module that imports PyMySQL.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from fleetlore.redact import Redactor
 
 _CONNECT_SECONDS = 10
 _GRACE_SECONDS = 5.0
-"""Seconds that the server has to end a statement by itself, before we have it killed."""
+"""Extra seconds for the server's own timeout before we kill the statement."""
 _STOPPED_ERRORS = (1028, 1317, 1969, 3024)
-"""The numbers under which a server tells that it stopped a statement."""
+"""Error numbers for a statement that the server stopped."""
 _CONNECTION_LOST = 2013
-"""The connection, or our patience with it."""
+"""Lost connection, or read timeout."""
 _SQL_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES"
-"""Strings and names as the check has read them: backslashes escape, double quotes are strings."""
+"""Strings and names are parsed as `sql_check` parsed them: backslashes escape, double quotes are strings."""
 
 
 async def read_table(database: Database, sql: str, limits: Limits) -> Table:
-    """What the query finds; `QueryFailed` if it finds nothing that can be told. Cancelled, it ends on the server, too."""
-    reading = _MysqlQuery(database, limits)
-    return await run_in_thread(partial(reading.fetch_table, sql), reading.stop)
+    """Run the query; raises `QueryFailed`. If cancelled, it is killed on the server as well."""
+    mysql_query = _MysqlQuery(database, limits)
+    return await run_in_thread(partial(mysql_query.fetch_table, sql), mysql_query.stop)
 
 
 class _MysqlQuery:
-    """One query, in a thread; `stop` may come from any other."""
+    """One query, run in a thread; `stop` may be called from another thread."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
         self._database, self._limits = database, limits
@@ -47,12 +47,10 @@ class _MysqlQuery:
         self._stopped = Event()
 
     def stop(self) -> None:
-        """Has the server end it."""
         self._stopped.set()
         self._kill_query()
 
     def fetch_table(self, sql: str) -> Table:
-        """All of it, or as much as is wanted."""
         connection = self._connect(self._limits.seconds + _GRACE_SECONDS)
         self._thread_id = connection.thread_id()
         try:
@@ -67,42 +65,42 @@ class _MysqlQuery:
                 connection.close()
 
     def _execute_query(self, connection: Any, sql: str) -> Table:
-        found, cursor, is_over = TableBuilder(self._limits), connection.cursor(), False
+        builder, cursor, is_complete = TableBuilder(self._limits), connection.cursor(), False
         try:
             cursor.execute(sql)
-            found.set_columns(column[0] for column in cursor.description or ())
-            is_over = self._fetch_rows(cursor, found)
+            builder.set_columns(column[0] for column in cursor.description or ())
+            is_complete = self._fetch_rows(cursor, builder)
         except pymysql.MySQLError as error:
-            is_over = error.args[:1] != (_CONNECTION_LOST,)
+            is_complete = error.args[:1] != (_CONNECTION_LOST,)
             raise
         finally:
-            if not is_over:
-                # What is left unread would be read to its end with the cursor's.
+            if not is_complete:
+                # Closing the cursor would read all remaining rows.
                 self._kill_query()
             with suppress(pymysql.MySQLError, OSError):
                 cursor.close()
-        return found.build_table()
+        return builder.build_table()
 
-    def _fetch_rows(self, cursor: Any, found: TableBuilder) -> bool:
-        """Takes rows for as long as they are wanted; whether that were all."""
-        end = monotonic() + self._limits.seconds
+    def _fetch_rows(self, cursor: Any, builder: TableBuilder) -> bool:
+        """Fetch rows up to the limits; returns whether these were all."""
+        deadline = monotonic() + self._limits.seconds
         while (row := cursor.fetchone()) is not None:
-            if self._stopped.is_set() or not found.add_row(row):
+            if self._stopped.is_set() or not builder.add_row(row):
                 return False
-            if monotonic() >= end:
+            if monotonic() >= deadline:
                 raise TimeoutError
         return True
 
     def _configure_session(self, connection: Any) -> None:
         seconds = self._limits.seconds
         is_mariadb = "mariadb" in connection.get_server_info().lower()
-        longest = f"max_statement_time = {seconds:.3f}" if is_mariadb else f"max_execution_time = {round(seconds * 1000)}"
+        time_limit = f"max_statement_time = {seconds:.3f}" if is_mariadb else f"max_execution_time = {round(seconds * 1000)}"
         with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION {longest}, sql_mode = '{_SQL_MODE}', group_concat_max_len = {self._limits.bytes}")
+            cursor.execute(f"SET SESSION {time_limit}, sql_mode = '{_SQL_MODE}', group_concat_max_len = {self._limits.bytes}")
             cursor.execute("START TRANSACTION READ ONLY")
 
     def _kill_query(self) -> None:
-        """A statement can be ended only from another connection."""
+        """A statement can only be killed from another connection."""
         if self._thread_id is None:
             return
         with suppress(pymysql.MySQLError, OSError, QueryFailed):
@@ -113,29 +111,29 @@ class _MysqlQuery:
             finally:
                 other.close()
 
-    def _connect(self, patience: float) -> Any:
-        place = self._database
+    def _connect(self, timeout: float) -> Any:
+        database = self._database
         try:
             return pymysql.connect(
-                host=place.host,
-                port=place.port,
-                unix_socket=place.socket or None,
-                user=place.user,
-                password=place.password,
-                database=place.database,
+                host=database.host,
+                port=database.port,
+                unix_socket=database.socket or None,
+                user=database.user,
+                password=database.password,
+                database=database.database,
                 charset="utf8mb4",
                 connect_timeout=_CONNECT_SECONDS,
-                read_timeout=patience,
-                write_timeout=patience,
+                read_timeout=timeout,
+                write_timeout=timeout,
                 local_infile=False,
-                ssl=create_default_context() if place.tls else None,
-                ssl_disabled=not place.tls,
+                ssl=create_default_context() if database.tls else None,
+                ssl_disabled=not database.tls,
                 cursorclass=SSCursor,
                 init_command="SET SESSION TRANSACTION READ ONLY",
             )
         except (pymysql.MySQLError, OSError, RuntimeError) as error:
             reason = error.args[0] if error.args and isinstance(error.args[0], int) else type(error).__name__
-            raise QueryFailed(f"database {place.name} does not let us in or does not answer ({reason}); see to its address") from error
+            raise QueryFailed(f"database {database.name} does not let us in or does not answer ({reason}); see to its address") from error
 
     def _timeout_message(self) -> str:
         return f"it took more than {self._limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time"

@@ -1,6 +1,6 @@
-"""Reads from PostgreSQL: one prepared statement, which can hold no second, in a transaction for reading only.
+"""Queries PostgreSQL: one prepared statement (which cannot contain a second one) in a read-only transaction.
 
-The only module that knows asyncpg.
+The only module that imports asyncpg.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from fleetlore.redact import Redactor
 
 _CONNECT_SECONDS = 10.0
 _GRACE_SECONDS = 5.0
-"""Seconds that the server has to end a statement by itself, before we go."""
+"""Extra seconds for the server's own timeout before we disconnect."""
 _ROW_ALIAS = "fleetlore_row"
 _NATIVE_TYPES = ("bool", "bytea", "float4", "float8", "int2", "int4", "int8", "json", "jsonb", "numeric", "text", "varchar")
-"""What Python knows as well as the server; of everything else, from infinite dates to ranges, the server's own words are taken."""
+"""Types that Python represents exactly; all others (infinite dates, ranges …) are cast to text by the server."""
 _TOO_WIDE_MARK = "a row is too wide"
 
 
 async def read_table(database: Database, sql: str, limits: Limits) -> Table:
-    """What the query finds; `QueryFailed` if it finds nothing that can be told. Cancelled, it ends on the server, too."""
+    """Run the query; raises `QueryFailed`. If cancelled, it is cancelled on the server as well."""
     connection = await _connect(database)
     try:
         async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
@@ -40,24 +40,24 @@ async def read_table(database: Database, sql: str, limits: Limits) -> Table:
 
 
 async def _fetch_table(connection: Any, sql: str, limits: Limits) -> Table:
-    found = TableBuilder(limits)
+    builder = TableBuilder(limits)
     transaction = connection.transaction(readonly=True)
     await transaction.start()
     try:
         await _configure_session(connection, limits)
-        # Alone first: its columns are learnt, and what is wrong is told of the query as it was asked.
+        # Prepared unwrapped first, for its columns, and so that errors refer to the query as written.
         columns = (await connection.prepare(sql)).get_attributes()
         if not columns:
             raise QueryFailed("it asks for no column")
-        found.set_columns(column.name for column in columns)
+        builder.set_columns(column.name for column in columns)
         cursor = await (await connection.prepare(_wrap_with_limits(sql, [column.type.name for column in columns], limits))).cursor()
         for row in await cursor.fetch(limits.rows + 1):
-            if not found.add_row(tuple(row.values())):
+            if not builder.add_row(tuple(row.values())):
                 break
     finally:
         with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
             await transaction.rollback()
-    return found.build_table()
+    return builder.build_table()
 
 
 async def _configure_session(connection: Any, limits: Limits) -> None:
@@ -66,7 +66,7 @@ async def _configure_session(connection: Any, limits: Limits) -> None:
         "statement_timeout": ms,
         "lock_timeout": ms,
         "idle_in_transaction_session_timeout": ms + round(_GRACE_SECONDS * 1000),
-        # As the check has read strings.
+        # Strings are parsed as `sql_check` parsed them.
         "standard_conforming_strings": "on",
         "datestyle": "ISO",
         "intervalstyle": "postgres",
@@ -75,14 +75,14 @@ async def _configure_session(connection: Any, limits: Limits) -> None:
 
 
 def _wrap_with_limits(sql: str, types: list[str], limits: Limits) -> str:
-    """The same rows, no more than are wanted, and an error in place of one that would fill our memory."""
+    """Limit the number of rows, and raise an error for a row that is too large for our memory."""
     names = [f"c{number}" for number in range(len(types))]
-    wanted = (name if kind in _NATIVE_TYPES else f"{name}::text" for name, kind in zip(names, types, strict=True))
-    few = f"SELECT * FROM ({sql}\n) AS {_ROW_ALIAS} LIMIT {limits.rows + 1}"
+    selected = (name if kind in _NATIVE_TYPES else f"{name}::text" for name, kind in zip(names, types, strict=True))
+    limited = f"SELECT * FROM ({sql}\n) AS {_ROW_ALIAS} LIMIT {limits.rows + 1}"
     size = f"pg_column_size({_ROW_ALIAS})"
-    # What fails has to hang on the row, or the planner would try it once and for all.
+    # The failing cast must depend on the row; otherwise the planner evaluates it as a constant.
     fits = f"CASE WHEN {size} <= {limits.bytes} THEN true ELSE ('{_TOO_WIDE_MARK}' || {size})::boolean END"
-    return f"SELECT {', '.join(wanted)} FROM ({few}) AS {_ROW_ALIAS}({', '.join(names)}) WHERE {fits}"
+    return f"SELECT {', '.join(selected)} FROM ({limited}) AS {_ROW_ALIAS}({', '.join(names)}) WHERE {fits}"
 
 
 async def _connect(database: Database) -> Any:
@@ -91,7 +91,7 @@ async def _connect(database: Database) -> Any:
             host=database.socket or database.host,
             port=database.port,
             user=database.user,
-            # Nothing, and not `None`: then it would be looked for in the environment.
+            # An empty string, because with `None` asyncpg reads the environment.
             password=database.password,
             database=database.database,
             ssl=database.tls,

@@ -1,9 +1,8 @@
-"""`query_db`: one query of a database, which only reads, answered as a table.
+"""`query_db`: runs one read-only query and returns a table.
 
-Two walls, each of which would do: the query is parsed, and every part of it must be known to only read (`sql_check.py`); and the connection
-or its transaction is for reading only, with an end on the server to what takes too long (`sqlite_reader.py`, `postgres_reader.py`,
-`mysql_reader.py`). `QueryRefused` and `QueryFailed` say what is wrong in words that a model can correct itself by; to ask it once more
-is the caller's.
+Two independent protections: the query is parsed and every part of it must be known to be read-only (`sql_check.py`); and the connection
+or transaction is read-only, with a timeout on the server (`sqlite_reader.py`, `postgres_reader.py`, `mysql_reader.py`).
+`QueryRefused` and `QueryFailed` are worded so that a model can correct itself; asking it again is up to the caller.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ _OUTLINE_QUERIES: dict[DatabaseKind, str] = {
 
 
 async def query(database: Database, sql: str, *, limits: Limits | None = None) -> Table:
-    """What the query finds. `QueryRefused` if it does more than read, or may; `QueryFailed` if the database cannot answer."""
+    """Run a query. Raises `QueryRefused` if it may do more than read, `QueryFailed` if the database cannot answer."""
     with _require_sql_extra():
         from fleetlore.graph.tools.sql_check import check_query
 
-        # In a thread: the parser takes half a second to load, and its time with the longest queries.
-        said = await asyncio.to_thread(check_query, sql, _DIALECT_BY_KIND[database.kind])
-        return await _load_reader(database.kind)(database, said, limits or Limits())
+        # In a thread: importing the parser takes half a second, and long queries take time to parse.
+        checked = await asyncio.to_thread(check_query, sql, _DIALECT_BY_KIND[database.kind])
+        return await _load_reader(database.kind)(database, checked, limits or Limits())
 
 
 async def outline(database: Database, *, limits: Limits | None = None) -> Table:
-    """The tables that there are, a row a column, for a model that has to ask."""
+    """The tables and columns of a database, one row per column."""
     return await query(database, _OUTLINE_QUERIES[database.kind], limits=limits)
 
 
 def _load_reader(kind: DatabaseKind) -> _ReadTable:
-    """The client of each kind is loaded when it is needed."""
+    """Each client library is imported on first use."""
     if kind == "sqlite":
         from fleetlore.graph.tools.sqlite_reader import read_table
     elif kind == "postgresql":

@@ -1,7 +1,7 @@
-"""`run_python`: a piece of Python in a child process, with little time, little memory and nothing to reach for.
+"""`run_python`: runs a piece of Python in a child process with limits on time, memory and access.
 
-It has a folder of its own, an environment of its own, the standard library, and no stdin. The walls around it are those that the system
-allows (`confined.py`); `Ran.walls` says which stood. It is no sandbox against somebody determined: docs/query-db.md says what is missing.
+It gets its own folder and environment, the standard library, and no stdin. The sandbox is what the system allows (`confined.py`);
+`PythonResult.walls` says which walls were in place. It does not stop a determined attacker: docs/query-db.md lists the gaps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fleetlore.process.run import OnStart, OutputLine, Program, ProgramResult
 from fleetlore.process.run import run as run_program
 
 SandboxWall: TypeAlias = Literal["network", "files", "processes", "leftovers"]
-"""No network; only its own files and Python's; no process besides its own; whatever it leaves behind ends with it."""
+"""No network; only its own and Python's files; no further processes; nothing left running."""
 
 PythonEndReason: TypeAlias = Literal["ended", "too long", "too much output"]
 
@@ -34,50 +34,50 @@ MAX_CODE_LENGTH = 100_000
 _CHILD_SCRIPT = Path(__file__).with_name("confined.py")
 _MISSING_WALLS_CODE = 125
 _ALARM_GRACE_SECONDS = 5
-"""Seconds after which it ends by itself, should nobody be there any more to end it."""
+"""Seconds after its timeout at which it kills itself, in case our process is gone."""
 
 
 class PythonLimits(Struct, frozen=True, kw_only=True):
-    """What one piece of code may take."""
+    """Limits of one run."""
 
     seconds: float = 10.0
     cpu: int = 10
-    """Seconds of each process."""
+    """CPU seconds per process."""
     memory: int = 512 << 20
-    """Bytes of addresses."""
+    """Bytes of address space."""
     file: int = 16 << 20
     """Bytes of one file."""
     files: int = 64
-    """Open at once."""
+    """Open files."""
     output: int = 65_536
-    """Bytes of stdout; with more, it is stopped."""
+    """Bytes of stdout; more stops it."""
     needs: tuple[SandboxWall, ...] = ()
     """Walls without which nothing is run."""
 
 
 class PythonResult(Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of one run."""
 
     code: int | None
-    """Its exit code; `None` where a signal ended it."""
+    """Exit code; `None` if a signal ended it."""
     signal: int | None
     why: PythonEndReason
     stdout: str
     stderr: str
-    """The end of it, at most 4 KiB."""
+    """The last 4 KiB."""
     left: int
-    """Processes that it had left running, which were ended."""
+    """Processes that it left running, which were killed."""
     walls: tuple[str, ...]
-    """Those that stood around it."""
+    """The walls that were in place."""
     seconds: float
 
     @property
     def is_success(self) -> bool:
-        """Whether it came to its end, and says so."""
+        """Whether it ended by itself with exit code 0."""
         return self.why == "ended" and self.code == 0
 
     def format_for_model(self) -> str:
-        """All of it, as a model reads it."""
+        """The output and how it ended, as text for a model."""
         ending = {"too long": "it was ended: it took too long", "too much output": "it was ended: it printed too much"}.get(self.why)
         if ending is None and self.signal:
             ending = f"it was ended by {_signal_name(self.signal)}; it may have taken too much time or memory"
@@ -90,9 +90,9 @@ class PythonResult(Struct, frozen=True, kw_only=True):
 async def run_python_code(
     code: str, *, limits: PythonLimits | None = None, workdir: str | None = None, on_start: OnStart | None = None
 ) -> PythonResult:
-    """Runs it in a new folder beneath `workdir`, which is gone when it has ended. Cancelled, it ends with everything that it started.
+    """Run code in a temporary folder beneath `workdir`. If cancelled, all its processes are killed.
 
-    `NotStarted` if it cannot be run, or not within the walls that it needs. `on_start` is told of the process before any of it is heard.
+    Raises `NotStarted` if it cannot be run, or not with the walls in `limits.needs`. `on_start` is called before any output is read.
     """
     limits = limits or PythonLimits()
     if len(code) > MAX_CODE_LENGTH:
@@ -109,13 +109,13 @@ async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start:
         raise NotStarted(f"this system has no walls for {missing}; allow user namespaces and Landlock, or do not ask for them")
     if output.walls is None and finished.why == "ended":
         raise NotStarted(f"Python could not be started: {finished.stderr[-200:] or 'it gave no reason'}")
-    # What stands between us and it tells a signal as a shell does.
-    by_signal = finished.signal or (finished.code - 128 if finished.code and finished.code > 128 else None)
+    # The init process in between reports a signal as a shell does.
+    signal_number = finished.signal or (finished.code - 128 if finished.code and finished.code > 128 else None)
     return PythonResult(
-        code=None if by_signal else finished.code,
-        signal=by_signal,
+        code=None if signal_number else finished.code,
+        signal=signal_number,
         why=_end_reason(finished),
-        # Where the folder is, is nobody's business.
+        # Do not reveal the path of the folder.
         stdout=output.text().replace(folder, "."),
         stderr=finished.stderr.replace(folder, "."),
         left=finished.left if finished.why == "ended" else 0,
@@ -127,7 +127,7 @@ async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start:
 def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
     mark = clock.uuid7()
     python = getattr(sys, "_base_executable", "") or sys.executable
-    rations = {
+    rlimits = {
         "RLIMIT_CPU": limits.cpu,
         "RLIMIT_AS": limits.memory,
         "RLIMIT_FSIZE": limits.file,
@@ -135,9 +135,9 @@ def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": 0,
     }
-    asked = {
+    request = {
         "code": code,
-        "limits": rations,
+        "limits": rlimits,
         "needs": limits.needs,
         "python": python,
         "longest": ceil(limits.seconds) + _ALARM_GRACE_SECONDS,
@@ -147,7 +147,7 @@ def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
         cwd=folder,
         env={"LANG": "C.UTF-8"},
         mark=mark,
-        stdin=json.dumps(asked).encode(),
+        stdin=json.dumps(request).encode(),
         timeout=limits.seconds,
         idle=limits.seconds + 60.0,
         grace=0.2,
@@ -156,10 +156,10 @@ def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
 
 
 class _OutputCollector:
-    """What it prints, as much as is wanted; the first line is our own child's, and names the walls."""
+    """Collects stdout up to the limit; the first line is from `confined.py` and names the walls."""
 
-    def __init__(self, most: int) -> None:
-        self._max_bytes, self._kept = most, bytearray()
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._kept = max_bytes, bytearray()
         self.walls: list[str] | None = None
 
     async def add_line(self, line: OutputLine) -> bool:

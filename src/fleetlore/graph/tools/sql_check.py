@@ -1,7 +1,7 @@
-"""Whether a query only reads. The only module that knows sqlglot.
+"""Checks that a query only reads. The only module that imports sqlglot.
 
-What is sent to the database is put together from the very words that were checked: comments, in which servers see more than parsers do
-(`/*! … */`), never reach it. It must be one statement, of parts that only read, and every name before a bracket must be known.
+The query sent to the database is rebuilt from the tokens that were checked, so comments, which some servers execute (`/*! … */`), never
+reach it. It must be one statement of read-only parts, and every name before a parenthesis must be a known function.
 """
 
 from __future__ import annotations
@@ -33,54 +33,54 @@ _QUERY_STARTS = ("select", "with", "values", "(")
 
 
 def check_query(sql: str, dialect: SqlDialect) -> str:
-    """The query as it is to be sent; `QueryRefused` if it is not one that only reads."""
+    """The query to send; raises `QueryRefused` if it may do more than read."""
     if len(sql) > MAX_QUERY_LENGTH:
         raise QueryRefused(f"it is longer than {MAX_QUERY_LENGTH:,} characters")
     if _CONTROL_CHARACTERS.search(sql) or not _is_valid_unicode(sql):
         raise QueryRefused("it holds characters that are no text")
-    words = _tokenize_query(sql, dialect)
-    tree = _parse_tokens(words, sql, dialect)
+    tokens = _tokenize_query(sql, dialect)
+    tree = _parse_tokens(tokens, sql, dialect)
     _check_parts(tree, dialect)
-    _check_functions(words, tree, dialect)
-    return _rebuild_query(words, sql)
+    _check_functions(tokens, tree, dialect)
+    return _rebuild_query(tokens, sql)
 
 
 def _tokenize_query(sql: str, dialect: SqlDialect) -> list[Any]:
-    """Its tokens, without a semicolon at the end."""
+    """The tokens, without a final semicolon."""
     sqlglot = _load_sqlglot()
     kinds = sqlglot.TokenType
     try:
-        words: list[Any] = sqlglot.Dialect.get_or_raise(dialect).tokenize(sql)
+        tokens: list[Any] = sqlglot.Dialect.get_or_raise(dialect).tokenize(sql)
     except sqlglot.errors.SqlglotError as error:
         raise QueryRefused("it cannot be read: a string, a name or a comment has no end") from error
-    while words and words[-1].token_type is kinds.SEMICOLON:
-        words.pop()
-    if not words or words[0].text.lower() not in _QUERY_STARTS:
+    while tokens and tokens[-1].token_type is kinds.SEMICOLON:
+        tokens.pop()
+    if not tokens or tokens[0].text.lower() not in _QUERY_STARTS:
         raise QueryRefused("only queries are asked: begin with SELECT, WITH or VALUES")
-    if any(word.token_type is kinds.SEMICOLON for word in words):
+    if any(token.token_type is kinds.SEMICOLON for token in tokens):
         raise QueryRefused("it is more than one statement; ask for one thing at a time")
-    if len(words) > _MAX_TOKENS or _nesting_depth(words) > _MAX_DEPTH:
+    if len(tokens) > _MAX_TOKENS or _nesting_depth(tokens) > _MAX_DEPTH:
         raise QueryRefused(f"it is too large: at most {_MAX_TOKENS:,} words and {_MAX_DEPTH} brackets in each other")
-    return words
+    return tokens
 
 
-def _nesting_depth(words: list[Any]) -> int:
+def _nesting_depth(tokens: list[Any]) -> int:
     kinds = _load_sqlglot().TokenType
     opening, closing = (
         (kinds.L_PAREN, kinds.L_BRACKET, kinds.L_BRACE, kinds.CASE),
         (kinds.R_PAREN, kinds.R_BRACKET, kinds.R_BRACE, kinds.END),
     )
     deepest = depth = 0
-    for word in words:
-        depth += (word.token_type in opening) - (word.token_type in closing)
+    for token in tokens:
+        depth += (token.token_type in opening) - (token.token_type in closing)
         deepest = max(deepest, depth)
     return deepest
 
 
-def _parse_tokens(words: list[Any], sql: str, dialect: SqlDialect) -> Any:
+def _parse_tokens(tokens: list[Any], sql: str, dialect: SqlDialect) -> Any:
     sqlglot = _load_sqlglot()
     try:
-        trees = sqlglot.Dialect.get_or_raise(dialect).parser().parse(words, sql)
+        trees = sqlglot.Dialect.get_or_raise(dialect).parser().parse(tokens, sql)
     except sqlglot.errors.ParseError as error:
         raise QueryRefused(_describe_parse_error(error)) from error
     except (sqlglot.errors.SqlglotError, ValueError, RecursionError) as error:
@@ -91,10 +91,10 @@ def _parse_tokens(words: list[Any], sql: str, dialect: SqlDialect) -> Any:
 
 
 def _describe_parse_error(error: Any) -> str:
-    """Where a parser stumbled, without the colours that its own message has."""
+    """Where the parser failed, without the colour codes of sqlglot's message."""
     first = error.errors[0] if error.errors else {}
-    said, line, column = (first.get(name) for name in ("highlight", "line", "col"))
-    return f"it cannot be read near {said!r}, line {line}, column {column}" if said else "it cannot be read: something is missing"
+    near, line, column = (first.get(name) for name in ("highlight", "line", "col"))
+    return f"it cannot be read near {near!r}, line {line}, column {column}" if near else "it cannot be read: something is missing"
 
 
 def _check_parts(tree: Any, dialect: SqlDialect) -> None:
@@ -117,22 +117,22 @@ def _is_system_table(table: Any) -> bool:
     return bool({table.db.lower(), table.catalog.lower()} & SYSTEM_SCHEMAS) or table.name.lower().startswith("pg_")
 
 
-def _check_functions(words: list[Any], tree: Any, dialect: SqlDialect) -> None:
-    """Every name that stands before a bracket. Only those of columns that an alias lists are the query's own."""
+def _check_functions(tokens: list[Any], tree: Any, dialect: SqlDialect) -> None:
+    """Every name before a parenthesis must be allowed, except aliases with a column list."""
     exp, kinds = _load_sqlglot().exp, _load_sqlglot().TokenType
     allowed = ALLOWED_FUNCTIONS[dialect] | SYNTAX_WORDS | SIZED_TYPES
-    listed = Counter(alias.name.lower() for alias in tree.find_all(exp.TableAlias) if alias.args.get("columns"))
-    for number, (word, following) in enumerate(pairwise(words)):
-        if following.token_type is not kinds.L_PAREN or not _is_name(word, kinds):
+    aliases = Counter(alias.name.lower() for alias in tree.find_all(exp.TableAlias) if alias.args.get("columns"))
+    for index, (token, next_token) in enumerate(pairwise(tokens)):
+        if next_token.token_type is not kinds.L_PAREN or not _is_name(token, kinds):
             continue
-        # Some keywords are of two words, as in GROUP BY.
-        name = word.text.lower() if word.token_type is kinds.IDENTIFIER else word.text.lower().split()[-1]
-        if number and words[number - 1].token_type is kinds.DOT:
+        # Some keywords consist of two words, such as GROUP BY.
+        name = token.text.lower() if token.token_type is kinds.IDENTIFIER else token.text.lower().split()[-1]
+        if index and tokens[index - 1].token_type is kinds.DOT:
             raise QueryRefused(f"{name}: functions are called by their own name, without a schema's")
-        if name.isascii() and name in allowed and word.token_type is not kinds.IDENTIFIER:
+        if name.isascii() and name in allowed and token.token_type is not kinds.IDENTIFIER:
             continue
-        listed[name] -= 1
-        if listed[name] < 0:
+        aliases[name] -= 1
+        if aliases[name] < 0:
             raise QueryRefused(_describe_unknown_function(name))
 
 
@@ -140,18 +140,18 @@ def _describe_unknown_function(name: str) -> str:
     return f"the function {name[:80].lower()} is not among those that only look and reckon"
 
 
-def _is_name(word: Any, kinds: Any) -> bool:
-    is_quoted = word.token_type in (kinds.IDENTIFIER, kinds.STRING)
-    return bool(word.text.strip()) and (is_quoted or not word.text.isascii() or word.text[0].isalpha() or word.text[0] == "_")
+def _is_name(token: Any, kinds: Any) -> bool:
+    is_quoted = token.token_type in (kinds.IDENTIFIER, kinds.STRING)
+    return bool(token.text.strip()) and (is_quoted or not token.text.isascii() or token.text[0].isalpha() or token.text[0] == "_")
 
 
-def _rebuild_query(words: list[Any], sql: str) -> str:
-    """The same words, each as it was written, and nothing that stood between them but blanks."""
-    pieces = [sql[words[0].start : words[0].end + 1]]
-    for before, word in pairwise(words):
-        gap = sql[before.end + 1 : word.start]
+def _rebuild_query(tokens: list[Any], sql: str) -> str:
+    """The tokens as written, with nothing but whitespace between them."""
+    pieces = [sql[tokens[0].start : tokens[0].end + 1]]
+    for before, token in pairwise(tokens):
+        gap = sql[before.end + 1 : token.start]
         pieces.append(("\n" if "\n" in gap else " ") if gap else "")
-        pieces.append(sql[word.start : word.end + 1])
+        pieces.append(sql[token.start : token.end + 1])
     return "".join(pieces)
 
 
@@ -172,10 +172,10 @@ def _is_valid_unicode(sql: str) -> bool:
 
 @cache
 def _load_sqlglot() -> ModuleType:
-    """Loaded with the first query; it takes half a second."""
+    """Imported on first use; it takes half a second."""
     import sqlglot
     import sqlglot.errors
 
-    # It would tell the terminal of statements that it does not know, which are refused here.
+    # It logs warnings about unknown statements, which we refuse anyway.
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     return sqlglot

@@ -1,6 +1,6 @@
-"""What a query may be made of: the names of functions that only look and reckon, and the parts of a statement that only reads.
+"""Allow lists for queries: functions without side effects, and the parts of a read-only statement.
 
-What is not here is refused: what reads files, waits, locks, sets, opens connections or runs other SQL, and what a database's owner added.
+Everything else is refused: functions that read files, wait, lock, set, connect or run other SQL, and those defined in the database.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SYNTAX_WORDS = _parse_names("""
     ilike in intersect is join lateral like limit materialized not null offset on or order over partition recursive rollup row rows
     select sets similar some symmetric then to union unnest using values when where with within zone
 """)
-"""Words that stand before a bracket and call nothing."""
+"""Keywords that may precede a parenthesis without being a call."""
 
 SIZED_TYPES = _parse_names("""
     binary bit char character date datetime dec decimal double float int integer interval nchar numeric nvarchar signed text time
     timestamp timestamptz timetz unsigned varbinary varbit varchar varying year
 """)
-"""Types with their size."""
+"""Types that may have a size."""
 
 _COMMON_FUNCTIONS = _parse_names("""
     abs acos asin atan atan2 avg cast ceil ceiling char_length character_length coalesce concat concat_ws cos count cume_dist date
@@ -88,7 +88,7 @@ ALLOWED_FUNCTIONS: dict[SqlDialect, frozenset[str]] = {
 }
 
 SYSTEM_SCHEMAS = _parse_names("mysql performance_schema sys pg_catalog pg_toast pg_temp")
-"""Where servers keep what is theirs: users, their passwords, what others ask. What may be known of tables is in `information_schema`."""
+"""Schemas with users, passwords and other sessions' queries. `information_schema` is allowed instead."""
 
 ALLOWED_PARTS = _parse_names("""
     Select Union Intersect Except Subquery With CTE From Join Where Group Having Order Ordered Limit Offset Fetch Distinct Values Tuple
@@ -100,7 +100,7 @@ ALLOWED_PARTS = _parse_names("""
     JSONPathRoot JSONPathScript JSONPathSlice JSONPathSelector JSONPathSubscript JSONPathUnion JSONPathWildcard JSONKeyValue JSONTable
     JSONSchema JSONColumnDef CharacterSet LimitOptions
 """)
-"""The parts of a statement, as sqlglot names them, besides functions."""
+"""Parts of a statement besides functions, by sqlglot's class names."""
 
 FORBIDDEN_PARTS = _parse_names("NextValueFor")
-"""What sqlglot takes for a function though it is written without brackets, and changes something."""
+"""What sqlglot parses as a function although it changes something."""

@@ -1,4 +1,4 @@
-"""Reads an SQLite file: opened for reading only, every step of a query authorized, interrupted when its time is over."""
+"""Queries an SQLite file: opened read-only, every operation authorized, interrupted after the timeout."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fleetlore.graph.tools.sql_names import ALLOWED_FUNCTIONS
 from fleetlore.graph.tools.threads import run_in_thread
 
 _PROGRESS_STEPS = 2_000
-"""Of SQLite's machine, between two looks at the clock; a few microseconds."""
+"""SQLite instructions between two checks of the clock; a few microseconds."""
 _MAX_VALUE_BYTES = 8 << 20
-"""Bytes of one value, also of those in between."""
+"""Limit of one value, including intermediate results."""
 _BUSY_TIMEOUT_MS = 1_000
 _ALLOWED_PRAGMAS = (
     "foreign_key_list",
@@ -32,27 +32,27 @@ _ALLOWED_PRAGMAS = (
     "table_xinfo",
     "data_version",
 )
-"""Those that tell of tables; the last one is asked by full-text tables themselves."""
+"""Pragmas that describe tables; full-text tables use `data_version` themselves."""
 _INTERNAL_FUNCTIONS = frozenset(("match", "regexp", "->", "->>", "fts5"))
-"""What operators are called inside, and full-text tables."""
+"""Internal names of operators and of full-text tables."""
 
 
 async def read_table(database: Database, sql: str, limits: Limits) -> Table:
-    """What the query finds; `QueryFailed` if it finds nothing that can be told."""
+    """Run the query; raises `QueryFailed`."""
     stop = Event()
     return await run_in_thread(partial(_fetch_table, database, sql, limits, stop), stop.set)
 
 
 def _fetch_table(database: Database, sql: str, limits: Limits, stop: Event) -> Table:
-    end, found = monotonic() + limits.seconds, TableBuilder(limits)
+    deadline, builder = monotonic() + limits.seconds, TableBuilder(limits)
     connection = _open_read_only(database)
     try:
         _restrict_connection(connection)
-        connection.set_progress_handler(lambda: stop.is_set() or monotonic() >= end, _PROGRESS_STEPS)
+        connection.set_progress_handler(lambda: stop.is_set() or monotonic() >= deadline, _PROGRESS_STEPS)
         cursor = connection.cursor()
-        cursor.exec_trace = partial(_set_columns, found)
+        cursor.exec_trace = partial(_set_columns, builder)
         for row in cursor.execute(sql):
-            if not found.add_row(row):
+            if not builder.add_row(row):
                 break
     except apsw.InterruptError as error:
         raise QueryFailed(f"it took more than {limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time") from error
@@ -60,7 +60,7 @@ def _fetch_table(database: Database, sql: str, limits: Limits, stop: Event) -> T
         raise QueryFailed(_error_message(error)) from error
     finally:
         connection.close(True)
-    return found.build_table()
+    return builder.build_table()
 
 
 def _open_read_only(database: Database) -> apsw.Connection:
@@ -74,7 +74,7 @@ def _open_read_only(database: Database) -> apsw.Connection:
 
 
 def _restrict_connection(connection: apsw.Connection) -> None:
-    """Walls behind the first one: whatever was asked, nothing can be written, attached, loaded or made too large."""
+    """Second line of defence: nothing can be written, attached or loaded, and no value gets too large."""
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
     for name, value in (("query_only", 1), ("trusted_schema", 0), ("cell_size_check", 1), ("mmap_size", 0)):
         connection.pragma(name, value)
@@ -87,21 +87,21 @@ def _restrict_connection(connection: apsw.Connection) -> None:
     connection.authorizer = _authorize
 
 
-def _authorize(action: int, first: str | None, second: str | None, *_: Any) -> int:
+def _authorize(action: int, first_argument: str | None, second_argument: str | None, *_: Any) -> int:
     allowed = ALLOWED_FUNCTIONS["sqlite"] | _INTERNAL_FUNCTIONS
     match action:
         case apsw.SQLITE_SELECT | apsw.SQLITE_RECURSIVE | apsw.SQLITE_READ:
             return apsw.SQLITE_OK
-        case apsw.SQLITE_FUNCTION if (second or "").lower() in allowed:
+        case apsw.SQLITE_FUNCTION if (second_argument or "").lower() in allowed:
             return apsw.SQLITE_OK
-        case apsw.SQLITE_PRAGMA if (first or "").lower() in _ALLOWED_PRAGMAS:
+        case apsw.SQLITE_PRAGMA if (first_argument or "").lower() in _ALLOWED_PRAGMAS:
             return apsw.SQLITE_OK
         case _:
             return apsw.SQLITE_DENY
 
 
-def _set_columns(found: TableBuilder, cursor: apsw.Cursor, *_: Any) -> bool:
-    found.set_columns(name for name, *_ in cursor.get_description())
+def _set_columns(builder: TableBuilder, cursor: apsw.Cursor, *_: Any) -> bool:
+    builder.set_columns(name for name, *_ in cursor.get_description())
     return True
 
 

@@ -1,4 +1,4 @@
-"""Blocking work in a thread of its own, which is always seen through: cancelled, it is told to stop, and waited for."""
+"""Runs blocking work in its own thread. If cancelled, it stops the work and waits until it has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 
 
 async def run_in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
-    """What the work gives. `stop` is called from another thread, and must make the work end soon."""
+    """The result of `work`. On cancellation `stop` is called from another thread and must make `work` return soon."""
     loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1)
     running = loop.run_in_executor(thread, work)
     thread.shutdown(wait=False)
@@ -26,8 +26,8 @@ async def run_in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -
 
 async def _stop_and_wait(running: asyncio.Future[_Result], stop: Callable[[], None]) -> None:
     while not running.done():
-        with suppress(asyncio.CancelledError):  # to be cancelled once is enough: nothing may be left running
-            # Again and again: it may come a moment before there is anything to stop.
+        with suppress(asyncio.CancelledError):  # ignore further cancellations: nothing may be left running
+            # Repeated, because the first call may come before there is anything to stop.
             await asyncio.get_running_loop().run_in_executor(None, stop)
             await asyncio.wait((running,), timeout=_RETRY_SECONDS)
     if not running.cancelled():

@@ -1,4 +1,4 @@
-"""Cursors, leases, tokens and the seal in the handle itself: they live and die with it."""
+"""Cursors, leases, tokens and seal of the in-memory log; they belong to the handle and are lost with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleetlore.log.tokens import Token
 
 
 class MemoryCoordination:
-    """One handle's own."""
+    """Coordination state of one handle. Methods as in `CoordinationStore`."""
 
     def __init__(self, *, now: clock.Clock = clock.now) -> None:
         self._now = now
@@ -25,23 +25,23 @@ class MemoryCoordination:
         self._seal: bytes | None = None
 
     def load_cursor(self, name: str) -> Position | None:
-        """The position of a cursor."""
+        """Return the position of a cursor."""
         return self._cursors.get(name)
 
     def commit_cursor(self, name: str, position: Position) -> None:
-        """Move a cursor."""
+        """Set a cursor."""
         self._cursors[name] = position
 
     def list_cursors(self) -> dict[str, Position]:
-        """Every cursor."""
+        """Return all cursors."""
         return self._cursors.copy()
 
     def delete_cursor(self, name: str) -> None:
-        """Drop a cursor."""
+        """Delete a cursor."""
         self._cursors.pop(name, None)
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take a lease if it is free or the holder's own."""
+        """Acquire a lease if it is free or already the holder's."""
         with self._lock:
             held = self._find_held_lease(name)
             if held is not None and held.holder != holder:
@@ -53,7 +53,7 @@ class MemoryCoordination:
             return lease
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Let a lease last longer."""
+        """Extend a lease."""
         with self._lock:
             if not self._is_held(lease):
                 raise LeaseLost(lease.name, lease.holder, lease.epoch)
@@ -63,13 +63,13 @@ class MemoryCoordination:
             return renewed
 
     def release(self, lease: Lease) -> None:
-        """End a lease, if it is still this one."""
+        """End a lease, if it is still this acquisition."""
         with self._lock:
             if self._is_held(lease):
                 del self._leases[lease.name]
 
     def find_lease(self, name: str) -> Lease | None:
-        """The lease as it is held now."""
+        """Return the current lease."""
         with self._lock:
             return self._find_held_lease(name)
 
@@ -82,23 +82,23 @@ class MemoryCoordination:
         return held is not None and (held.holder, held.epoch) == (lease.holder, lease.epoch)
 
     def save_token(self, token: Token) -> None:
-        """Keep a token under its id."""
+        """Store a token."""
         self._tokens[token.id] = token
 
     def list_tokens(self) -> list[Token]:
-        """Every token."""
+        """Return all tokens."""
         return list(self._tokens.copy().values())
 
     def delete_token(self, id: str) -> None:
-        """Drop a token."""
+        """Delete a token."""
         self._tokens.pop(id, None)
 
     def load_seal(self) -> bytes | None:
-        """The seal."""
+        """Return the seal."""
         return self._seal
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        """Put a seal in the place of another."""
+        """Replace the seal."""
         with self._lock:
             if self._seal not in (expect, seal):
                 return False
@@ -106,4 +106,4 @@ class MemoryCoordination:
             return True
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""

@@ -1,4 +1,4 @@
-"""A log in memory: the contract in its plainest form, for tests and trials. It ends with its handle."""
+"""In-memory log: the backend contract in its simplest form, for tests and trials. Its data is lost when the handle closes."""
 
 from __future__ import annotations
 
@@ -49,16 +49,12 @@ class MemoryLog:
         self.changed = Condition()
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        """Store each batch that nothing speaks against."""
+        """Store each batch that is not rejected."""
         with self.changed:
             self._check_open()
             outcomes = [self._commit_batch(batch) for batch in batches]
             self.changed.notify_all()
         return outcomes
-
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """The same: there is nothing to wait for."""
-        return self.commit(batches)
 
     def _commit_batch(self, batch: AppendBatch) -> AppendOutcome:
         if all(record.id in self._ids for record in batch.records):
@@ -78,7 +74,7 @@ class MemoryLog:
         return self._last_sequence
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
-        """The records asked for."""
+        """Return the selected records."""
         with self.changed:
             self._check_open()
             members = self._members.get(query.scope, [])
@@ -96,46 +92,46 @@ class MemoryLog:
             return rows
 
     def tail(self, scope: str, after: Position | None) -> MemoryTail:
-        """Wait for what follows."""
+        """Return a cursor that waits for new records."""
         return MemoryTail(self, scope, after)
 
     def read_page(self, scope: str, after: Position | None) -> TailPage:
-        """What a tail is given, with the gap that it fell into."""
+        """Return the next page for a tail, with the gap if records were trimmed before it read them."""
         lost = after is not None and to_sequence(after) < self._trimmed
         return TailPage(self.read(LogQuery(scope=scope, after=after)), to_position(self._trimmed) if lost else None)
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
-        """The records with these ids."""
+        """Return the records with these ids."""
         with self.changed:
             self._check_open()
             return [self._rows[sequence].stored for sequence in sorted({self._ids[id] for id in ids if id in self._ids})]
 
     def head(self, scope: str) -> Position | None:
-        """The newest position in a scope."""
+        """Return the newest position in a scope."""
         with self.changed:
             self._check_open()
             members = self._members.get(scope)
             return to_position(members[-1]) if members else None
 
     def trim(self, before: Position) -> int:
-        """Drop the oldest records."""
+        """Delete the oldest records."""
         with self.changed:
             limit = min(to_sequence(before), self._last_sequence + 1)
-            gone = [sequence for sequence in self._members[TOWN] if sequence < limit]
-            self._drop_records(gone)
+            removed = [sequence for sequence in self._members[TOWN] if sequence < limit]
+            self._drop_records(removed)
             self._trimmed = max(self._trimmed, limit - 1)
             self.changed.notify_all()
-            return len(gone)
+            return len(removed)
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
-        """Drop these records for good."""
+        """Delete these records and remember the hashes of their ids."""
         with self.changed:
-            gone = sorted({self._ids[id] for id in ids if id in self._ids})
-            self._drop_records(gone)
+            removed = sorted({self._ids[id] for id in ids if id in self._ids})
+            self._drop_records(removed)
             self._forgotten.update(hash_event_id(id) for id in ids)
             self._store_record(fact)
             self.changed.notify_all()
-            return len(gone)
+            return len(removed)
 
     def _drop_records(self, sequences: Sequence[int]) -> None:
         dropped = set(sequences)
@@ -146,7 +142,7 @@ class MemoryLog:
             self._members[scope] = [sequence for sequence in members if sequence not in dropped]
 
     def info(self) -> LogInfo:
-        """What this log holds."""
+        """Describe this log."""
         with self.changed:
             town = self._members[TOWN]
             return LogInfo(
@@ -163,7 +159,7 @@ class MemoryLog:
             )
 
     def close(self) -> None:
-        """Forget everything."""
+        """Close the log and wake waiting tails."""
         with self.changed:
             self._closed = True
             self.changed.notify_all()
@@ -174,14 +170,14 @@ class MemoryLog:
 
 
 class MemoryTail:
-    """Waits on the log's own condition."""
+    """Waits on the log's condition variable."""
 
     def __init__(self, log: MemoryLog, scope: str, after: Position | None) -> None:
         self._log, self._scope, self._after = log, scope, after
         self._closed = False
 
     def next_page(self, timeout: float) -> TailPage:
-        """The next records."""
+        """Return the next records, or an empty page after `timeout`."""
         deadline = monotonic() + timeout
         with self._log.changed:
             while not self._closed:

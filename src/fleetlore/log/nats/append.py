@@ -1,7 +1,7 @@
-"""Storing batches: sent one after the other without waiting, answered in any order, repeated when the answer was lost.
+"""Appends batches to a NATS stream: pipelined, acknowledged in any order, repeated when an acknowledgement is lost.
 
-A batch whose ids the stream knows is refused as a whole, and does not say which; then a probe that
-never stores anything finds out which and where, and the rest is sent again.
+The server rejects a batch with a known id as a whole, without naming the id. Then a probe message that is never stored
+finds out which ids are known and where, and the rest is sent again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fleetlore.log.sequence import to_position, to_sequence
 
 MAX_BATCHES_IN_FLIGHT = 256
 MAX_ATOMIC_BATCHES = 40
-"""The server refuses the 51st atomic batch that is open at a time, whoever sends it."""
+"""The server allows 50 open atomic batches at a time, over all clients."""
 MAX_MESSAGES_IN_FLIGHT = 4000
 MAX_BYTES_IN_FLIGHT = 16 << 20
 MAX_ATTEMPTS = 8
@@ -63,30 +63,30 @@ class AppendJob:
         self.ack_future: asyncio.Future[Msg] | None = None
         self.is_sent = False
         self.may_be_stored = False
-        """It was sent, and no answer came: it may be stored."""
+        """It was sent and not acknowledged."""
         self.has_no_stream = False
-        """Nobody took it: its stream is gone, or not there yet."""
+        """Nobody received it: its stream is gone, or not there yet."""
         self.attempts = 0
         self.atomic_batch_ids: set[str] = set()
-        """The names under which it was sent as an atomic batch, a new one each time."""
+        """The ids under which it was sent as an atomic batch, a new one per attempt."""
         self.renamed_ids: set[str] = set()
-        """Ids of which it turned out that they were stored before, and are gone."""
+        """Ids that were stored before and are gone; they get another message id."""
         if not self.pending:
             self.outcome = []
 
     @property
     def is_atomic(self) -> bool:
-        """Whether it goes as several messages that are stored together."""
+        """Whether it consists of several messages that are stored together."""
         return len(self.pending) > 1
 
     def mark_stored(self, ack: PublishAck) -> None:
-        """Everything that was still to do now stands at the end of the stream."""
+        """Record that all pending events are now at the end of the stream."""
         first = ack.seq - len(self.pending) + 1
         self.stored += [(record, seq) for seq, record in enumerate(self.pending.values(), first)]
         self.mark_known({record.id: seq for record, seq in self.stored})
 
     def mark_known(self, seqs: dict[str, int]) -> None:
-        """These are in the stream."""
+        """Record the sequence numbers of events that are in the stream."""
         self.sequences |= seqs
         for id in seqs:
             self.pending.pop(id, None)
@@ -94,12 +94,12 @@ class AppendJob:
             self.outcome = [to_position(self.sequences[id]) for id in self.ids]
 
     def possible_duplicates(self) -> list[Record]:
-        """Those that the stream may know: ids that were made just now are new, unless they were sent before."""
+        """Return pending records that the stream may already have. Freshly generated ids are new unless sent before."""
         return [record for record in self.pending.values() if self.may_be_stored or not record.minted or record.id in self.renamed_ids]
 
 
 class NatsWriter:
-    """Stores batches in one stream. Its methods are coroutines for the client's loop."""
+    """Appends batches to one stream. Its methods run on the client's loop."""
 
     def __init__(self, stream: NatsStream, marks: StreamMarks, reader: NatsReader) -> None:
         self._stream, self._marks, self._reader = stream, marks, reader
@@ -110,9 +110,9 @@ class NatsWriter:
         self._highest_sequence = 0
 
     async def commit(self, batches: Sequence[AppendBatch]) -> list[AppendJob]:
-        """Store each batch that nothing speaks against; every job has its outcome afterwards."""
+        """Store each batch that is not rejected; afterwards every job has its outcome."""
         jobs = [AppendJob(batch) for batch in batches]
-        # Nothing is repeated for longer than the server knows the ids.
+        # Never retry for longer than the server's deduplication window.
         deadline = self._client.time() + min(self._client.timeout, self._stream.dedup_seconds / 2)
         try:
             while waiting := [job for job in jobs if job.outcome is None]:
@@ -141,47 +141,47 @@ class NatsWriter:
         await self._send_and_settle([job for job in jobs if job.outcome is None], deadline)
 
     async def _refresh_state(self, jobs: Sequence[AppendJob]) -> None:
-        """Know what the server knows before anything is sent, after a reconnection too, and that it is the same stream still."""
+        """Read what the server knows before sending, also after a reconnection, and check that it is still the same stream."""
         await self._marks.refresh()
         if any(job.has_no_stream for job in jobs):
             with suppress(JetStreamError):
                 await self._stream.refresh_config()
 
-    def _fail_jobs(self, jobs: Sequence[AppendJob], why: LogError | None = None) -> None:
+    def _fail_jobs(self, jobs: Sequence[AppendJob], reason: LogError | None = None) -> None:
         for job in jobs:
-            error = why or self._client.unreachable()
-            if job.has_no_stream and why is None:
+            error = reason or self._client.unreachable()
+            if job.has_no_stream and reason is None:
                 error = missing_stream_error(self._client.display_address, self._stream.name)
             if job.may_be_stored or job.is_sent:
-                words = "whether the events were stored is not known; append them again with the same ids"
-                what = "did not answer in time" if why is None else f"had not answered yet ({why})"
-                error = Unanswered(f"{self._client.display_address}: {what}; {words}", job.ids)
+                advice = "whether the events were stored is not known; append them again with the same ids"
+                problem = "did not answer in time" if reason is None else f"had not answered yet ({reason})"
+                error = Unanswered(f"{self._client.display_address}: {problem}; {advice}", job.ids)
             job.outcome = error
 
     async def _send_and_settle(self, jobs: Sequence[AppendJob], deadline: float) -> None:
-        """Send every batch once, and look at the answers."""
-        # Without an answer it is sent again before all the time is over: a cluster that changes its leader drops messages.
-        patience = min(deadline, self._client.time() + max(1.0, self._client.timeout / 4))
-        await self._send_jobs(jobs, patience)
+        """Send every batch once and handle the acknowledgements."""
+        # Leave time for retries before the deadline: a cluster that changes its leader drops messages.
+        attempt_deadline = min(deadline, self._client.time() + max(1.0, self._client.timeout / 4))
+        await self._send_jobs(jobs, attempt_deadline)
         if answers := [job.ack_future for job in jobs if job.ack_future is not None]:
-            await asyncio.wait(answers, timeout=max(0.0, patience - self._client.time()))
+            await asyncio.wait(answers, timeout=max(0.0, attempt_deadline - self._client.time()))
         pause = False
         for job in jobs:
             pause = not await self._settle_job(job) or pause
         if pause:
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _send_jobs(self, jobs: Sequence[AppendJob], patience: float) -> None:
+    async def _send_jobs(self, jobs: Sequence[AppendJob], attempt_deadline: float) -> None:
         window = _SendWindow()
         try:
-            async with asyncio.timeout_at(patience):
+            async with asyncio.timeout_at(attempt_deadline):
                 for job in jobs:
                     await window.wait_for_room(job)
-                    await self._send_job(job, patience)
+                    await self._send_job(job, attempt_deadline)
         except (TimeoutError, ConnectionLost, nats.errors.Error):
-            return  # those without an answer have their next turn
+            return  # unanswered jobs are sent again in the next round
 
-    async def _send_job(self, job: AppendJob, patience: float) -> None:
+    async def _send_job(self, job: AppendJob, attempt_deadline: float) -> None:
         messages = [(event_subject(self._town, record.kind, record.raw), record) for record in job.pending.values()]
         headers = _expect_headers(self._town, job.expect)
         if too_large := _find_oversized(messages, self._client.connection.max_payload):
@@ -195,8 +195,9 @@ class NatsWriter:
             return
         job.atomic_batch_ids.add(name := clock.uuid7())
         for n, (subject, record) in enumerate(messages, 1):
-            if self._client.time() > patience:
-                raise ConnectionLost("the server takes nothing")  # nats-py swallows the cancellation that a time limit is
+            if self._client.time() > attempt_deadline:
+                # Checked here because nats-py swallows the cancellation by asyncio.timeout.
+                raise ConnectionLost("the server takes nothing")
             headers |= {"Nats-Msg-Id": self._marks.message_id(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
             is_last = n == len(messages)
             if is_last:
@@ -205,7 +206,7 @@ class NatsWriter:
             headers = {}
 
     async def _settle_job(self, job: AppendJob) -> bool:
-        """Look at an answer; `False` if the batch should be sent again after a pause."""
+        """Handle an acknowledgement; return `False` if the batch should be sent again after a pause."""
         answer, job.ack_future = job.ack_future, None
         if job.outcome is not None or not job.is_sent:
             return True
@@ -247,19 +248,19 @@ class NatsWriter:
         return True
 
     async def _check_sequence_grows(self, seq: int) -> None:
-        """Numbers that begin anew are another stream's. (Answers to several threads may cross; then it is the same one.)"""
+        """Detect a recreated stream by sequence numbers that start again. (Answers to several threads may cross, hence the check.)"""
         if seq <= self._highest_sequence:
             await self._stream.refresh_config()
         self._highest_sequence = max(seq, self._highest_sequence)
 
     async def _resolve_refusal(self, job: AppendJob, refusal: JetStreamError) -> None:
-        """A known id, or a scope that moved on, perhaps by this very batch when its answer was lost."""
+        """Handle a known id or a moved scope; this very batch may be the cause if its first answer was lost."""
         job.attempts += 1
-        suspects = job.possible_duplicates()
+        candidates = job.possible_duplicates()
         acks = await map_concurrently(
-            [self._marks.message_id(record.id) for record in suspects], self._find_known_id, at_once=MAX_BATCHES_IN_FLIGHT
+            [self._marks.message_id(record.id) for record in candidates], self._find_known_id, at_once=MAX_BATCHES_IN_FLIGHT
         )
-        known = {record.id: ack.seq for record, ack in zip(suspects, acks, strict=True) if ack.duplicate}
+        known = {record.id: ack.seq for record, ack in zip(candidates, acks, strict=True) if ack.duplicate}
         if known:
             await self._handle_known_ids(job, known)
         elif refusal.code in WRONG_LAST_SEQUENCE and job.expect is not None:
@@ -268,11 +269,14 @@ class NatsWriter:
         elif job.attempts > MAX_ATTEMPTS:
             raise refusal
         else:
-            job.may_be_stored = True  # the stream knows one of them, so none is above suspicion
+            job.may_be_stored = True  # the stream has one of them, so any may be a duplicate
 
     async def _find_known_id(self, name: str) -> PublishAck:
-        """Where a known id is. Never stores anything: a known id is answered before the rollup, which is no such thing, is refused."""
-        # Not with Nats-Expected-Last-Msg-Id: on a cluster (2.15.1) its refusal leaves the whole stream hanging.
+        """Find out where a known id is stored, without storing anything.
+
+        The server checks for duplicate ids before it rejects the invalid rollup header.
+        """
+        # Not Nats-Expected-Last-Msg-Id: on a cluster (2.15.1) its refusal hangs the whole stream.
         headers = {"Nats-Msg-Id": name, "Nats-Rollup": "never"}
 
         async def attempt() -> PublishAck:
@@ -284,24 +288,24 @@ class NatsWriter:
         return await self._client.retry_until_answered(attempt)
 
     async def _handle_known_ids(self, job: AppendJob, seqs: dict[str, int]) -> None:
-        """These ids were answered as known: positions for those that are events here, `Forgotten` for those erased."""
+        """Handle ids that the server knows: positions for those that are stored events, `Forgotten` for erased ones."""
         rows = await self._stream.read_all_at(seqs.values())
-        gone = [id for id, row in zip(seqs, rows, strict=True) if not self._is_visible(id, row)]
-        if forgotten := [id for id in gone if await self._marks.check_erased(id)]:
+        missing = [id for id, row in zip(seqs, rows, strict=True) if not self._is_visible(id, row)]
+        if forgotten := [id for id in missing if await self._marks.check_erased(id)]:
             job.outcome = Forgotten(forgotten)
             return
-        # Trimmed, or its batch was stored by half and taken back: what is not here must not be acknowledged. The server refuses
-        # the id still, so it is stored under another name; whoever stores it again gives it the same one, so that it is stored once.
-        moved = {id: seqs[id] for id in gone}
-        await self._marks.rename_ids(moved)
-        job.renamed_ids |= moved.keys()
-        job.mark_known({id: seq for id, seq in seqs.items() if id not in moved})
+        # Trimmed, or part of a partially stored batch that was removed: not stored, so it must not be acknowledged. The server
+        # still rejects the id, so the event gets another message id, the same for every writer, so that it is stored once.
+        renamed = {id: seqs[id] for id in missing}
+        await self._marks.rename_ids(renamed)
+        job.renamed_ids |= renamed.keys()
+        job.mark_known({id: seq for id, seq in seqs.items() if id not in renamed})
 
     def _is_visible(self, id: str, row: NatsMessage | None) -> bool:
         return row is not None and row.id == id and self._marks.is_visible(row)
 
     async def _remove_partial_batch(self, job: AppendJob) -> None:
-        """A server that runs out of room stores an atomic batch by half and says nothing (2.15 does): remove what it has stored."""
+        """Remove what is stored of an atomic batch: a server without room stores a part of it silently (2.15)."""
         last = (await self._stream.info()).state.last_seq
         start, more, ours = max(1, last - len(job.pending) - SCAN_MARGIN), True, dict[str, int]()
         while more:
@@ -309,20 +313,20 @@ class NatsWriter:
             ours |= {row.id: row.seq for row in rows if row.id in job.pending and (row.batch in job.atomic_batch_ids or not job.is_atomic)}
             start = rows[-1].seq + 1 if rows else start
         if len(ours) == len(job.pending):
-            job.mark_known(ours)  # it was stored whole, before the room ended
+            job.mark_known(ours)  # it was stored completely
         else:
             await map_concurrently(ours.values(), self._stream.delete_message, at_once=MAX_BATCHES_IN_FLIGHT)
 
 
 class _SendWindow:
-    """How much may be on its way at a time."""
+    """Limits how much is in flight."""
 
     def __init__(self) -> None:
         self._sent: deque[AppendJob] = deque()
         self._messages = self._bytes = self._atomic_batches = 0
 
     async def wait_for_room(self, job: AppendJob) -> None:
-        """Wait until enough of what was sent before is answered."""
+        """Wait until enough earlier jobs are acknowledged."""
         while self._sent and self._is_full(job):
             first = self._sent.popleft()
             if first.ack_future is not None:
@@ -357,7 +361,7 @@ def _expect_headers(town: str, expect: Expect | None) -> dict[str, str]:
 
 
 def _find_oversized(messages: Sequence[tuple[str, Record]], limit: int) -> TooLarge | None:
-    """The server would close the connection, and say nothing."""
+    """Find an event above the server's limit; the server would silently close the connection."""
     room = limit - 4096
     for _, record in messages:
         if len(record.raw) > room:

@@ -1,4 +1,7 @@
-"""One connection to a NATS server, or to a cluster of them, that comes back by itself."""
+"""A self-healing connection to a NATS server or cluster; the only module that uses the nats-py client.
+
+`NatsClient` runs it on a private event loop (`loop.py`). `stream.py` and `coordination.py` build on it.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,19 @@ from fleetlore.log.nats.errors import (
     JetStreamError,
     NoResponder,
     denied_error,
-    silent,
+    jetstream_silent_error,
     unreachable_error,
 )
 from fleetlore.log.nats.loop import LoopThread, cancel_tasks
 from fleetlore.settings import masked
 
-# --- What the address of a NATS server says: where to go, and how to be let in.
+# --- Parsing the address of a NATS server.
 
 _is_host = re.compile(r"([\w.~-]+|\[[0-9A-Fa-f:.]+(%\w+)?\])(:\d{1,5})?").fullmatch
 
 
 class NatsAddress(NamedTuple):
-    """The servers hold no secret, so that they may be shown; the rest may not."""
+    """A parsed address. `servers` contain no secrets and may be shown; the other fields may not."""
 
     servers: list[str]
     user: str | None = None
@@ -48,24 +51,24 @@ class NatsAddress(NamedTuple):
 
     @property
     def is_tls(self) -> bool:
-        """Whether nothing may be sent in the clear."""
+        """Whether TLS is required."""
         return self.servers[0].startswith("tls:")
 
 
 def parse_address(address: str) -> NatsAddress:
-    """The parts of `nats://user:password@one:4222,two:4222` or `nats://token@one`; what stands before the `@` may be escaped."""
-    scheme, found, rest = address.partition("://")
-    if not found:
+    """Parse `nats://user:password@one:4222,two:4222` or `nats://token@one`; the part before `@` may be URL-escaped."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
         scheme, _, rest = address.partition(":")
         host = rest.rpartition("@")[2]
         raise InvalidUrl(f"{scheme}: two slashes are missing; did you mean {scheme}://{host if _is_host(host) else 'HOST:4222'}?")
-    names, at, hosts = rest.rpartition("@")
-    if "://" in rest or ("@" in names and "," in names):
+    credentials, at, hosts = rest.rpartition("@")
+    if "://" in rest or ("@" in credentials and "," in credentials):
         raise InvalidUrl(f"{scheme}: several servers share one name and one password: say {scheme}://USER:PASSWORD@ONE:4222,TWO:4222")
     servers = [f"{scheme}://{host}" for host in _split_hosts(scheme, hosts)]
     if not at:
         return NatsAddress(servers)
-    user, colon, password = names.partition(":")
+    user, colon, password = credentials.partition(":")
     return NatsAddress(servers, unquote(user), unquote(password)) if colon else NatsAddress(servers, token=unquote(user))
 
 
@@ -73,35 +76,38 @@ def _split_hosts(scheme: str, hosts: str) -> list[str]:
     hosts, _, path = hosts.partition("/")
     if path:
         raise InvalidUrl(f"{scheme}: there is a path behind the server, which means nothing to NATS; a town is named with ?town=NAME")
-    found = hosts.split(",")
-    if not all(map(_is_real_host, found)):
+    servers = hosts.split(",")
+    if not all(map(_is_valid_host, servers)):
         raise InvalidUrl(
             f"{scheme}: not an address of a NATS server; say {scheme}://HOST:4222, and escape / ? @ : in a password (%2F %3F %40 %3A)"
         )
-    return found
+    return servers
 
 
-def _is_real_host(host: str) -> bool:
-    found = _is_host(host)
-    return found is not None and int((found[3] or ":1")[1:]) in range(1, 65536)
+def _is_valid_host(host: str) -> bool:
+    match = _is_host(host)
+    return match is not None and int((match[3] or ":1")[1:]) in range(1, 65536)
 
 
 # ---
 
 MIN_VERSION = (2, 12, 1)
 MIN_PAYLOAD_LIMIT = 512 * 1024
-"""An event is at most 256 KiB; its subject and headers come on top."""
+"""An event has at most 256 KiB, plus its subject and headers."""
 PING_SECONDS = 5
 RETRY_SECONDS = 0.1
 ATTEMPT_SECONDS = 1.0
-"""How long one attempt may be silent before the request is sent again. An election takes a cluster 4 to 9 s, and requests that come
-meanwhile are dropped, so with the usual timeout of 10 s the next one has to follow soon."""
-MOST_ATTEMPTS = 20
-"""With a longer timeout than that allows for, they follow less often: no server that hangs has hundreds of requests to catch up with."""
+"""How long one attempt may stay unanswered before the request is sent again.
+
+A cluster needs 4 to 9 s to elect a leader and drops requests meanwhile. With the usual timeout of 10 s the next one has
+to follow soon.
+"""
+MAX_ATTEMPTS = 20
+"""With a long timeout, attempts are spaced out to at most this many, so that a hanging server does not get hundreds."""
 PRUNE_INTERVAL = 10_000
 MAX_CREDENTIALS_BYTES = 1 << 20
 _DENIED_WORDS = ("authorization violation", "authentication")
-_Answer = TypeVar("_Answer")
+_T = TypeVar("_T")
 _logger = logging.getLogger("fleetlore.log")
 
 MessageCallback = Callable[[Msg], None]
@@ -109,17 +115,17 @@ ReconnectHook = Callable[[], Awaitable[None]]
 
 
 class _NoTls(nats.errors.Error):
-    """A server in the clear, where a safe one was asked for."""
+    """The server offers no TLS although the address requires it."""
 
 
 class _TlsClient(Client):
-    """nats-py sends the password in the clear to a server that offers no TLS, even if the address says `tls://`; this one does not."""
+    """Refuses to log in without TLS for `tls://`; nats-py would send the password in the clear."""
 
     needs_tls = False
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if self.needs_tls and initial_connection and info.get("tls_available"):
-            info["tls_required"] = True  # it leaves the choice to us
+            info["tls_required"] = True  # the server makes it optional; we require it
         await super()._process_info(info, initial_connection)
 
     def _connect_command(self) -> bytes:
@@ -134,7 +140,7 @@ class _JetStreamInfo(msgspec.Struct):
 
 
 class _PendingReply:
-    """Waits for what is answered on one inbox: the first message, or all up to an end that `more` knows."""
+    """Waits for the answer on one inbox: the first message, or all messages until `more` returns false."""
 
     __slots__ = ("future", "more", "subjects")
 
@@ -142,7 +148,7 @@ class _PendingReply:
         self.subjects, self.future, self.more = subjects, future, more
 
     def handle_message(self, message: Msg) -> bool:
-        """Take an answer; says whether it was the last one."""
+        """Handle an answer; return whether it was the last one."""
         if self.more is not None and self.more(message):
             return False
         if not self.future.done():
@@ -150,21 +156,23 @@ class _PendingReply:
         return True
 
     def fail(self, error: Exception) -> None:
-        """There will be no answer."""
         if not self.future.done():
             self.future.set_exception(error)
-            self.future.exception()  # whoever waited may be gone; that is no cause for a warning
+            self.future.exception()  # mark as retrieved: if nobody waits any more, asyncio would warn
 
 
 class NatsClient(LoopThread):
-    """`run` takes a coroutine to the client's loop, from any thread; all that is said of coroutines here is for inside of one."""
+    """Connection to a NATS server with requests, retries and subscriptions.
+
+    `run_coroutine` takes a coroutine to the client's loop from any thread; the coroutine methods are for use on that loop.
+    """
 
     def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
         self._address, self._creds = parse_address(address), creds
         super().__init__(masked(",".join(self._address.servers)))
         self.timeout = timeout
         self.generation = 0
-        """How often the connection was lost: what the server keeps for a connection is gone with it."""
+        """How often the connection was lost; server state that belongs to a connection is lost with it."""
         self._connection: Client | None = None
         self._latest_connection: Client | None = None
         self._online = asyncio.Event()
@@ -176,7 +184,7 @@ class NatsClient(LoopThread):
         self._hooks: list[ReconnectHook] = []
         self._refusal: asyncio.Future[LogError] | None = None
         self._denial: Denied | None = None
-        """That the server does not let us hear its answers."""
+        """Set if the server forbids us to receive its answers."""
         self._last_error: Exception | None = None
         try:
             self.run_coroutine(self._connect_and_check())
@@ -186,7 +194,7 @@ class NatsClient(LoopThread):
 
     @property
     def connection(self) -> Client:
-        """The nats-py client."""
+        """The nats-py client; raises `ConnectionLost` while there is none."""
         if self._connection is None:
             raise ConnectionLost("not connected")
         return self._connection
@@ -203,15 +211,15 @@ class NatsClient(LoopThread):
 
     @property
     def is_online(self) -> bool:
-        """Whether something can be sent just now."""
+        """Whether messages can be sent right now."""
         return self._online.is_set() and self._connection is not None and self._connection.is_connected
 
     def deadline(self) -> float:
-        """When something that begins now has taken too long, in the loop's time."""
+        """Return the loop time at which an operation that starts now times out."""
         return self.time() + self.timeout
 
     async def wait_online(self, deadline: float) -> bool:
-        """Wait for the connection; `False` if it was not there by `deadline`, in the loop's time."""
+        """Wait for the connection; return `False` if it is not there by `deadline` (loop time)."""
         while not self.is_online:
             left = deadline - self.time()
             if left <= 0:
@@ -225,13 +233,16 @@ class NatsClient(LoopThread):
     async def send_request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, more: Callable[[Msg], bool] | None = None
     ) -> asyncio.Future[Msg]:
-        """Send a request without waiting; the future has the answer, or `Lost`. With `more`, answers are taken until it says no."""
+        """Send a request without waiting; the future gets the answer or `ConnectionLost`.
+
+        With `more`, answers are passed to it until it returns false.
+        """
         inbox, future = self.expect_reply(subject, more=more)
         await self.connection.publish(subject, payload, inbox, headers=headers)  # type: ignore[arg-type]
         return future
 
     def expect_reply(self, *subjects: str, more: Callable[[Msg], bool] | None = None) -> tuple[str, asyncio.Future[Msg]]:
-        """An inbox, and the answer that will come there to what is now sent to these subjects."""
+        """Return a new inbox, and a future for the answer to what is sent to these subjects with it."""
         if not self.is_online:
             raise ConnectionLost("not connected")
         self._request_count += 1
@@ -245,28 +256,28 @@ class NatsClient(LoopThread):
         return f"{self._inbox}.{token}", reply.future
 
     async def retry_until_answered(
-        self, attempt: Callable[[], Awaitable[_Answer]], *, limit: float = 0.0, progress: Callable[[], int] = lambda: 0
-    ) -> _Answer:
-        """Try until it is answered or the time is over. For what may be done twice, even at once.
+        self, attempt: Callable[[], Awaitable[_T]], *, limit: float = 0.0, progress: Callable[[], int] = lambda: 0
+    ) -> _T:
+        """Repeat an attempt until it is answered or the timeout is reached. Attempts must be safe to run twice, even concurrently.
 
-        A cluster that elects a leader drops requests without a word, so an attempt that is silent for long is joined by another one.
-        The first answer to any of them counts: a server that is just slow is not asked in vain. `limit` are the seconds until then,
-        where the usual ones are too few. `progress` counts the parts that have arrived of a long answer; while it grows, nothing is
-        repeated.
+        A cluster that elects a leader silently drops requests, so another attempt starts beside one that stays unanswered. The
+        first answer to any of them counts, so a slow server still gets its answer through. `limit` is the time before the next
+        attempt, if the usual one is too short. `progress` counts the received parts of a long answer; while it grows, no new
+        attempt starts.
         """
-        deadline, arrived = self.deadline(), 0
-        limit = max(limit, ATTEMPT_SECONDS, self.timeout / MOST_ATTEMPTS)
-        attempts: set[asyncio.Task[_Answer]] = set()
+        deadline, last_progress = self.deadline(), 0
+        limit = max(limit, ATTEMPT_SECONDS, self.timeout / MAX_ATTEMPTS)
+        attempts: set[asyncio.Task[_T]] = set()
         try:
             while await self.wait_online(deadline) and self.time() < deadline:
-                if not attempts or progress() == arrived:
+                if not attempts or progress() == last_progress:
                     attempts.add(task := self._loop.create_task(_coroutine(attempt)))
-                    task.add_done_callback(_is_failed)  # asyncio warns of exceptions that nobody has looked at
-                arrived = progress()
+                    task.add_done_callback(_is_failed)  # retrieves the exception: asyncio warns otherwise
+                last_progress = progress()
                 timeout = min(limit, deadline - self.time())
                 ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-                if settled := [task for task in ended if not _is_passing(task.exception())]:
-                    return min(settled, key=_is_failed).result()
+                if final := [task for task in ended if not _is_transient(task.exception())]:
+                    return min(final, key=_is_failed).result()
                 if ended:
                     await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
         finally:
@@ -274,11 +285,11 @@ class NatsClient(LoopThread):
         raise self.unreachable()
 
     def unreachable(self) -> Unreachable:
-        """What to say when the time is over."""
-        return silent(self.display_address) if self.is_online else unreachable_error(self.display_address)
+        """Return the error for a timeout."""
+        return jetstream_silent_error(self.display_address) if self.is_online else unreachable_error(self.display_address)
 
     async def request_with_retry(self, subject: str, payload: bytes = b"") -> Msg:
-        """The answer to a request that may be repeated."""
+        """Return the answer to a request that may be repeated."""
 
         async def attempt() -> Msg:
             message = await (await self.send_request(subject, payload))
@@ -289,24 +300,24 @@ class NatsClient(LoopThread):
         return await self.retry_until_answered(attempt)
 
     def on_reconnect(self, hook: ReconnectHook) -> None:
-        """Have something done whenever the connection is back."""
+        """Register a hook that runs whenever the connection is back."""
         self._hooks.append(hook)
 
-    async def subscribe(self, subject: str, hear: MessageCallback) -> None:
-        """Hear every message on a subject, on any connection to come."""
-        self._callbacks[subject] = hear
+    async def subscribe(self, subject: str, callback: MessageCallback) -> None:
+        """Pass every message on a subject to `callback`, on this and all later connections."""
+        self._callbacks[subject] = callback
         if self._connection is not None:
-            self._subscriptions[subject] = await self._subscribe(subject, hear)
+            self._subscriptions[subject] = await self._subscribe(subject, callback)
 
     async def unsubscribe(self, subject: str) -> None:
-        """Hear no more of it."""
+        """End a subscription."""
         self._callbacks.pop(subject, None)
         subscription = self._subscriptions.pop(subject, None)
         if subscription is not None:
             with suppress(nats.errors.Error):
                 await subscription.unsubscribe()
 
-    # --- the connection's life
+    # --- connecting and reconnecting
 
     async def _connect_and_check(self) -> None:
         await self._connect()
@@ -321,10 +332,10 @@ class NatsClient(LoopThread):
                 f"{self.display_address}: max_payload is {max_payload}; set it to {MIN_PAYLOAD_LIMIT} or more (1MB is the default)"
             )
 
-        async def greet() -> Msg:
+        async def request_info() -> Msg:
             return await (await self.send_request("$JS.API.INFO"))
 
-        message = await self.retry_until_answered(greet)
+        message = await self.retry_until_answered(request_info)
         if is_no_responder(message):
             raise Unsuitable(
                 f"{self.display_address}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings"
@@ -333,15 +344,15 @@ class NatsClient(LoopThread):
             raise JetStreamError(error)
 
     async def _connect(self) -> None:
-        """A new connection. nats-py itself would try for ever, with a wrong password too."""
+        """Open a new connection, with a timeout: nats-py itself would try forever, even with a wrong password."""
         connection = self._latest_connection = _TlsClient()
         connection.needs_tls = self._address.is_tls
         self._refusal = self._loop.create_future()
-        trying = self._loop.create_task(self._connect_with_credentials(connection))
+        connecting = self._loop.create_task(self._connect_with_credentials(connection))
         try:
-            waiting: set[asyncio.Future[Any]] = {trying, self._refusal}
+            waiting: set[asyncio.Future[Any]] = {connecting, self._refusal}
             await asyncio.wait(waiting, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
-            if trying.done() and trying.exception() is None:
+            if connecting.done() and connecting.exception() is None:
                 self._connection = connection
                 await self._subscribe_all()
                 self._online.set()
@@ -349,10 +360,10 @@ class NatsClient(LoopThread):
         finally:
             refusal = self._refusal.result() if self._refusal.done() else None
             self._refusal.cancel()
-            await cancel_tasks({trying})
+            await cancel_tasks({connecting})
             if self._connection is not connection:
                 await _close_client(connection)
-        error = None if trying.cancelled() else trying.exception()
+        error = None if connecting.cancelled() else connecting.exception()
         if isinstance(error, FleetloreError):
             raise error
         raise refusal or self._make_connect_error(error) from error
@@ -380,7 +391,7 @@ class NatsClient(LoopThread):
             reconnected_cb=self._on_reconnected,
             closed_cb=self._on_closed,
             max_reconnect_attempts=-1,
-            reconnect_time_wait=RETRY_SECONDS,  # type: ignore[arg-type]  # any number of seconds will do
+            reconnect_time_wait=RETRY_SECONDS,  # type: ignore[arg-type]  # typed int, but any number works
             connect_timeout=max(1, int(self.timeout)),
             ping_interval=PING_SECONDS,
         )
@@ -399,19 +410,19 @@ class NatsClient(LoopThread):
         if "permissions violation" in words:
             self._on_permission_denied(words.removeprefix("nats: "))
 
-    def _set_refusal(self, why: LogError) -> None:
+    def _set_refusal(self, error: LogError) -> None:
         if self._refusal is not None and not self._refusal.done():
-            self._refusal.set_result(why)
+            self._refusal.set_result(error)
 
     def _on_permission_denied(self, words: str) -> None:
-        """Told here only: whoever asked would wait in vain. The words name the subject, in lower case."""
-        why = denied_error(self.display_address, words)
+        """Fail the pending replies of a forbidden subject; the server reports it only here, with the subject in lower case."""
+        error = denied_error(self.display_address, words)
         if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._callbacks)):
-            self._denial = why
+            self._denial = error
         for token, reply in list(self._pending_replies.items()):
             if self._denial is not None or any(f'"{subject.lower()}"' in words for subject in reply.subjects):
                 del self._pending_replies[token]
-                reply.fail(why)
+                reply.fail(error)
 
     async def _on_disconnected(self) -> None:
         if self._online.is_set() and not self._closed:
@@ -433,7 +444,7 @@ class NatsClient(LoopThread):
             self.spawn(_run_hook_quietly(hook))
 
     async def _on_closed(self) -> None:
-        """nats-py gives up on some of the server's errors, such as expired credentials; the log does not."""
+        """Reconnect: nats-py gives up after some server errors, such as expired credentials."""
         if not self._closed and self._connection is not None and self._connection.is_closed:
             self._connection = None
             self.spawn(self._reconnect())
@@ -450,15 +461,15 @@ class NatsClient(LoopThread):
     async def _subscribe_all(self) -> None:
         self._inbox, self._denial = self.connection.new_inbox(), None
         await self._subscribe(f"{self._inbox}.*", self._on_answer)
-        for subject, hear in self._callbacks.items():
-            self._subscriptions[subject] = await self._subscribe(subject, hear)
+        for subject, callback in self._callbacks.items():
+            self._subscriptions[subject] = await self._subscribe(subject, callback)
 
-    async def _subscribe(self, subject: str, hear: MessageCallback) -> Subscription:
-        async def callback(message: Msg) -> None:
-            hear(message)
+    async def _subscribe(self, subject: str, callback: MessageCallback) -> Subscription:
+        async def call_back(message: Msg) -> None:
+            callback(message)
 
-        # No limits: what comes is bounded by what was asked for, and nats-py would drop what is over.
-        return await self.connection.subscribe(subject, cb=callback, pending_msgs_limit=0, pending_bytes_limit=0)
+        # No limits: we only get what we asked for, and nats-py would drop messages beyond them.
+        return await self.connection.subscribe(subject, cb=call_back, pending_msgs_limit=0, pending_bytes_limit=0)
 
     def _on_answer(self, message: Msg) -> None:
         token = message.subject[len(self._inbox) + 1 :]
@@ -476,12 +487,12 @@ class NatsClient(LoopThread):
 
 
 def check_credentials(file: str) -> None:
-    """Whether a file has what `?creds=` needs; nats-py would try for ever."""
+    """Raise `Denied` unless a file contains NATS credentials; nats-py would retry forever."""
     if find_spec("nkeys") is None:
         raise LogError("nats: for ?creds= the module nkeys is needed; pip install 'fleetlore[nats]'")
     try:
-        with open(file, "rb") as opened:
-            content = opened.read(MAX_CREDENTIALS_BYTES)
+        with open(file, "rb") as stream:
+            content = stream.read(MAX_CREDENTIALS_BYTES)
     except OSError as error:
         raise Denied(f"?creds={file}: cannot be read ({error.strerror}); name another file, or let yourself read it") from error
     if b"BEGIN NATS USER JWT" not in content or b"BEGIN USER NKEY SEED" not in content:
@@ -489,16 +500,16 @@ def check_credentials(file: str) -> None:
 
 
 def message_status(message: Msg) -> str:
-    """The status line of an answer; empty where there is none."""
+    """Return the status header of an answer, or an empty string."""
     return (message.headers or {}).get("Status", "")
 
 
 def is_no_responder(message: Msg) -> bool:
-    """Whether the server says that nobody listens there."""
+    """Return whether the server says that nobody listens on the subject."""
     return not message.data and message_status(message) == "503"
 
 
-async def _coroutine(attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
+async def _coroutine(attempt: Callable[[], Awaitable[_T]]) -> _T:
     return await attempt()
 
 
@@ -506,8 +517,8 @@ def _is_failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
 
 
-def _is_passing(error: BaseException | None) -> bool:
-    """Whether another attempt may do better."""
+def _is_transient(error: BaseException | None) -> bool:
+    """Return whether another attempt may succeed."""
     if isinstance(error, JetStreamError):
         return error.is_transient
     return isinstance(error, ConnectionLost | TimeoutError | nats.errors.ConnectionClosedError)
@@ -524,7 +535,7 @@ async def _run_hook_quietly(hook: ReconnectHook) -> None:
 
 
 def _drop_transport(connection: Client) -> None:
-    """nats-py 2.16 forgets to close the socket of an attempt that failed after it was connected."""
+    """Close the socket of a failed attempt; nats-py 2.16 leaks it."""
     with suppress(AttributeError, OSError):
         connection._transport.close()  # type: ignore[union-attr]
 

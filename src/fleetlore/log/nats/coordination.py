@@ -1,13 +1,13 @@
-"""Cursors, leases, tokens and the seal in a stream beside the town's own, by the server's clock. The stream is made when first written to.
+"""Cursors, leases, tokens and seal in a stream beside the town's own, by the server's clock; created on first write.
 
     fl-shared.<town>.cursor.<name>    the cursor
-    fl-shared.<town>.lease.<name>     the last taking of a lease: its holder, or nobody once it was given back
-    fl-shared.<town>.token.<id>       what is kept of a token
+    fl-shared.<town>.lease.<name>     the last acquisition of a lease; without a holder after a release
+    fl-shared.<town>.token.<id>       the token, without its secret
     fl-shared.<town>.seal.log         the seal
 
-Each subject keeps its newest message only, and a write names the one that it replaces: of several that write at
-once, one comes through. The message stays when the lease is over, so that the next epoch is higher; the time is in
-it, too, for a server whose data were restored from an older copy.
+Each subject keeps only its newest message, and a write names the message that it replaces, so of concurrent writes one
+wins. The message stays when the lease has expired, so that the next epoch is higher. Epochs also contain the time, for a
+server whose data was restored from an older copy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _StoredCursor(Struct, frozen=True):
 
 
 class _StoredLease(Struct, frozen=True):
-    """A lease as it is stored; without a holder once it was given back. It began when the message was stored."""
+    """A lease as stored; without a holder after a release. It starts when the message was stored."""
 
     name: str
     holder: str
@@ -70,12 +70,12 @@ class _ApiResponse(Struct, frozen=True):
 
 
 class _LeaseState(NamedTuple):
-    """What stands on a lease's subject."""
+    """The state of a lease's subject."""
 
     seq: int = 0
     epoch: int = 0
     lease: Lease | None = None
-    """If it is held just now."""
+    """Set if it is held now."""
 
 
 _decode_response = msgspec.json.Decoder(_ApiResponse).decode
@@ -84,65 +84,65 @@ _decode_lease = msgspec.json.Decoder(_StoredLease).decode
 
 
 class NatsCoordination:
-    """One town on one server."""
+    """Coordination state of one town on one server. Methods as in `CoordinationStore`."""
 
     def __init__(self, address: str, *, town: str, replicas: int | None = None, timeout: float = 10.0, creds: str | None = None) -> None:
         self._stream = _CoordinationStream(NatsClient(address, timeout=timeout, creds=creds), town, replicas)
         self._run = self._stream.client.run_coroutine
 
     def load_cursor(self, name: str) -> Position | None:
-        """The position of a cursor."""
+        """Return the position of a cursor."""
         message = self._run(self._stream.read_last(self._stream.subject("cursor", name)))
         return None if message is None else _decode_cursor(message.data).position
 
     def commit_cursor(self, name: str, position: Position) -> None:
-        """Move a cursor."""
+        """Set a cursor."""
         self._run(self._stream.put_message(self._stream.subject("cursor", name), _encode(_StoredCursor(name, position))))
 
     def list_cursors(self) -> dict[str, Position]:
-        """Every cursor."""
-        found = [_decode_cursor(message.data) for message in self._run(self._stream.read_all_of("cursor"))]
-        return {cursor.name: cursor.position for cursor in found}
+        """Return all cursors."""
+        cursors = [_decode_cursor(message.data) for message in self._run(self._stream.read_all_of("cursor"))]
+        return {cursor.name: cursor.position for cursor in cursors}
 
     def delete_cursor(self, name: str) -> None:
-        """Drop a cursor."""
+        """Delete a cursor."""
         self._run(self._stream.purge_subject(self._stream.subject("cursor", name)))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take a lease if it is free or the holder's own."""
+        """Acquire a lease if it is free or already the holder's."""
         return self._run(self._acquire_lease(name, holder, seconds))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Let a lease last longer."""
+        """Extend a lease."""
         return self._run(self._renew_lease(lease, seconds))
 
     def release(self, lease: Lease) -> None:
-        """End a lease, if it is still this one."""
+        """End a lease, if it is still this acquisition."""
         self._run(self._release_lease(lease))
 
     def find_lease(self, name: str) -> Lease | None:
-        """The lease as it is held now."""
+        """Return the current lease."""
         return self._run(self._find_lease(name))
 
     def save_token(self, token: Token) -> None:
-        """Keep a token under its id."""
+        """Store a token."""
         self._run(self._stream.put_message(self._stream.subject("token", token.id), encode_token(token)))
 
     def list_tokens(self) -> list[Token]:
-        """Every token."""
+        """Return all tokens."""
         return decode_tokens(message.data for message in self._run(self._stream.read_all_of("token")))
 
     def delete_token(self, id: str) -> None:
-        """Drop a token."""
+        """Delete a token."""
         self._run(self._stream.purge_subject(self._stream.subject("token", id)))
 
     def load_seal(self) -> bytes | None:
-        """The seal."""
+        """Return the seal."""
         message = self._run(self._stream.read_last(self._stream.subject("seal", "log")))
         return None if message is None else message.data
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        """Put a seal in the place of another."""
+        """Replace the seal."""
         return self._run(self._replace_seal(seal, expect))
 
     def close(self) -> None:
@@ -154,33 +154,33 @@ class NatsCoordination:
     async def _acquire_lease(self, name: str, holder: str, seconds: float) -> Lease | None:
         while True:
             now = await self._stream.server_time()
-            found = await self._read_lease(name, now)
-            if found.lease is not None and found.lease.holder != holder:
+            current = await self._read_lease(name, now)
+            if current.lease is not None and current.lease.holder != holder:
                 return None
-            epoch = next_epoch(found.epoch, epoch_microseconds(now))
-            if await self._replace_lease(_StoredLease(name, holder, seconds, epoch), instead_of=found):
+            epoch = next_epoch(current.epoch, epoch_microseconds(now))
+            if await self._replace_lease(_StoredLease(name, holder, seconds, epoch), expected=current):
                 return Lease(name=name, holder=holder, epoch=epoch, until=_lease_end(now, seconds), seconds=seconds)
 
     async def _renew_lease(self, lease: Lease, seconds: float) -> Lease:
         while True:
             now = await self._stream.server_time()
-            found = await self._read_own_lease(lease, now)
-            if found is None:
+            current = await self._read_own_lease(lease, now)
+            if current is None:
                 raise LeaseLost(lease.name, lease.holder, lease.epoch)
-            if await self._replace_lease(_StoredLease(lease.name, lease.holder, seconds, lease.epoch), instead_of=found):
+            if await self._replace_lease(_StoredLease(lease.name, lease.holder, seconds, lease.epoch), expected=current):
                 return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=_lease_end(now, seconds), seconds=seconds)
 
     async def _release_lease(self, lease: Lease) -> None:
-        while (found := await self._read_own_lease(lease, await self._stream.server_time())) is not None:
-            if await self._replace_lease(_StoredLease(lease.name, _NO_HOLDER, 0, lease.epoch), instead_of=found):
+        while (current := await self._read_own_lease(lease, await self._stream.server_time())) is not None:
+            if await self._replace_lease(_StoredLease(lease.name, _NO_HOLDER, 0, lease.epoch), expected=current):
                 return
 
     async def _find_lease(self, name: str) -> Lease | None:
         return (await self._read_lease(name, await self._stream.server_time())).lease
 
-    async def _replace_lease(self, held: _StoredLease, *, instead_of: _LeaseState) -> bool:
-        """Put a lease in the place of what was found; `False` if that is no longer there: look again."""
-        headers = {"Nats-Expected-Last-Subject-Sequence": str(instead_of.seq)}
+    async def _replace_lease(self, held: _StoredLease, *, expected: _LeaseState) -> bool:
+        """Replace the lease that was read; return `False` if it has changed since."""
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(expected.seq)}
         try:
             await self._stream.put_message(self._stream.subject("lease", held.name), _encode(held), headers)
         except JetStreamError as error:
@@ -192,8 +192,8 @@ class NatsCoordination:
     async def _replace_seal(self, seal: bytes, expect: bytes | None) -> bool:
         subject = self._stream.subject("seal", "log")
         while True:
-            found = await self._stream.read_last(subject)
-            data, seq = (None, 0) if found is None else (found.data, found.seq)
+            current = await self._stream.read_last(subject)
+            data, seq = (None, 0) if current is None else (current.data, current.seq)
             if data not in (expect, seal):
                 return False
             try:
@@ -205,7 +205,7 @@ class NatsCoordination:
                 return True
 
     async def _read_lease(self, name: str, now: datetime) -> _LeaseState:
-        """What there is of a lease, at a time by the server's clock."""
+        """Return the state of a lease at `now`, by the server's clock."""
         message = await self._stream.read_last(self._stream.subject("lease", name))
         if message is None:
             return _LeaseState()
@@ -217,11 +217,11 @@ class NatsCoordination:
         return _LeaseState(message.seq, held.epoch, lease)
 
     async def _read_own_lease(self, lease: Lease, now: datetime) -> _LeaseState | None:
-        """The lease as it stands on the server, if it is still this one."""
-        found = await self._read_lease(lease.name, now)
-        if found.lease is None or (found.epoch, found.lease.holder) != (lease.epoch, lease.holder):
+        """Return the state of a lease, if it is still this acquisition."""
+        current = await self._read_lease(lease.name, now)
+        if current.lease is None or (current.epoch, current.lease.holder) != (lease.epoch, lease.holder):
             return None
-        return found
+        return current
 
 
 def _lease_end(start: datetime, seconds: float) -> datetime:
@@ -229,21 +229,21 @@ def _lease_end(start: datetime, seconds: float) -> datetime:
 
 
 class _CoordinationStream:
-    """The stream. Its methods are coroutines for the client's loop."""
+    """The stream. Its methods run on the client's loop."""
 
     def __init__(self, client: NatsClient, town: str, replicas: int | None) -> None:
         self.client, self._town, self._replicas = client, town, replicas
-        # The log's streams begin with FL_, so no town's name leads here.
+        # The log's streams start with FL_, so no town's name can collide.
         self._name = f"FLSHARED_{subject_token(town)}"
         self._subject_prefix = f"fl-shared.{subject_token(town)}"
         self._is_created = False
 
     def subject(self, kind: str, name: str) -> str:
-        """Where a cursor, a lease, a token or the seal stands."""
+        """Return the subject of a cursor, lease, token or seal."""
         return f"{self._subject_prefix}.{kind}.{subject_token(name)}"
 
     async def server_time(self) -> datetime:
-        """The time by the server's clock. Makes the stream if it is not there."""
+        """Return the server's time. Creates the stream if needed."""
         for _ in range(2):
             try:
                 answer = await self._call_api("STREAM.INFO")
@@ -258,7 +258,7 @@ class _CoordinationStream:
         return answer.ts or clock.now()
 
     async def read_last(self, subject: str) -> _StreamMessage | None:
-        """The message on a subject, as the stream's leader knows it."""
+        """Return the message on a subject, as the stream's leader knows it."""
         try:
             return (await self._call_api("STREAM.MSG.GET", {"last_by_subj": subject})).message
         except JetStreamError as error:
@@ -267,7 +267,7 @@ class _CoordinationStream:
             raise
 
     async def read_all_of(self, kind: str) -> list[_StreamMessage]:
-        """Every message of a kind."""
+        """Return all messages of a kind."""
         try:
             subjects = (await self._call_api("STREAM.INFO", {"subjects_filter": f"{self._subject_prefix}.{kind}.*"})).state.subjects
         except JetStreamError as error:
@@ -283,33 +283,32 @@ class _CoordinationStream:
         return [message for message in await asyncio.gather(*map(one, subjects)) if message is not None]
 
     async def put_message(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
-        """Store a message, once; answers its sequence number.
+        """Store a message once and return its sequence number.
 
-        An attempt that was late is known by its id: it neither conflicts with the one that was stored, nor brings back what was
-        purged meanwhile.
+        A late attempt is recognised by its message id: it neither conflicts with the stored message nor restores what was purged.
         """
-        named = {"Nats-Msg-Id": clock.uuid7()} | dict(headers or {})
+        all_headers = {"Nats-Msg-Id": clock.uuid7()} | dict(headers or {})
 
         async def attempt() -> int:
             if not self._is_created:
                 await self._ensure_stream()
-            return (await self._send_request(subject, payload, named)).seq
+            return (await self._send_request(subject, payload, all_headers)).seq
 
         return await self.client.retry_until_answered(attempt)
 
     async def purge_subject(self, subject: str) -> None:
-        """Take away what is on a subject now. An attempt that is late takes nothing that was stored since."""
-        found = await self.read_last(subject)
-        if found is None:
+        """Delete the current message of a subject. A late attempt deletes nothing newer."""
+        current = await self.read_last(subject)
+        if current is None:
             return
         try:
-            await self._call_api("STREAM.PURGE", {"filter": subject, "seq": found.seq + 1})
+            await self._call_api("STREAM.PURGE", {"filter": subject, "seq": current.seq + 1})
         except JetStreamError as error:
             if error.code not in _NOT_FOUND_CODES:
                 raise
 
     async def _ensure_stream(self) -> None:
-        """Make the stream, or check the one that is there."""
+        """Create the stream, or check the existing one."""
         try:
             config = (await self._call_api("STREAM.INFO")).config
         except JetStreamError as error:
@@ -340,11 +339,11 @@ class _CoordinationStream:
                 if error.code != NAME_IN_USE:
                     raise
             try:
-                return (await self._call_api("STREAM.INFO")).config  # another handle was first, or an attempt of ours whose answer was late
+                return (await self._call_api("STREAM.INFO")).config  # created by another handle, or by an earlier attempt of ours
             except JetStreamError as error:
                 if error.code != NO_STREAM or self.client.time() >= deadline:
                     raise
-            await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
+            await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to create it
 
     def _validate_config(self, config: Mapping[str, Any]) -> None:
         wanted = {"max_msgs_per_subject": 1, "storage": "file", "retention": "limits", "discard": "old"}
@@ -366,7 +365,7 @@ class _CoordinationStream:
     async def _send_request(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> _ApiResponse:
         message = await (await self.client.send_request(subject, payload, headers))
         if is_no_responder(message):
-            self._is_created = False  # JetStream is not up yet, or somebody deleted the stream
+            self._is_created = False  # JetStream is not up yet, or the stream was deleted
             raise ConnectionLost("nobody answers")
         answer = _decode_response(message.data)
         if answer.error is not None:

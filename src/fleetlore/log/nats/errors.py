@@ -1,4 +1,4 @@
-"""What goes wrong with a NATS server, in our words. The only place that knows its error codes."""
+"""Translates errors of a NATS server to `LogError`s. The only module that knows its error codes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ NO_STREAM = 10059
 NAME_IN_USE = 10058
 NO_MESSAGE = frozenset({10037, 10043, 10057})
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
-"""The scope moved on; the second one comes from clusters."""
+"""The expected head of a scope is not current; the second code comes from clusters."""
 NO_ROLLUP = 10111
 FILTERS_OVERLAP = 10138
 DUPLICATE_ID = 10201
-"""A batch holds an id that the stream knows already."""
+"""A batch contains an id that the stream already has."""
 
 _NO_CLUSTER = 10074
 _NO_ROOM_CODES = frozenset({10002, 10023, 10028, 10047, 10054, 10077, 10120, 10122})
 _UNSUITABLE_CODES = frozenset({10039, 10052, 10065, 10074, 10076, 10174})
-# A batch of which a message went astray, and too many open ones: nothing was stored, and the next try may do.
+# A message of a batch was lost, or too many batches are open: nothing was stored, and a retry may succeed.
 _TRANSIENT_CODES = frozenset({10008, 10158, 10167, 10176, 10207, 10210})
 
 
@@ -36,18 +36,18 @@ class ApiError(Struct, frozen=True):
 
 
 class ConnectionLost(Exception):
-    """The connection broke, or nobody was there to answer; asking again is right."""
+    """The connection broke, or nobody answered; a retry is right."""
 
 
 class NoResponder(ConnectionLost):
-    """Nobody listens there: JetStream is not up yet, or the stream is gone. Nothing was stored."""
+    """Nobody listens on the subject: JetStream is not up yet, or the stream is gone. Nothing was stored."""
 
     def __init__(self) -> None:
         super().__init__("nobody answers")
 
 
 class JetStreamError(Exception):
-    """JetStream said no."""
+    """JetStream refused a request."""
 
     def __init__(self, error: ApiError) -> None:
         self.code = error.err_code
@@ -58,11 +58,11 @@ class JetStreamError(Exception):
 
 
 NATS_ERRORS = (nats.errors.Error, ConnectionLost, JetStreamError, OSError, TimeoutError)
-"""What may go wrong on the way to a server; `in_our_words` has a word for each."""
+"""Errors on the way to a server; `translate_error` handles each."""
 
 
 def translate_error(place: str, error: BaseException) -> LogError:
-    """One of NATS's errors, and what to do next. `place` is an address that may be shown."""
+    """Return the `LogError` for a NATS error, with what to do next. `place` is an address without secrets."""
     match error:
         case LogError():
             return error
@@ -93,12 +93,12 @@ def _translate_refusal(place: str, code: int, description: str) -> LogError:
 
 
 def unreachable_error(place: str) -> Unreachable:
-    """Nobody answers."""
+    """Return the error for a server that does not answer."""
     return Unreachable(f"{place}: does not answer; check that nats-server runs there, or raise ?timeout= (seconds)")
 
 
-def silent(place: str) -> Unreachable:
-    """A server is connected, and JetStream does not answer."""
+def jetstream_silent_error(place: str) -> Unreachable:
+    """Return the error for a connected server whose JetStream does not answer."""
     return Unreachable(
         f"{place}: is connected, but JetStream does not answer; in a cluster, check that most of its servers run, or it has no leader"
         " (`nats server report jetstream`); or raise ?timeout= (seconds)"
@@ -106,7 +106,7 @@ def silent(place: str) -> Unreachable:
 
 
 def missing_stream_error(place: str, stream: str) -> Unreachable:
-    """The server is there, the stream is not."""
+    """Return the error for a server that does not have the stream."""
     return Unreachable(
         f"{place}: nobody keeps the stream {stream} there; in a cluster, check that most of its servers run;"
         " if the stream was deleted, open the log again with connect()"
@@ -114,12 +114,12 @@ def missing_stream_error(place: str, stream: str) -> Unreachable:
 
 
 def denied_error(place: str, what: str = "") -> Denied:
-    """Not let in, or not let do it."""
+    """Return the error for a rejected login, or for the forbidden operation `what`."""
     if what:
         return Denied(f"{place}: the server forbids this ({what}); allow fl.>, fl-erased.>, fl-meta.>, $JS.API.> and _INBOX.>")
     return Denied(f"{place}: the server does not let us in; check user, password or token in the address, or ?creds=FILE")
 
 
 def closed_error() -> Closed:
-    """Used after its end."""
+    """Return the error for use after close."""
     return Closed("the log was closed; open it again with connect()")

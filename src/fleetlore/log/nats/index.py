@@ -1,4 +1,4 @@
-"""Where each event is, by its id: kept in memory, filled as far as it is asked for."""
+"""In-memory index of event ids to sequence numbers, for `get` and `erase`; filled on first use."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ PULL_BATCH = 2000
 
 
 class NatsIndex:
-    """Id → sequence numbers, for the whole town; holds some hundred bytes an event."""
+    """Id → sequence numbers for the whole town; takes some hundred bytes per event."""
 
     def __init__(self, stream: NatsStream) -> None:
         self._stream = stream
         self._sequences: dict[str, int] = {}
         self._later_sequences: dict[str, list[int]] = {}
-        """Where else it is, or was: stored again once the server's memory for ids was over, or after a trim."""
+        """Further positions of an id: stored again after the deduplication window, or after a trim."""
         self._read_to = 0
         self._fill_lock = asyncio.Lock()
 
     async def find_messages(self, ids: Iterable[str]) -> list[NatsMessage]:
-        """The messages of the events with these ids, in log order; those that a reader must not see are among them."""
+        """Return the messages of these ids in log order, including those that a reader must not see."""
         await self._read_new_messages()
         wanted = {seq: id for id in ids if id in self._sequences for seq in (self._sequences[id], *self._later_sequences.get(id, ()))}
         rows = [row for row in await self._stream.read_all_at(sorted(wanted)) if row is not None]
         ours = [row for row in rows if row.id == wanted[row.seq]]
         if len(ours) < len(rows):
-            await self._stream.refresh_config()  # other events stand there: it is not the stream that was read
+            await self._stream.refresh_config()  # other events are there: the stream was recreated since we read it
         return ours
 
     async def _read_new_messages(self) -> None:
@@ -56,13 +56,13 @@ class NatsIndex:
                     raise
 
     async def _pull_headers(self, target: int) -> None:
-        """Headers are enough: the id is one of them."""
+        """Read headers only: they contain the id."""
         arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
         pull = PullConsumer(self._stream, [events_subject(self._stream.town)], arrived.put_nowait, headers_only=True)
         try:
             await pull.start(self._read_to + 1)
             if not pull.pending:
-                self._read_to = target  # what was there is erased by now
+                self._read_to = target  # everything up to the target has been erased meanwhile
             while self._read_to < target:
                 await pull.request_messages(PULL_BATCH)
                 await self._consume_messages(pull, arrived, target)
@@ -78,9 +78,9 @@ class NatsIndex:
             message = arrived.get_nowait() if not arrived.empty() else await _next_message(pull, arrived)
             if message is None:
                 raise ConnectionLost("the consumer is gone")
-            place = parse_delivery(message)
-            self._read_to = place.seq if place.pending else max(place.seq, target)
-            self._add_id(message_event_id(message), place.seq)
+            delivery = parse_delivery(message)
+            self._read_to = delivery.seq if delivery.pending else max(delivery.seq, target)
+            self._add_id(message_event_id(message), delivery.seq)
 
     def _add_id(self, id: str, seq: int) -> None:
         if not id:

@@ -1,6 +1,7 @@
-"""A log on a NATS server: one JetStream stream a town, one message an event, its scopes in the subject.
+"""NATS backend: one JetStream stream per town, one message per event, its scopes in the subject.
 
-Whoever speaks NATS can pick events by wildcard, as in `fl.default.ada.>`; `nats_subjects` tells the tokens.
+Any NATS client can select events by wildcard, for example `fl.default.ada.>`; `subjects.py` describes the tokens.
+`NatsLog` combines writer (`append.py`), reader (`read.py`), follower (`tail.py`) and id index (`index.py`).
 """
 
 from __future__ import annotations
@@ -38,24 +39,25 @@ _DURATION_PATTERN = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
-    """What `?dedup=`, `?replicas=`, `?timeout=` and `?creds=` ask for."""
-    # Whatever stands there may be part of a password: it is not repeated.
+    """Parse `?dedup=`, `?replicas=`, `?timeout=` and `?creds=`; raise `InvalidUrl` for anything else."""
+    # The options may be part of a password, so the message does not quote them.
     if any("@" in name or ("@" in value and name != "creds") for name, value in options.items()):
         raise InvalidUrl("nats: an @ behind the ?; if the ? belongs to a password, write it as %3F")
     known: dict[str, Any] = {}
     for name, value in options.items():
-        read = _OPTION_PARSERS.get(name)
-        found = None if read is None else read(value)
-        if found is None:
+        parse = _OPTION_PARSERS.get(name)
+        parsed = None if parse is None else parse(value)
+        if parsed is None:
             raise InvalidUrl(
-                f"?{name if read else '…'}=: not understood by nats:; say dedup=24h (s, m, h or d, at most {MAX_DEDUP_SECONDS // 86_400}d),"
+                f"?{name if parse else '…'}=: not understood by nats:;"
+                f" say dedup=24h (s, m, h or d, at most {MAX_DEDUP_SECONDS // 86_400}d),"
                 " replicas=1|3|5, timeout=SECONDS or creds=FILE"
             )
-        known[name] = found
-    least = 2 * known.get("timeout", DEFAULT_TIMEOUT_SECONDS)
-    if known.get("dedup", least) < least:
+        known[name] = parsed
+    min_dedup = 2 * known.get("timeout", DEFAULT_TIMEOUT_SECONDS)
+    if known.get("dedup", min_dedup) < min_dedup:
         raise InvalidUrl(
-            f"?dedup=: at least twice ?timeout= is needed, {least:g}s here (dedup=24h is usual),"
+            f"?dedup=: at least twice ?timeout= is needed, {min_dedup:g}s here (dedup=24h is usual),"
             " because what is not answered is sent again with the same ids"
         )
     return known
@@ -124,11 +126,8 @@ class NatsLog:
     # --- writing
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        """Store each batch that nothing speaks against; all are on their way at the same time."""
+        """Store each batch that is not rejected; all are sent concurrently."""
         return self._client.run_coroutine(self._commit_batches(batches))
-
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """Never: a server has to be waited for."""
 
     async def _commit_batches(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         jobs = await self._writer.commit(batches)
@@ -137,11 +136,11 @@ class NatsLog:
         return [job.outcome for job in jobs if job.outcome is not None]
 
     async def _publish_driver_events(self, job: AppendJob) -> None:
-        """Let those who listen to a driver's own subjects hear of what was stored, at most once; no stream keeps it."""
+        """Publish stored driver events on nexo's subjects, at most once; no stream keeps them."""
         for record, seq in job.stored:
             if not record.kind.startswith(nexo.KIND_PREFIX):
                 continue
-            # The events are stored; that nobody hears of them must not look as if they were not.
+            # The events are stored: a failed notification must not look like a failed append.
             with suppress(FleetloreError, nats.errors.Error, ConnectionLost):
                 event = codec.decode(record.raw)
                 payload = nexo.DIALECT.encode(event, town=self._town)
@@ -150,7 +149,7 @@ class NatsLog:
                     await self._client.connection.publish(nexo.nats_subject(event), payload, headers=headers)
 
     def trim(self, before: Position) -> int:
-        """Drop the oldest records. The horizon is written first, so that a trim that was cut short is not seen."""
+        """Delete the oldest records. The horizon is written first, so that readers never see a partial trim."""
         return self._client.run_coroutine(self._trim_before(to_sequence(before)))
 
     async def _trim_before(self, before: int) -> int:
@@ -160,20 +159,20 @@ class NatsLog:
         horizon = min(before - 1, newest.seq)
         if horizon > await self._marks.look_at_horizon():
             await self._marks.move_horizon(horizon)
-        # By filter, so that it stays known which ids were erased; never beyond the end, or numbers would be skipped.
+        # With a filter, to keep the records of erased ids; never beyond the end, or sequence numbers would be skipped.
         purged = await self._stream.purge({"filter": events_subject(self._town), "seq": self._marks.horizon + 1})
-        await self._marks.publish_horizon(self._marks.horizon)  # if there was no room for it, there is now
+        await self._marks.publish_horizon(self._marks.horizon)  # if there was no room for it before, there is now
         return purged
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
-        """Drop these records for good. Whoever is cut short does it again: each step may be repeated."""
+        """Delete these records for good. Every step can be repeated after an interruption."""
         return self._client.run_coroutine(self._erase_ids(list(dict.fromkeys(ids)), fact))
 
     async def _erase_ids(self, ids: Sequence[str], fact: Record) -> int:
         found = {row.seq: row for row in await self._index.find_messages(ids)}
-        told = await map_concurrently(ids, self._mark_erased, at_once=MAX_IN_FLIGHT)
-        # Some may have been stored since the index was read; where they are, the server said just now.
-        late = [(id, seq) for id, seqs in zip(ids, told, strict=True) for seq in seqs if seq not in found]
+        known_at = await map_concurrently(ids, self._mark_erased, at_once=MAX_IN_FLIGHT)
+        # Some may have been stored since the index was read; the acks of the marks say where.
+        late = [(id, seq) for id, seqs in zip(ids, known_at, strict=True) for seq in seqs if seq not in found]
         rows = await self._stream.read_all_at(seq for _, seq in late)
         found |= {row.seq: row for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
         await map_concurrently(sorted(found), self._stream.delete_message, at_once=MAX_IN_FLIGHT)
@@ -186,9 +185,9 @@ class NatsLog:
         return row.id == id and row.subject.startswith(events_subject(self._town)[:-1])
 
     async def _mark_erased(self, id: str) -> list[int]:
-        """Say on the server that an id is refused for ever; answers where events with that id were stored, as far as the server knows."""
+        """Mark an id on the server as rejected forever; return where it is stored, as far as the server knows."""
         subject = erased_subject(self._town, hash_event_id(id).hex())
-        # With the names that it would be stored by the server refuses it, too, as long as its memory for ids goes back.
+        # Using the event's own message ids makes the server itself reject it, within its deduplication window.
         acks = [
             await self._stream.store_message(subject, b"", {"Nats-Msg-Id": name})
             for name in dict.fromkeys((id, self._marks.message_id(id)))
@@ -201,11 +200,11 @@ class NatsLog:
     # --- reading
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
-        """The records asked for."""
+        """Return the selected records."""
         return self._client.run_coroutine(self._reader.read(query))
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
-        """The records with these ids."""
+        """Return the records with these ids."""
         first: dict[str, NatsMessage] = {}
         for row in self._client.run_coroutine(self._index.find_messages(ids)):
             if self._marks.is_visible(row):
@@ -213,11 +212,11 @@ class NatsLog:
         return [StoredRecord(to_position(row.seq), row.raw) for row in first.values()]
 
     def head(self, scope: str) -> Position | None:
-        """The newest position in a scope."""
+        """Return the newest position in a scope."""
         return self._client.run_coroutine(self._reader.head(scope))
 
     def tail(self, scope: str, after: Position | None) -> NatsTail:
-        """Wait for what follows, with a consumer of its own."""
+        """Return a cursor that waits for new records, with its own consumer."""
         self._client.check_open()
         tail = NatsTail(self._stream, self._marks, scope, None if after is None else to_sequence(after))
         self._tails.add(tail)
@@ -232,7 +231,7 @@ class NatsLog:
             tail.check_consumer()
 
     def info(self) -> LogInfo:
-        """What this log holds, and what it promises."""
+        """Describe this log."""
         return self._client.run_coroutine(self._read_info())
 
     async def _read_info(self) -> LogInfo:
@@ -263,7 +262,7 @@ class NatsLog:
         )
 
     def close(self) -> None:
-        """Let the connection go; whoever follows is told."""
+        """Close the connection; waiting tails raise `Closed`."""
         for tail in list(self._tails):
             tail.mark_log_closed()
         self._client.close()

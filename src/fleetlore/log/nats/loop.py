@@ -1,4 +1,4 @@
-"""A private event loop in a thread of its own, for a client that only speaks asyncio. Used from any thread, never after a fork."""
+"""A private event loop in its own thread, for the asyncio-only NATS client. Usable from any thread, not after a fork."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fleetlore.log.nats.errors import NATS_ERRORS, closed_error, translate_error
 
 CANCEL_SECONDS, MAX_CANCELS = 0.1, 50
 _Item = TypeVar("_Item")
-_Answer = TypeVar("_Answer")
+_T = TypeVar("_T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads, and raises our errors only. `place` is an address that may be shown."""
+    """Runs coroutines for other threads and raises only our own errors. `place` is an address without secrets."""
 
     def __init__(self, place: str) -> None:
         self.display_address = place
         self._owner_pid, self._closed = os.getpid(), False
         self._end_reason = ""
-        """Why nothing more can be done with it, though nobody has closed it."""
+        """Why it cannot be used any more although nobody closed it."""
         self.on_end: Callable[[], None] = lambda: None
         self._close_lock = Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -33,8 +33,8 @@ class LoopThread:
         self._thread = Thread(target=self._run_loop, name="fleetlore-nats", daemon=True)
         self._thread.start()
 
-    def run_coroutine(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """The result of a coroutine that runs on the loop."""
+    def run_coroutine(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the loop and return its result."""
         try:
             self.check_open()
             future = asyncio.run_coroutine_threadsafe(self._track_task(work), self._loop)
@@ -52,21 +52,21 @@ class LoopThread:
             raise
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let a coroutine run on the loop until it ends or the loop is closed."""
+        """Start a coroutine on the loop; it runs until it ends or the loop is closed."""
         try:
             self.check_open()
             asyncio.run_coroutine_threadsafe(self._track_task(work), self._loop)
         except (LogError, RuntimeError):
             work.close()
 
-    def call_soon(self, what: Callable[[], object]) -> None:
-        """Have a plain function called on the loop; nothing happens once that has ended."""
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop; does nothing once the loop has ended."""
         if os.getpid() == self._owner_pid:
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(what)
+                self._loop.call_soon_threadsafe(function)
 
     def check_open(self) -> None:
-        """Refuse to go on once it was closed, or in a forked child: the thread stays behind with the parent."""
+        """Raise if it was closed or has ended, or in a forked child: the thread stays with the parent."""
         if self._closed:
             raise closed_error()
         if self._end_reason:
@@ -76,16 +76,16 @@ class LoopThread:
 
     @property
     def is_ended(self) -> bool:
-        """Whether it was closed, or has come to its end by itself."""
+        """Whether it was closed, or has ended by itself."""
         return self._closed or bool(self._end_reason)
 
-    def mark_ended(self, why: str) -> None:
-        """Let everybody be told so from now on."""
-        self._end_reason = why
+    def mark_ended(self, reason: str) -> None:
+        """End it: every further use raises a `LogError` with this reason."""
+        self._end_reason = reason
         self.on_end()
 
     def close(self) -> None:
-        """End whatever waits, and the thread."""
+        """Cancel everything that waits and end the thread."""
         with self._close_lock:
             was_closed, self._closed = self._closed, True
         if was_closed or os.getpid() != self._owner_pid:
@@ -95,7 +95,7 @@ class LoopThread:
         self._thread.join()
 
     def time(self) -> float:
-        """The loop's time."""
+        """Return the loop's time."""
         return self._loop.time()
 
     def _run_loop(self) -> None:
@@ -104,7 +104,7 @@ class LoopThread:
         finally:
             self._loop.close()
 
-    async def _track_task(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    async def _track_task(self, work: Coroutine[Any, Any, _T]) -> _T:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -121,33 +121,33 @@ class LoopThread:
         await self._loop.shutdown_asyncgens()
 
     def _abort_connection(self) -> None:
-        """What has to happen first, so that nobody waits for a server that is frozen."""
+        """Hook: called first on close, so that nothing waits for a frozen server."""
 
     async def _close_connection(self) -> None:
-        """What has to be closed with the loop."""
+        """Hook: called on close, after the tasks have ended."""
 
 
 async def cancel_tasks(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
-    """End tasks, and wait until they have ended."""
+    """Cancel tasks and wait until they have ended."""
     pending = {task for task in tasks if task is not None and not task.done()}
     for _ in range(MAX_CANCELS):
         if not pending:
             return
         for task in pending:
             task.cancel()
-        # Again and again: nats-py swallows it while it sends.
+        # Repeatedly: nats-py swallows a cancellation while it sends.
         ended, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)
         for task in ended:
             if not task.cancelled():
-                task.exception()  # nobody else asks
+                task.exception()  # mark as retrieved
 
 
-async def map_concurrently(items: Iterable[_Item], verb: Callable[[_Item], Awaitable[_Answer]], *, at_once: int) -> list[_Answer]:
-    """The answers for many items, in their order, a limited number of which are asked at a time."""
+async def map_concurrently(items: Iterable[_Item], function: Callable[[_Item], Awaitable[_T]], *, at_once: int) -> list[_T]:
+    """Apply an async function to items, at most `at_once` at a time; return the results in order."""
     limit = asyncio.Semaphore(at_once)
 
-    async def one(item: _Item) -> _Answer:
+    async def run_one(item: _Item) -> _T:
         async with limit:
-            return await verb(item)
+            return await function(item)
 
-    return await asyncio.gather(*map(one, items))
+    return await asyncio.gather(*map(run_one, items))

@@ -1,6 +1,6 @@
-"""What a town's stream remembers besides events: which ids were erased, which go by another name, and how far it was trimmed.
+"""What a town's stream stores besides events: erased ids, renamed ids and the trim horizon.
 
-Every handle keeps a copy: read at opening and after each reconnection, and whenever somebody writes to these subjects.
+Every handle keeps a copy, read on open, after each reconnection, and when a message arrives on these subjects.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fleetlore.log.nats.subjects import erased_subject, events_subject, meta_sub
 
 TRIMMED_KEY = "fleetlore_trimmed"
 RECHECK_SECONDS = (0.0, 0.05, 0.5)
-"""When to look after a message was heard, in seconds: the stream may take a moment to store it, or refuse it."""
+"""Delays for reading after a notification: the stream may store the message a moment later, or refuse it."""
 
 
 class StreamMarks:
-    """Which of the stored messages are not to be seen."""
+    """Decides which stored messages are visible to readers."""
 
     def __init__(self, stream: NatsStream) -> None:
         self._stream = stream
@@ -35,11 +35,11 @@ class StreamMarks:
         self._last_read = {erased_subject(stream.town): 0, f"{self._moved_subject}>": 0}
         self._generation = -1
         self.horizon = 0
-        """The highest sequence number that was trimmed away."""
+        """The highest trimmed sequence number."""
         self.on_change: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        """Read what there is, and hear of what comes."""
+        """Read the stored marks and subscribe to new ones."""
         client = self._stream.client
         for subject in (*self._last_read, self._trimmed_subject):
             await client.subscribe(subject, self._on_message)
@@ -47,12 +47,12 @@ class StreamMarks:
         await self.load_marks()
 
     async def refresh(self) -> None:
-        """Read what came while the connection was broken."""
+        """Read what was missed if the connection was interrupted."""
         if self._generation != self._stream.client.generation:
             await self.load_marks()
 
     async def load_marks(self) -> None:
-        """Read what came since the last time."""
+        """Read the marks since the last time."""
         generation = self._stream.client.generation
         for subject, seen in self._last_read.items():
             for row in await self._stream.read_every(subject, seen + 1):
@@ -69,11 +69,11 @@ class StreamMarks:
             self._erased_hashes.add(digest)
 
     def _on_message(self, message: Msg) -> None:
-        """A message was sent; that it was stored is not said."""
+        """Read the mark: the message was published, but may not be stored."""
         self._stream.client.spawn(self._read_after_message(message.subject))
 
     async def _read_after_message(self, subject: str) -> None:
-        # Not with `load`: a server 2.12.1 may hang if it gets a batched request while something is written, as just now.
+        # Not with `load_marks`: nats-server 2.12.1 may hang on a batched request during a write, as now.
         for pause in RECHECK_SECONDS:
             await asyncio.sleep(pause)
             with suppress(LogError, *NATS_ERRORS):
@@ -85,21 +85,21 @@ class StreamMarks:
     # --- the horizon
 
     async def look_at_horizon(self) -> int:
-        """The horizon as it is on the server now: a message says it, or a setting if there was no room for one."""
+        """Read the horizon from the server: from a message, or from the metadata if there was no room for one."""
         row, _ = await asyncio.gather(self._stream.read_last(self._trimmed_subject), self._stream.refresh_config())
-        noted = self._stream.config["metadata"].get(TRIMMED_KEY, "").encode()
-        self._raise_horizon(max(_parse_number(noted), 0 if row is None else _parse_number(row.raw)))
+        stored = self._stream.config["metadata"].get(TRIMMED_KEY, "").encode()
+        self._raise_horizon(max(_parse_number(stored), 0 if row is None else _parse_number(row.raw)))
         return self.horizon
 
     async def move_horizon(self, to: int) -> None:
-        """Say on the server that everything up to here is trimmed; it never moves back."""
+        """Store on the server that everything up to `to` is trimmed; the horizon never moves back."""
         if not await self.publish_horizon(to):
-            # There is room for a setting, still: whoever trims because the server is full must not be sent away.
+            # Metadata still fits when the server is full; trimming must work then.
             await self._stream.set_metadata(TRIMMED_KEY, str(to))
         self._raise_horizon(to)
 
     async def publish_horizon(self, to: int) -> bool:
-        """Store it as a message; `False` if there is no room."""
+        """Store the horizon as a message; return `False` if there is no room."""
         while (row := await self._stream.read_last(self._trimmed_subject)) is None or _parse_number(row.raw) < to:
             headers = {"Nats-Expected-Last-Subject-Sequence": str(row.seq if row is not None else 0)}
             try:
@@ -120,15 +120,15 @@ class StreamMarks:
     # --- ids
 
     def is_erased(self, id: str) -> bool:
-        """Whether an id is refused for ever, as far as this handle knows."""
+        """Return whether an id is rejected forever, as far as this handle knows."""
         return bool(self._erased_hashes) and hash_event_id(id).hex() in self._erased_hashes
 
     def add_erased(self, id: str) -> None:
-        """Know at once what this handle has erased itself."""
+        """Add an id that this handle erased itself."""
         self._erased_hashes.add(hash_event_id(id).hex())
 
     async def check_erased(self, id: str) -> bool:
-        """The same, as the server knows it."""
+        """Like `is_erased`, but asks the server."""
         digest = hash_event_id(id).hex()
         subject = erased_subject(self._stream.town, digest)
         if digest not in self._erased_hashes and await self._stream.read_last(subject) is not None:
@@ -136,22 +136,22 @@ class StreamMarks:
         return digest in self._erased_hashes
 
     def message_id(self, id: str) -> str:
-        """What the stream knows an event by: its id, or where that was stored before and is gone, the id and that sequence number."""
+        """Return the message id of an event: its id, or `id/sequence` if it was stored before at `sequence` and is gone."""
         was_at = self._renamed_ids.get(hash_event_id(id).hex()) if self._renamed_ids else None
         return id if was_at is None else f"{id}/{was_at}"
 
     async def rename_ids(self, was_at: Mapping[str, int]) -> None:
-        """Have ids go by another name, for every handle and for ever: the server forgets the ids of what is gone when it starts again."""
+        """Give ids another message id, for all handles and forever: the server's own memory of ids is lost on restart."""
 
-        async def one(item: tuple[str, int]) -> None:
+        async def store_one(item: tuple[str, int]) -> None:
             digest = hash_event_id(item[0]).hex()
             await self._stream.store_message(self._moved_subject + digest, str(item[1]).encode(), {})
             self._renamed_ids[digest] = item[1]
 
-        await map_concurrently(was_at.items(), one, at_once=MAX_IN_FLIGHT)
+        await map_concurrently(was_at.items(), store_one, at_once=MAX_IN_FLIGHT)
 
     def is_visible(self, row: NatsMessage) -> bool:
-        """Whether a message is an event that a reader may see."""
+        """Return whether a message is an event that readers may see."""
         return row.seq > self.horizon and row.subject.startswith(self._events_prefix) and not self.is_erased(row.id)
 
 

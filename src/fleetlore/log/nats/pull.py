@@ -1,4 +1,4 @@
-"""A consumer of our own on the server, asked for messages in portions. It lives in the server's memory and is made anew when gone."""
+"""A pull consumer on the server, kept in the server's memory; recreated by its users (`tail.py`, `index.py`) when it is lost."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ EXPIRES_SECONDS = 30
 HEARTBEAT_SECONDS = 2
 _HEARTBEAT, _EXPIRED, _ENDED = "100", "408", "409"
 _COMPLETED_REASONS = ("Message Size Exceeds MaxBytes", "Batch Completed")
-"""Of the reasons why a request ends early, those after which the next one may follow."""
+"""Reasons for an early end of a request after which the next request may follow."""
 
 
 class DeliveryInfo(NamedTuple):
-    """What the server says of a message that a consumer brings."""
+    """Metadata of a message delivered by a consumer."""
 
     seq: int
     delivered: int
-    """The how manieth of this consumer it is."""
+    """Its number among the messages of this consumer."""
     pending: int
-    """How many more there are for it just now."""
+    """How many more are waiting for the consumer."""
 
 
 class PullConsumer:
-    """`hear` is called on the loop with each message in order, none left out, and with `None` once the consumer is of no more use.
+    """Delivers every message in order to `deliver`, on the loop; `None` means the consumer is lost.
 
-    The server does not wait for acknowledgements: what it sent into a broken connection is not sent again. So a consumer serves
-    one connection only, and what it brings is counted; whoever needs more after that makes a new one, from where they are.
+    There are no acknowledgements: what the server sent into a broken connection is not sent again. So a consumer serves one
+    connection only and its messages are counted. To continue, create a new one from the last sequence number.
     """
 
     def __init__(
         self,
         stream: NatsStream,
         filters: Sequence[str],
-        hear: Callable[[Msg | None], None],
+        deliver: Callable[[Msg | None], None],
         *,
         headers_only: bool = False,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._stream, self._filters, self._deliver, self._headers_only = stream, list(filters), hear, headers_only
+        self._stream, self._filters, self._deliver, self._headers_only = stream, list(filters), deliver, headers_only
         self._on_end = on_end
-        """Told when a request ended before everything came that it asked for."""
+        """Called when a request ends before all requested messages arrived."""
         self._name = ""
         self._inbox = ""
         self.outstanding = 0
-        """How many of the messages asked for have not come yet."""
+        """Requested messages that have not arrived."""
         self.pending = 0
-        """How many messages there were for it when it was made."""
+        """Messages that were waiting when it was created."""
         self._delivered = 0
         self._is_broken = False
         self._last_message_at = 0.0
         self._generation = -1
 
     async def start(self, seq: int) -> None:
-        """Have a consumer that begins at a sequence number."""
+        """Create the consumer, starting at a sequence number."""
         client = self._stream.client
         self._generation = client.generation
-        # A name that sorts by time helps whoever looks at the server; it is never used twice.
+        # A unique name that sorts by time, for people who look at the server.
         self._name, self._inbox = f"fleetlore-{clock.uuid7()}", client.connection.new_inbox()
         await client.subscribe(self._inbox, self._on_message)
         if self._stream.rejects_overlapping_filters and len(self._filters) > 1:
@@ -97,13 +97,13 @@ class PullConsumer:
         self.outstanding = 0
 
     async def request_messages(self, count: int) -> None:
-        """Ask for so many messages more."""
+        """Request `count` more messages."""
         client = self._stream.client
         if not client.is_online:
             raise ConnectionLost("not connected")
-        wish = {
+        request = {
             "batch": count,
-            # Without a limit the server cuts off whoever does not take many large messages fast enough; one always fits.
+            # Without a limit the server disconnects slow readers of many large messages. One message always fits.
             "max_bytes": max(MAX_RESPONSE_BYTES, 2 * client.connection.max_payload),
             "expires": EXPIRES_SECONDS * NANOSECONDS,
             "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
@@ -111,16 +111,16 @@ class PullConsumer:
         self.outstanding += count
         self._last_message_at = client.time()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream.name}.{self._name}"
-        await client.connection.publish(subject, msgspec.json.encode(wish), self._inbox)
+        await client.connection.publish(subject, msgspec.json.encode(request), self._inbox)
 
     def is_dead(self) -> bool:
-        """Whether the connection was lost meanwhile, or the heartbeats that belong to an open request have stopped."""
+        """Return whether the connection was lost, or the heartbeats of an open request have stopped."""
         client = self._stream.client
         silent = self.outstanding > 0 and client.time() - self._last_message_at > 2.5 * HEARTBEAT_SECONDS
         return silent or self._is_broken or client.generation != self._generation
 
     async def stop(self) -> None:
-        """Let the consumer go."""
+        """Delete the consumer."""
         client = self._stream.client
         if self._inbox:
             await client.unsubscribe(self._inbox)
@@ -131,7 +131,7 @@ class PullConsumer:
     def _on_message(self, message: Msg) -> None:
         client = self._stream.client
         if self._is_broken or client.generation != self._generation:
-            # nats-py subscribes anew by itself, and the consumer may still be there: what it sent meanwhile is missing before this.
+            # nats-py resubscribes by itself and the consumer may still exist, but messages sent in between are lost.
             return
         self._last_message_at = client.time()
         if message.reply:
@@ -162,8 +162,8 @@ class PullConsumer:
 
 
 def parse_delivery(message: Msg) -> DeliveryInfo:
-    """Where a message from a consumer stands."""
-    # $JS.ACK.<stream>.<consumer>.<tries>.<seq>.<delivered>.<time>.<pending>, or with <domain>.<account> in front of the stream
+    """Parse the metadata in a delivered message's reply subject."""
+    # $JS.ACK.<stream>.<consumer>.<tries>.<seq>.<delivered>.<time>.<pending>, or with <domain>.<account> before the stream
     parts = message.reply.split(".")
     first = 5 if len(parts) < 11 else 7
     return DeliveryInfo(int(parts[first]), int(parts[first + 1]), int(parts[first + 3]))

@@ -1,4 +1,4 @@
-"""Reading a town's stream by pages: forwards with one request a page, backwards by counting what lies ahead."""
+"""Reads a town's stream in pages: forwards with one request per page, backwards by counting the messages ahead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleetlore.log.nats.subjects import events_subject, scope_filters, subject_k
 from fleetlore.log.sequence import to_position, to_sequence
 
 MAX_SERVER_FILTERS = 6
-"""With more than these, kinds are chosen here, not on the server."""
+"""With more filters than this, kinds are filtered here instead of on the server."""
 SCAN_BATCH = 1000
 WIDEN_FACTOR = 8
 MIN_BACKWARD_ROWS = 50
@@ -31,14 +31,14 @@ _time_decoder = msgspec.json.Decoder(_EventTime)
 
 
 class NatsReader:
-    """Answers queries. Its methods are coroutines for the client's loop."""
+    """Answers queries. Its methods run on the client's loop."""
 
     def __init__(self, stream: NatsStream, marks: StreamMarks) -> None:
         self._stream, self._marks = stream, marks
         self._events_subject = events_subject(stream.town)
 
     async def head(self, scope: str) -> Position | None:
-        """The newest position in a scope."""
+        """Return the newest position in a scope."""
         newest = await self._find_newest(scope_filters(self._stream.town, scope))
         return to_position(newest) if newest > self._marks.horizon else None
 
@@ -47,7 +47,7 @@ class NatsReader:
         return max((row.seq for row in rows if row is not None), default=0)
 
     async def read(self, query: LogQuery) -> list[StoredRecord]:
-        """The records asked for."""
+        """Return the selected records."""
         low = max(0 if query.after is None else to_sequence(query.after), self._marks.horizon) + 1
         high = MAX_SEQUENCE if query.before is None else to_sequence(query.before) - 1
         if query.limit <= 0 or high < low:
@@ -57,27 +57,27 @@ class NatsReader:
         if len(filters) > MAX_SERVER_FILTERS:
             filters, kinds = scope_filters(self._stream.town, query.scope), query.kinds
         if len(filters) > 1 or query.newest_first:
-            # What is stored while the filters are asked one by one must not be seen by some of them only.
+            # The filters are queried separately: an upper bound keeps events stored meanwhile out of all of them.
             newest = await self._find_newest(filters if len(filters) == 1 else [self._events_subject])
             high = min(high, newest)
-        wanted = _make_row_filter(kinds, query.since, self._marks.is_visible)
-        scans = bool(kinds) or query.since is not None
+        matches = _make_row_filter(kinds, query.since, self._marks.is_visible)
+        is_filtered = bool(kinds) or query.since is not None
         read = self._read_backwards if query.newest_first else self._read_forwards
-        rows = await read(filters, low, high, query.limit, SCAN_BATCH if scans else min(query.limit, SCAN_BATCH), wanted)
+        rows = await read(filters, low, high, query.limit, SCAN_BATCH if is_filtered else min(query.limit, SCAN_BATCH), matches)
         return [StoredRecord(to_position(row.seq), row.raw) for row in rows]
 
     async def _read_forwards(
-        self, filters: Sequence[str], low: int, high: int, limit: int, count: int, wanted: Callable[[NatsMessage], bool]
+        self, filters: Sequence[str], low: int, high: int, limit: int, count: int, matches: Callable[[NatsMessage], bool]
     ) -> list[NatsMessage]:
         found: list[NatsMessage] = []
         while low <= high and len(found) < limit:
             rows, end = await self._read_merged(filters, low, count)
-            found += [row for row in rows if row.seq <= high and wanted(row)]
+            found += [row for row in rows if row.seq <= high and matches(row)]
             low = end + 1
         return found[:limit]
 
     async def _read_merged(self, filters: Sequence[str], low: int, count: int) -> tuple[list[NatsMessage], int]:
-        """What fits any filter, without doubles, from `low` up to a sequence number to which all filters were read."""
+        """Return messages matching any filter, without duplicates, from `low` to a number that all filters have reached."""
         pages = await asyncio.gather(*(self._stream.read_page(subject, low, count) for subject in filters))
         end = min((page.rows[-1].seq for page in pages if page.more), default=MAX_SEQUENCE)
         if len(pages) == 1:
@@ -86,20 +86,20 @@ class NatsReader:
         return [merged[seq] for seq in sorted(merged)], end
 
     async def _read_backwards(
-        self, filters: Sequence[str], low: int, high: int, limit: int, count: int, wanted: Callable[[NatsMessage], bool]
+        self, filters: Sequence[str], low: int, high: int, limit: int, count: int, matches: Callable[[NatsMessage], bool]
     ) -> list[NatsMessage]:
         found: list[NatsMessage] = []
         while low <= high and len(found) < limit:
             parts = await asyncio.gather(*(self._read_newest(subject, low, high, count) for subject in filters))
-            # Each filter was read down to its own start; only what lies above all of them is complete.
+            # Each filter was read down to its own start; the result is complete only above the highest start.
             start = max(part_start for _, part_start in parts)
             merged = {row.seq: row for rows, _ in parts for row in rows if row.seq >= start}
-            found += [row for _, row in sorted(merged.items(), reverse=True) if wanted(row)]
+            found += [row for _, row in sorted(merged.items(), reverse=True) if matches(row)]
             high = start - 1
         return found[:limit]
 
     async def _read_newest(self, subject: str, low: int, high: int, need: int) -> tuple[list[NatsMessage], int]:
-        """At least the newest `need` that fit within bounds, or all, and the sequence number from which on they are complete."""
+        """Return at least the newest `need` matches in the range (or all), and the number from which they are complete."""
         start, count = await self._find_start(subject, low, high, need)
         rows: list[NatsMessage] = []
         at, more = start, True
@@ -110,10 +110,10 @@ class NatsReader:
         return rows, start
 
     async def _find_start(self, subject: str, low: int, high: int, need: int) -> tuple[int, int]:
-        """From where on `need` messages or some more lie up to `high`, and how many. A guess while others write: the caller looks."""
+        """Return a start from which about `need` messages lie up to `high`, and their number. An estimate while others write."""
         above, total = await asyncio.gather(self._count_from(subject, high + 1), self._count_from(subject, low))
-        enough = 2 * need + MIN_BACKWARD_ROWS
-        if total - above <= enough:
+        acceptable = 2 * need + MIN_BACKWARD_ROWS
+        if total - above <= acceptable:
             return low, total - above
         width, upper = need, high + 1
         while True:
@@ -122,7 +122,7 @@ class NatsReader:
             if count >= need or start == low:
                 break
             upper, width = start, width * WIDEN_FACTOR
-        while count > enough and upper - start > 1:
+        while count > acceptable and upper - start > 1:
             middle = (start + upper) // 2
             inside = await self._count_from(subject, middle) - above
             if inside >= need:
@@ -132,27 +132,29 @@ class NatsReader:
         return start, count
 
     async def _count_from(self, subject: str, start: int) -> int:
-        """How many messages fit from a sequence number on."""
+        """Return how many messages match from a sequence number on."""
         rows, _ = await self._stream.read_page(subject, start, 1)
         return 1 + rows[0].pending if rows else 0
 
     async def count_events(self) -> tuple[int, int | None]:
-        """How many events the town has, and the first one's sequence number."""
+        """Return the number of events in the town and the first sequence number."""
         rows, _ = await self._stream.read_page(self._events_subject, self._marks.horizon + 1, 1)
         return (1 + rows[0].pending, rows[0].seq) if rows else (0, None)
 
 
-def _make_row_filter(kinds: Sequence[str], since: datetime | None, shows: Callable[[NatsMessage], bool]) -> Callable[[NatsMessage], bool]:
-    def wanted(row: NatsMessage) -> bool:
+def _make_row_filter(
+    kinds: Sequence[str], since: datetime | None, is_visible: Callable[[NatsMessage], bool]
+) -> Callable[[NatsMessage], bool]:
+    def matches(row: NatsMessage) -> bool:
         if kinds and not matches_kind(subject_kind(row.subject), kinds):
             return False
-        return (since is None or _happened_since(row.raw, since)) and shows(row)
+        return (since is None or _happened_since(row.raw, since)) and is_visible(row)
 
-    return wanted
+    return matches
 
 
 def _happened_since(raw: bytes, since: datetime) -> bool:
     try:
         return _time_decoder.decode(raw).at >= since
     except (msgspec.DecodeError, TypeError, RecursionError):
-        return True  # it cannot be read; whoever reads it is told so
+        return True  # unreadable: passed on, so that the reader sees a log.rejected event

@@ -1,4 +1,7 @@
-"""A town's stream on the server: made or checked at opening, and asked message by message."""
+"""A town's JetStream stream: created or checked on open, then read, written and purged by message.
+
+Used by writer, reader, index and marks.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ NANOSECONDS = 10**9
 DEDUP_SECONDS = 24 * 3600
 MAX_IN_FLIGHT = 256
 MAX_CONCURRENT_READS = 32
-"""So many events are asked for at a time, each with a request of its own."""
+"""Concurrent single-message requests."""
 MAX_RESPONSE_BYTES = 4 << 20
-"""What one request may bring: the server cuts off whoever has more than 64 MiB coming."""
+"""Limit per request: the server disconnects clients with more than 64 MiB pending."""
 _encode = msgspec.json.encode
 
 
@@ -35,20 +38,20 @@ class NatsMessage(NamedTuple):
     id: str
     raw: bytes
     pending: int = 0
-    """How many more fit the filter behind it."""
+    """How many later messages match the filter."""
     batch: str = ""
-    """The atomic batch that brought it."""
+    """The atomic batch that it was stored with."""
 
 
 class MessagePage(NamedTuple):
-    """Some messages in order, and whether there are more behind them."""
+    """Messages in order, and whether there are more after them."""
 
     rows: list[NatsMessage]
     more: bool
 
 
 class PublishAck(Struct, frozen=True, gc=False):
-    """The stream's answer to a message that it was to store, or to the last one of a batch."""
+    """The stream's answer to a message to be stored, or to the last one of a batch."""
 
     seq: int = 0
     duplicate: bool = False
@@ -62,7 +65,7 @@ class _StreamState(Struct, frozen=True):
 
 
 class _LeaderMessage(Struct, frozen=True):
-    """A message as the stream's leader gives it: in JSON, headers and payload in base64."""
+    """A message as returned by the stream's leader: JSON with headers and payload in base64."""
 
     subject: str
     seq: int
@@ -84,16 +87,16 @@ _ack_decoder = msgspec.json.Decoder(PublishAck)
 
 
 class NatsStream:
-    """One stream. Its methods are coroutines for the client's loop; each is repeated until it is answered or the time is over."""
+    """One stream. Its methods run on the client's loop; each retries until answered or timed out."""
 
     def __init__(self, client: NatsClient, town: str) -> None:
         self.client, self.town, self.name = client, town, stream_name(town)
         self.config: dict[str, Any] = {}
         self.rejects_overlapping_filters = False
-        """Whether a consumer may not have several filters that an event fits: then it has one for all, and we choose here."""
+        """Old servers reject consumers with overlapping filters; then one filter covers all events and we select here."""
 
     async def open(self, dedup: float | None, replicas: int | None) -> None:
-        """Make the stream, or check the one that is there, and bring it to what the address asks for."""
+        """Create the stream, or check the existing one and apply the options of the URL. Raises `Unsuitable`."""
         try:
             config = (await self.info()).config
         except JetStreamError as error:
@@ -110,11 +113,11 @@ class NatsStream:
 
     @property
     def dedup_seconds(self) -> float:
-        """For how many seconds the server knows an id again, as far as this handle has heard."""
+        """The server's deduplication window, as last read."""
         return float(self.config["duplicate_window"]) / NANOSECONDS
 
     async def refresh_config(self) -> None:
-        """Learn the settings as they are now. If somebody made the stream anew, this handle ends: all it knows is of the old one."""
+        """Read the current settings. If the stream was recreated, this handle ends: all its state is about the old one."""
         config = (await self.info()).config
         if config["metadata"].get("fleetlore_log") != self.config["metadata"]["fleetlore_log"]:
             self.client.mark_ended(
@@ -145,11 +148,11 @@ class NatsStream:
                 if error.code != NAME_IN_USE:
                     raise
             try:
-                return (await self.info()).config  # another handle was first, or an attempt of ours whose answer was late
+                return (await self.info()).config  # created by another handle, or by an earlier attempt of ours
             except JetStreamError as error:
                 if error.code != NO_STREAM or self.client.time() >= deadline:
                     raise
-            await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
+            await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to create it
 
     def _validate_config(self, config: dict[str, Any]) -> None:
         wrong = [name for name in ("allow_atomic", "allow_direct") if not config.get(name)]
@@ -182,21 +185,21 @@ class NatsStream:
         return (await self.call_api("STREAM.UPDATE", config | wanted)).config
 
     async def set_metadata(self, name: str, value: str) -> None:
-        """Keep a word among the stream's settings."""
+        """Store a value in the stream's metadata."""
         config = (await self.info()).config
         if config["metadata"].get(name) != value:
             await self.call_api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
 
     async def info(self) -> _ApiResponse:
-        """The stream's settings and state."""
+        """Return the stream's settings and state."""
         return await self.call_api("STREAM.INFO")
 
     async def purge(self, body: dict[str, Any]) -> int:
-        """Delete messages; answers how many. It may take long, and an attempt that is joined by another may find nothing left to count."""
+        """Delete messages and return their number. It may take long, and a second attempt may count what the first left."""
         return (await self.call_api("STREAM.PURGE", body, limit=self.client.timeout / 2)).purged
 
     async def call_api(self, verb: str, body: dict[str, Any] | None = None, after: str = "", *, limit: float = 0.0) -> _ApiResponse:
-        """One request to JetStream about this stream. `limit`: see `NatsClient.retry`."""
+        """Send a JetStream API request about this stream. `limit`: see `NatsClient.retry_until_answered`."""
 
         async def attempt() -> _ApiResponse:
             future = await self.client.send_request(f"$JS.API.{verb}.{self.name}{after}", _encode(body) if body is not None else b"")
@@ -213,11 +216,11 @@ class NatsStream:
     # --- messages
 
     async def store_message(self, subject: str, payload: bytes, headers: dict[str, str]) -> PublishAck:
-        """Store a message, once: an attempt that was late is known by its id, even when what it brings was deleted meanwhile."""
-        named = {"Nats-Msg-Id": clock.uuid7()} | headers
+        """Store a message once: late attempts are recognised by its message id, even if it was deleted meanwhile."""
+        all_headers = {"Nats-Msg-Id": clock.uuid7()} | headers
 
         async def attempt() -> PublishAck:
-            ack = parse_ack(await (await self.client.send_request(subject, payload, named)))
+            ack = parse_ack(await (await self.client.send_request(subject, payload, all_headers)))
             if ack.error is not None:
                 raise JetStreamError(ack.error)
             return ack
@@ -225,19 +228,19 @@ class NatsStream:
         return await self.client.retry_until_answered(attempt)
 
     async def read_last(self, subject: str) -> NatsMessage | None:
-        """The newest message that fits a filter."""
+        """Return the newest message that matches a filter."""
         return await self._read_message({"last_by_subj": subject})
 
     async def read_at(self, seq: int) -> NatsMessage | None:
-        """The message with a sequence number."""
+        """Return the message with a sequence number, or `None`."""
         return await self._read_message({"seq": seq})
 
     async def read_all_at(self, seqs: Iterable[int]) -> list[NatsMessage | None]:
-        """Many of them at once, in the order given."""
+        """Return the messages with these sequence numbers, in the given order."""
         return await map_concurrently(seqs, self.read_at, at_once=MAX_CONCURRENT_READS)
 
     async def delete_message(self, seq: int) -> bool:
-        """Overwrite one message; says whether it was there."""
+        """Delete and overwrite one message; return whether it existed."""
         try:
             await self.call_api("STREAM.MSG.DELETE", {"seq": seq})
         except JetStreamError as error:
@@ -253,7 +256,7 @@ class NatsStream:
 
     @property
     def _is_replicated(self) -> bool:
-        """Whether the short way may end at a replica that has not heard of the newest messages yet."""
+        """Whether a direct read may reach a replica that does not have the newest messages yet."""
         return bool(self.config.get("num_replicas", 1) > 1)
 
     async def _read_from_leader(self, body: dict[str, Any]) -> NatsMessage | None:
@@ -266,7 +269,7 @@ class NatsStream:
         return None if found is None else _from_leader_message(found)
 
     async def read_page(self, subject: str, start: int, count: int) -> MessagePage:
-        """Messages that fit a filter, from a sequence number on."""
+        """Return messages that match a filter, from a sequence number on."""
         body = _encode({"seq": max(1, start), "batch": count, "max_bytes": MAX_RESPONSE_BYTES, "next_by_subj": subject})
         arrived = 0
 
@@ -295,7 +298,7 @@ class NatsStream:
             raise ConnectionLost("a replica that lags behind")
 
     async def read_every(self, subject: str, start: int = 1) -> list[NatsMessage]:
-        """All messages that fit a filter: for the few that are no events."""
+        """Return all messages that match a filter; for the few that are not events."""
         rows: list[NatsMessage] = []
         more = True
         while more:
@@ -306,17 +309,17 @@ class NatsStream:
 
 
 def message_event_id(message: Msg) -> str:
-    """The id of an event's message."""
+    """Return the event id of a message."""
     return parse_event_id((message.headers or {}).get("Nats-Msg-Id", ""))
 
 
 def parse_event_id(name: str) -> str:
-    """The event's id in the name of a message. One that was taken back and stored again has a number behind it."""
+    """Return the event id in a message id. A renamed message (see `StreamMarks.message_id`) has a suffix after `/`."""
     return name.partition("/")[0]
 
 
 def parse_ack(message: Msg) -> PublishAck:
-    """What the stream said to a message; `Lost` if nobody was there to take it."""
+    """Decode the stream's answer to a message; raise `NoResponder` if nobody received it."""
     if is_no_responder(message):
         raise NoResponder
     return _ack_decoder.decode(message.data)

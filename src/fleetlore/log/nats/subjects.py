@@ -1,9 +1,9 @@
-"""Names and scopes as NATS subjects: pure functions.
+"""Maps towns, scopes and kinds to NATS subjects: pure functions.
 
-fl.<town>.<agent>.<parent>.<child>.<mission>.<task>.<goal>.<run>.<source>.<kind…>     an event; `-` for what it does not name
-fl-erased.<town>.<sha256 of the id>                                                  an id that is refused for ever
-fl-meta.<town>.trimmed                                                               how far the town was trimmed
-fl-meta.<town>.moved.<sha256 of the id>                                              an id that is stored under another name
+fl.<town>.<agent>.<parent>.<child>.<mission>.<task>.<goal>.<run>.<source>.<kind…>     an event; `-` for an empty field
+fl-erased.<town>.<sha256 of the id>                                                  an id that is rejected forever
+fl-meta.<town>.trimmed                                                               the horizon: how far the town was trimmed
+fl-meta.<town>.moved.<sha256 of the id>                                              an id that is stored under another message id
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Origin(Struct, frozen=True, gc=False):
 
 
 class _EventNames(Struct, frozen=True, gc=False):
-    """What an event's subject is made of, besides its kind."""
+    """The parts of an event's subject, besides its kind."""
 
     agent: str | None = None
     parent: str | None = None
@@ -51,41 +51,41 @@ _names_decoder = msgspec.json.Decoder(_EventNames)
 
 @lru_cache(maxsize=8192)
 def subject_token(name: str) -> str:
-    """A name as one token of a subject; no two names share one."""
-    encoded = _UNSAFE_BYTES.sub(lambda found: b"%%%02X" % found[0][0], name.encode()).decode()
+    """Encode a name as one token of a subject; different names get different tokens."""
+    encoded = _UNSAFE_BYTES.sub(lambda match: b"%%%02X" % match[0][0], name.encode()).decode()
     if encoded == ABSENT:
         return "%2D"
-    # `%h` is no escape, so no name is encoded like this.
+    # `%h` is not a valid escape, so no encoded name can collide with it.
     return encoded if len(encoded) <= MAX_TOKEN_CHARS else f"%h{sha256(name.encode()).hexdigest()[:40]}"
 
 
 def stream_name(town: str) -> str:
-    """The name of a town's stream."""
+    """Return the name of a town's stream."""
     return f"FL_{subject_token(town)}"
 
 
 def town_subjects(town: str) -> list[str]:
-    """Everything that a town's stream takes."""
+    """Return the subjects that a town's stream stores."""
     return [f"{prefix}.{subject_token(town)}.>" for prefix in ("fl", "fl-erased", "fl-meta")]
 
 
 def events_subject(town: str) -> str:
-    """Every event of a town."""
+    """Return the filter for all events of a town."""
     return f"fl.{subject_token(town)}.>"
 
 
 def erased_subject(town: str, digest: str = ">") -> str:
-    """Where it stands that an id was erased; every such place without one."""
+    """Return the subject that marks an id as erased; without a digest, the filter for all of them."""
     return f"fl-erased.{subject_token(town)}.{digest}"
 
 
-def meta_subject(town: str, what: str) -> str:
-    """What else a town's stream remembers."""
-    return f"fl-meta.{subject_token(town)}.{what}"
+def meta_subject(town: str, name: str) -> str:
+    """Return the subject of other data in a town's stream."""
+    return f"fl-meta.{subject_token(town)}.{name}"
 
 
 def event_subject(town: str, kind: str, raw: bytes) -> str:
-    """The subject of an event, by its kind and its canonical JSON."""
+    """Return the subject of an event, from its kind and canonical JSON."""
     names = _names_decoder.decode(raw)
     source = names.origin.log.id if names.origin is not None and names.origin.log is not None else None
     return _subject_prefix((town, names.agent, names.parent, names.child, names.mission, names.task, names.goal, names.run, source)) + kind
@@ -97,38 +97,38 @@ def _subject_prefix(names: tuple[str | None, ...]) -> str:
 
 
 def subject_kind(subject: str) -> str:
-    """The kind of the event on a subject; empty for one that we did not write."""
+    """Return the kind of the event on a subject; empty for a subject that is not ours."""
     parts = subject.split(".", _KIND_INDEX)
     return parts[_KIND_INDEX] if len(parts) > _KIND_INDEX else ""
 
 
 def scope_filters(town: str, scope: str, kinds: Sequence[str] = ()) -> list[str]:
-    """The subjects of a scope's events, of these kinds or families only: an event is meant if it fits any of them."""
+    """Return the subject filters of a scope's events, limited to kinds or families; an event matches if any filter does."""
     ends = [f"{kind[:-2]}.>" if kind.endswith(".*") else kind for kind in kinds] or [">"]
     if scope == TOWN:
-        stems = [f"fl.{subject_token(town)}."] if not kinds else [f"fl.{subject_token(town)}." + "*." * (_KIND_INDEX - 2)]
+        prefixes = [f"fl.{subject_token(town)}."] if not kinds else [f"fl.{subject_token(town)}." + "*." * (_KIND_INDEX - 2)]
     else:
         kind, _, name = scope.partition(":")
-        stems = [_scope_prefix(town, place, name) for place in _SCOPE_INDEXES[kind]]
-    return [stem + end for stem in stems for end in ends]
+        prefixes = [_scope_prefix(town, index, name) for index in _SCOPE_INDEXES[kind]]
+    return [prefix + end for prefix in prefixes for end in ends]
 
 
 def matches_filters(subject: str, filters: Sequence[str]) -> bool:
-    """Whether a subject fits any of these filters."""
+    """Return whether a subject matches any of these filters."""
     parts = subject.split(".")
-    return any(_matches_filter(parts, wanted.split(".")) for wanted in filters)
+    return any(_matches_filter(parts, filter_parts.split(".")) for filter_parts in filters)
 
 
-def _matches_filter(parts: Sequence[str], wanted: Sequence[str]) -> bool:
-    if wanted[-1] == ">":
-        wanted = wanted[:-1]
-        parts, enough = parts[: len(wanted)], len(parts) > len(wanted)
+def _matches_filter(parts: Sequence[str], filter_parts: Sequence[str]) -> bool:
+    if filter_parts[-1] == ">":
+        filter_parts = filter_parts[:-1]
+        parts, has_length = parts[: len(filter_parts)], len(parts) > len(filter_parts)
     else:
-        enough = len(parts) == len(wanted)
-    return enough and all(want in ("*", part) for want, part in zip(wanted, parts, strict=True))
+        has_length = len(parts) == len(filter_parts)
+    return has_length and all(want in ("*", part) for want, part in zip(filter_parts, parts, strict=True))
 
 
-def _scope_prefix(town: str, place: int, name: str) -> str:
+def _scope_prefix(town: str, index: int, name: str) -> str:
     tokens = ["fl", subject_token(town), *["*"] * (_KIND_INDEX - 2)]
-    tokens[place] = subject_token(name)
+    tokens[index] = subject_token(name)
     return ".".join(tokens) + "."

@@ -1,4 +1,4 @@
-"""Following a scope: a task on the client's loop keeps a consumer busy, and whoever follows takes what has arrived."""
+"""Follows a scope: a task on the client's loop keeps a pull consumer busy and buffers messages; the follower's thread takes them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fleetlore.log.sequence import to_position
 PULL_BATCH = 256
 MAX_BUFFERED = 1024
 MAX_BUFFERED_BYTES = 16 << 20
-"""So much may wait for a slow follower here; the rest waits on the server."""
+"""Buffer limit for a slow follower; the rest waits on the server."""
 RETRY_SECONDS = 0.1
 _logger = logging.getLogger("fleetlore.log")
 
 
 class NatsTail:
-    """One follower. What arrived before a trim or an erasure, and was not taken yet, is not given out after it."""
+    """One follower. Buffered messages that are trimmed or erased before they are taken are dropped."""
 
     def __init__(self, stream: NatsStream, marks: StreamMarks, scope: str, after: int | None) -> None:
         self._stream, self._marks = stream, marks
@@ -38,21 +38,21 @@ class NatsTail:
         self._after = after
         self._received = after or 0
         self._confirmed = self._received
-        """Up to here it is known whether what did not come was trimmed; what lies behind waits, or a gap could go untold."""
+        """Up to here the horizon was checked after receiving. Later messages wait, or a gap before them could be missed."""
         self._arrived: deque[NatsMessage] = deque()
         self._bytes = 0
         self._changed = Condition()
         self._wake_event = asyncio.Event()
         self._has_checked_horizon = after is None
-        """Whether the horizon was looked at, so that a gap before the first event is told at once."""
+        """Whether the horizon was read, so that a gap before the first event is reported at once."""
         self._is_dead = False
         self._closed = self._log_closed = False
         stream.client.spawn(self._run_consumers())
 
-    # --- for whoever follows
+    # --- for the follower's thread
 
     def next_page(self, timeout: float) -> TailPage:
-        """The next records."""
+        """Return the next records, or an empty page after `timeout`."""
         deadline = monotonic() + timeout
         while (rows := self._wait_for_rows(deadline)) is not None:
             page = self._build_page(rows)
@@ -61,7 +61,7 @@ class NatsTail:
         return TailPage([])
 
     def _wait_for_rows(self, deadline: float) -> list[NatsMessage] | None:
-        """What has arrived, or nothing where there is a gap to tell of; `None` when the time is over."""
+        """Return what has arrived (nothing if there is only a gap to report), or `None` after the deadline."""
         with self._changed:
             while not (self._has_rows() or self._has_gap()):
                 self._check_open()
@@ -101,47 +101,46 @@ class NatsTail:
         self._stream.client.check_open()
 
     def close(self) -> None:
-        """Stop waiting, and let the consumer go."""
+        """Stop waiting and delete the consumer."""
         self._closed = True
         self.notify_waiters()
         self._stream.client.call_soon(self._wake_event.set)
 
     def notify_waiters(self) -> None:
-        """Have whoever waits look again."""
+        """Wake waiting threads."""
         with self._changed:
             self._changed.notify_all()
 
     def check_consumer(self) -> None:
-        """Have the consumer looked at: the connection was lost meanwhile. For the loop."""
+        """Check the consumer after a reconnection. Call it on the loop."""
         self._wake_event.set()
 
     def mark_log_closed(self) -> None:
-        """The log was closed."""
+        """Make waiting threads raise `Closed`."""
         self._log_closed = True
         self.notify_waiters()
 
     # --- on the loop
 
     async def _run_consumers(self) -> None:
-        """From one consumer to the next, until the follower is closed."""
-        troubled = False
+        """Run one consumer after another, until the follower is closed."""
+        has_warned = False
         while not (self._closed or self._stream.client.is_ended):
             pull = PullConsumer(self._stream, self._filters, self._on_message, on_end=self._wake_event.set)
             try:
                 await self._run_consumer(pull)
             except (LogError, ConnectionLost, JetStreamError, nats.errors.Error) as error:
-                if not troubled and self._stream.client.is_online:
+                if not has_warned and self._stream.client.is_online:
                     _logger.warning("%s: cannot be followed just now (%s); trying again", self._stream.client.display_address, error)
-                troubled = True
+                has_warned = True
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                troubled = False
+                has_warned = False
             finally:
                 with suppress(LogError, ConnectionLost, nats.errors.Error):
                     await pull.stop()
 
     async def _run_consumer(self, pull: PullConsumer) -> None:
-        """One consumer's life."""
         self._is_dead = False
         await self._stream.client.wait_online(self._stream.client.deadline())
         await pull.start(max(self._received, self._marks.horizon) + 1)
@@ -161,7 +160,10 @@ class NatsTail:
                     await self._wake_event.wait()
 
     async def _confirm_horizon(self) -> None:
-        """Something is missing before what has arrived: other scopes' events, most often. A trim says so before it takes anything away."""
+        """Check the horizon when sequence numbers are missing before received messages.
+
+        Mostly these are events of other scopes. A trim moves the horizon before it deletes anything.
+        """
         received = self._received
         await self._marks.look_at_horizon()
         self._confirmed = received
@@ -174,7 +176,7 @@ class NatsTail:
             return
         seq = parse_delivery(message).seq
         if seq <= self._received:
-            return  # a consumer before this one has brought it
+            return  # already received from an earlier consumer
         if self._confirmed == self._received == seq - 1:
             self._confirmed = seq
         self._received = seq

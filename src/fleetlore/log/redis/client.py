@@ -1,7 +1,7 @@
-"""The connection to a Redis or Valkey server. The only module that knows redis-py.
+"""Connections to a Redis or Valkey server; the only module that uses redis-py.
 
-Commands go out and raw answers come back, several in one round trip. Whatever Fleetlore sends may be
-repeated, so a broken connection is made anew and the commands are sent again until the patience ends.
+Sends commands and returns raw answers, several per round trip. All commands may be repeated, so after a broken
+connection they are sent again on a new one until the timeout.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from fleetlore.errors import Closed, Denied, InvalidUrl, LogError, NoRoom, Unans
 
 Command: TypeAlias = Sequence[str | bytes | int]
 Answer: TypeAlias = Any
-"""Bytes, numbers, lists of them, or `None`; a `ResponseError` where the server refused the command."""
+"""Bytes, numbers, lists of them, or `None`; a `ResponseError` if the server refused the command."""
 
 ScriptMissing = NoScriptError
-"""The server does not know a script any more."""
+"""The server does not have a script (any more)."""
 MIN_VERSION = (7, 0)
 _CONNECTION_ERRORS = (ConnectionError, TimeoutError, OSError, TryAgainError)
-# Nothing was done: another script runs, or the server has no primary just now. It passes.
+# Temporary refusals that changed nothing: another script is running, or there is no primary at the moment.
 _TRANSIENT_PREFIXES = ("BUSY", "MASTERDOWN", "TRYAGAIN", "LOADING")
 _ABORT_MARKER = "because of: "
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.02, 0.5
 
 
 class ConnectionBroken(Exception):
-    """The server could not be asked, in all the time that there was. `sent`: whether it may have heard the commands."""
+    """The server did not answer before the timeout. `sent`: it may have received the commands."""
 
     def __init__(self, error: Exception, *, sent: bool) -> None:
         self.error, self.sent = error, sent
@@ -59,13 +59,13 @@ class ConnectionBroken(Exception):
 
 
 class RedisConnection:
-    """One connection; made when it is first used, and again after it broke."""
+    """One connection; opened on first use and again after it broke."""
 
-    def __init__(self, connection: Any, in_our_words: Callable[[Exception], LogError]) -> None:
-        self._connection, self._translate_error = connection, in_our_words
+    def __init__(self, connection: Any, translate_error: Callable[[Exception], LogError]) -> None:
+        self._connection, self._translate_error = connection, translate_error
 
-    def ask(self, commands: Sequence[Command]) -> list[Answer]:
-        """The answers to several commands, in one round trip; `Broken` if they do not come."""
+    def run_commands(self, commands: Sequence[Command]) -> list[Answer]:
+        """Send commands in one round trip and return the answers; raise `ConnectionBroken` if they do not come."""
         sent = False
         try:
             self._connection.connect()
@@ -73,7 +73,7 @@ class RedisConnection:
             self._connection.send_packed_command(self._connection.pack_commands(commands))
             return [self._read_answer() for _ in commands]
         except BaseException as error:
-            self.disconnect()  # half an answer may still be on its way
+            self.disconnect()  # part of an answer may still be in transit
             if isinstance(error, _CONNECTION_ERRORS) and not isinstance(error, AuthenticationError):
                 raise ConnectionBroken(error, sent=sent and not isinstance(error, TryAgainError | BusyLoadingError)) from error
             if isinstance(error, RedisError):
@@ -91,19 +91,19 @@ class RedisConnection:
             return refusal
 
     def disconnect(self) -> None:
-        """Close the connection; the next question makes a new one."""
+        """Close the connection; the next command opens a new one."""
         self._connection.disconnect()
 
     def interrupt(self) -> None:
-        """Break the connection under a thread that waits for its answer."""
-        found: socket.socket | None = self._connection._sock
-        if found is not None:
+        """Shut the socket down under a thread that waits for an answer."""
+        sock: socket.socket | None = self._connection._sock
+        if sock is not None:
             with suppress(OSError):
-                found.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
 
 
 class RedisClient:
-    """As many connections to one server as there are threads that ask at once."""
+    """Connection pool for one server: one connection per thread that is waiting for answers."""
 
     def __init__(self, address: str, *, timeout: float, ca: str | None = None) -> None:
         self.address = settings.masked(address)
@@ -115,8 +115,8 @@ class RedisClient:
         self._owner_pid = os.getpid()
         self.closed = False
 
-    def ask(self, *commands: Command) -> list[Answer]:
-        """The answers to commands that only read, or that may be sent twice; refusals are raised."""
+    def run_commands(self, *commands: Command) -> list[Answer]:
+        """Send commands that only read or may be sent twice, and return the answers; refusals are raised."""
         try:
             answers = self.send_commands(commands)
         except ConnectionBroken as broken:
@@ -124,16 +124,16 @@ class RedisClient:
         return [self.unwrap_answer(answer) for answer in answers]
 
     def send_commands(self, commands: Sequence[Command]) -> list[Answer]:
-        """The answers, refusals among them; tried again on a new connection until the time is over, then `Broken`."""
+        """Return the answers, including refusals; retry on new connections until the timeout, then `ConnectionBroken`."""
         self.check_open()
         deadline, pause, sent = monotonic() + self.timeout, _FIRST_BACKOFF, False
         while True:
-            line = self._acquire_connection()
+            connection = self._acquire_connection()
             try:
-                answers = line.ask(commands)
+                answers = connection.run_commands(commands)
             except ConnectionBroken as broken:
                 sent = sent or broken.sent
-                self._close_idle()  # what broke one connection has most likely broken all
+                self._close_idle()  # most likely all connections are broken
                 if self.closed:
                     raise ConnectionBroken(broken.error, sent=sent) from broken
                 if monotonic() + pause >= deadline:
@@ -141,7 +141,7 @@ class RedisClient:
                 sleep(pause)
                 pause = min(2 * pause, _MAX_BACKOFF)
             else:
-                self._release_connection(line)
+                self._release_connection(connection)
                 return answers
 
     def _acquire_connection(self) -> RedisConnection:
@@ -150,21 +150,21 @@ class RedisClient:
         except IndexError:
             return self._create_connection()
 
-    def _release_connection(self, line: RedisConnection) -> None:
+    def _release_connection(self, connection: RedisConnection) -> None:
         if self.closed:
-            line.disconnect()
+            connection.disconnect()
         else:
-            self._idle.append(line)
+            self._idle.append(connection)
 
     def run_scripts(self, calls: Sequence[Command]) -> list[Answer]:
-        """The answers to calls made by `script`; a server that has lost the scripts is given them again."""
+        """Run commands from `make_script_command`; if the server lost the scripts, send their source."""
         answers = self.send_commands(calls)
         if not any(isinstance(answer, NoScriptError) for answer in answers):
             return answers
         return self.send_commands([self.to_eval_command(call) for call in calls])
 
     def run_script(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Answer:
-        """The answer to one script; a refusal, or no answer at all, is raised."""
+        """Run one script and return its answer; refusals and missing answers are raised."""
         try:
             [answer] = self.run_scripts([self.make_script_command(source, keys, arguments)])
         except ConnectionBroken as broken:
@@ -172,7 +172,7 @@ class RedisClient:
         return self.unwrap_answer(answer)
 
     def make_script_command(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Command:
-        """The command that runs a script that the server knows."""
+        """Return the EVALSHA command for a script."""
         digest = self._digests.get(source)
         if digest is None:
             digest = self._digests[source] = sha1(source.encode(), usedforsecurity=False).hexdigest()
@@ -180,11 +180,11 @@ class RedisClient:
         return ("EVALSHA", digest, len(keys), *keys, *arguments)
 
     def to_eval_command(self, call: Command) -> Command:
-        """The same for a server that does not know it, and will from now on."""
+        """Convert an EVALSHA command to EVAL, for a server that does not have the script."""
         return ("EVAL", self._sources[str(call[1])], *call[2:])
 
     def open_connection(self) -> RedisConnection:
-        """A connection for one user alone."""
+        """Open a connection outside the pool."""
         self.check_open()
         return self._create_connection()
 
@@ -192,24 +192,24 @@ class RedisClient:
         return RedisConnection(self._create_raw_connection(), self.translate_error)
 
     def unwrap_answer(self, answer: Answer) -> Answer:
-        """The answer, or the refusal raised."""
+        """Return the answer, or raise the refusal as `LogError`."""
         if isinstance(answer, RedisError):
             raise self.translate_error(answer)
         return answer
 
     def make_unreachable_error(self, error: Exception) -> Unreachable:
-        """What to say when the server does not answer."""
+        """Return the error for a server that does not answer."""
         return Unreachable(f"{self.address}: the server does not answer ({error}); see that it runs and can be reached, then try again")
 
     def make_unanswered_error(self, broken: ConnectionBroken, ids: Sequence[str] = ()) -> LogError:
-        """What to say when commands were sent, or not even that, and no answer came; `ids` are those of events that were on their way."""
+        """Return the error for missing answers; `ids` are the events that may or may not be stored."""
         if not broken.sent:
             return self.make_unreachable_error(broken.error)
-        again = "append again with the same ids, nothing is stored twice" if ids else "do it again, what is done stays done"
-        return Unanswered(f"{self.address}: the connection broke before the answer came ({broken}); {again}", ids)
+        advice = "append again with the same ids, nothing is stored twice" if ids else "do it again, what is done stays done"
+        return Unanswered(f"{self.address}: the connection broke before the answer came ({broken}); {advice}", ids)
 
     def translate_error(self, error: Exception) -> LogError:
-        """What a refusal means, and what to do next."""
+        """Return the `LogError` for a refusal, with what to do next."""
         match error:
             case AuthenticationError():
                 return Denied(f"{self.address}: user name or password is wrong or missing ({error}); write redis://USER:PASSWORD@HOST")
@@ -233,14 +233,14 @@ class RedisClient:
                 return LogError(f"{self.address}: {error}")
 
     def check_open(self) -> None:
-        """Refuse to go on once the log was closed, or in a forked child, which would share its parent's connections."""
+        """Raise `Closed` if the log was closed, or in a forked child, which would share its parent's connections."""
         if self.closed:
             raise Closed("the log was closed; open it again with connect()")
         if self.is_forked_child:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
     def close(self) -> None:
-        """Close the connections that nobody uses; the others follow as they are given back."""
+        """Close the idle connections; the others close when they are released."""
         self.closed = True
         self._close_idle()
 
@@ -250,7 +250,7 @@ class RedisClient:
 
     @property
     def is_forked_child(self) -> bool:
-        """Whether this is a forked child, whose parent the connections belong to."""
+        """Whether this is a forked child; the connections belong to its parent."""
         return os.getpid() != self._owner_pid
 
 
@@ -262,22 +262,22 @@ def _connection_factory(address: str, timeout: float, ca: str | None) -> Callabl
         address = f"unix://{rest}"
     try:
         options: dict[str, Any] = dict(parse_url(address))  # type: ignore[no-untyped-call]
-    except ValueError:  # its words may quote the password
+    except ValueError:  # its message may contain the password
         raise InvalidUrl(
             f"{settings.masked(address)}: not an address of a server; write redis://HOST:6379/0,"
             " and / # ? @ : in a password as %2F %23 %3F %40 %3A"
         ) from None
     if scheme != "unix":
         _check_database(address)
-    kind = options.pop("connection_class", Connection)
+    connection_class = options.pop("connection_class", Connection)
     options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": Retry(NoBackoff(), 0), "protocol": 2}
     if ca is not None and scheme == "rediss":
         options["ssl_ca_certs"] = ca
-    return lambda: kind(**options)
+    return lambda: connection_class(**options)
 
 
 def _check_database(address: str) -> None:
-    """A database has a number; redis-py would take anything else for the first one."""
+    """Databases are numbers; redis-py would use database 0 for anything else."""
     path = address.partition("://")[2].rpartition("@")[2].partition("/")[2]
     if path and not path.isdecimal():
         raise InvalidUrl(
@@ -286,22 +286,22 @@ def _check_database(address: str) -> None:
 
 
 def check_server(client: RedisClient) -> str:
-    """The server's name and version, if a log can be kept there; `Unsuitable` says why not."""
-    facts = read_server_info(client)
-    name, version = ("valkey", facts["valkey_version"]) if "valkey_version" in facts else ("redis", facts.get("redis_version", "0"))
-    if tuple(int(part) for part in facts.get("redis_version", "0").split(".")[:2] if part.isdigit()) < MIN_VERSION:
+    """Return the server's name and version; raise `Unsuitable` if it cannot store a log."""
+    info = read_server_info(client)
+    name, version = ("valkey", info["valkey_version"]) if "valkey_version" in info else ("redis", info.get("redis_version", "0"))
+    if tuple(int(part) for part in info.get("redis_version", "0").split(".")[:2] if part.isdigit()) < MIN_VERSION:
         raise Unsuitable(f"{client.address}: {name} {version} is too old; install Redis 7.0 or newer, or Valkey")
-    if facts.get("redis_mode") == "cluster" or facts.get("cluster_enabled") == "1":
+    if info.get("redis_mode") == "cluster" or info.get("cluster_enabled") == "1":
         raise Unsuitable(f"{client.address}: a cluster cannot keep a town's streams together; name a single server")
-    if facts.get("maxmemory_policy", "").startswith("allkeys-"):
+    if info.get("maxmemory_policy", "").startswith("allkeys-"):
         raise Unsuitable(
-            f"{client.address}: with maxmemory-policy {facts['maxmemory_policy']} the server throws events away when memory is short;"
+            f"{client.address}: with maxmemory-policy {info['maxmemory_policy']} the server throws events away when memory is short;"
             " set it to noeviction"
         )
     return f"{name} {version}"
 
 
 def read_server_info(client: RedisClient) -> dict[str, str]:
-    """What the server says of itself."""
-    [text] = client.ask(("INFO",))
+    """Return the fields of the server's INFO."""
+    [text] = client.run_commands(("INFO",))
     return dict(line.partition(":")[::2] for line in text.decode(errors="replace").splitlines() if ":" in line)

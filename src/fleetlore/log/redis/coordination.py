@@ -1,12 +1,12 @@
-"""Cursors, leases, tokens and the seal in hashes beside the town's streams, by the server's clock.
+"""Cursors, leases, tokens and seal in hashes beside the town's streams, by the server's clock.
 
     tt:<town>:fleetlore:cursors    name → position
-    tt:<town>:fleetlore:leases     name → `EPOCH UNTIL SECONDS HOLDER`, the end in microseconds since 1970
-    tt:<town>:fleetlore:epochs     name → the last epoch that was given
-    tt:<town>:fleetlore:tokens     id → what is kept of a token, as JSON
-    tt:<town>:fleetlore:seal       the seal, as JSON
+    tt:<town>:fleetlore:leases     name → `EPOCH UNTIL SECONDS HOLDER`, UNTIL in microseconds since 1970
+    tt:<town>:fleetlore:epochs     name → the last epoch
+    tt:<town>:fleetlore:tokens     id → token as JSON, without the secret
+    tt:<town>:fleetlore:seal       the seal as JSON
 
-Each verb is one script or one command, and may be sent again after a broken connection.
+Each method is one script or one command, and may be sent again after a broken connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fleetlore.log.redis.client import RedisClient, check_server
 from fleetlore.log.redis.entry import TownKeys
 from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
-# KEYS: leases, and for a taking: epochs. ARGV: name, holder, then the verb's own.
+# KEYS: leases, and to acquire: epochs. ARGV: name, holder, then further arguments of the script.
 _LEASE_FUNCTIONS = """
 local NAME, HOLDER = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
@@ -39,7 +39,7 @@ local function hold(epoch, microseconds, seconds)
 end
 """
 
-# ARGV: … microseconds, seconds. The epoch is `next_epoch` of shared.py.
+# ARGV: … microseconds, seconds. Computes the epoch as `next_epoch` in log/coordination.py does.
 _ACQUIRE_SCRIPT = f"""#!lua
 {_LEASE_FUNCTIONS}
 local _, holder = held()
@@ -66,7 +66,7 @@ if epoch == ARGV[3] and holder == HOLDER then redis.call('HDEL', KEYS[1], NAME) 
 return 1
 """
 
-# ARGV: the new one, the one expected or nothing.
+# ARGV: the new seal, the expected one or ''.
 _SET_SEAL_SCRIPT = """#!lua
 local found = redis.call('GET', KEYS[1]) or ''
 if found ~= ARGV[1] and found ~= ARGV[2] then return 0 end
@@ -76,12 +76,12 @@ return 1
 
 
 class RedisCoordination:
-    """One town on one server."""
+    """Coordination state of one town on one server. Methods as in `CoordinationStore`."""
 
     def __init__(self, address: str, *, town: str, timeout: float = 10.0) -> None:
-        own = f"tt:{town}:fleetlore"
-        self._cursors_key, self._leases_key, self._epochs_key = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
-        self._tokens_key, self._seal_key = f"{own}:tokens", TownKeys(town).seal
+        prefix = f"tt:{town}:fleetlore"
+        self._cursors_key, self._leases_key, self._epochs_key = f"{prefix}:cursors", f"{prefix}:leases", f"{prefix}:epochs"
+        self._tokens_key, self._seal_key = f"{prefix}:tokens", TownKeys(town).seal
         self._client = RedisClient(address, timeout=timeout)
         try:
             check_server(self._client)
@@ -90,25 +90,25 @@ class RedisCoordination:
             raise
 
     def load_cursor(self, name: str) -> Position | None:
-        """The position of a cursor."""
-        [found] = self._client.ask(("HGET", self._cursors_key, name))
+        """Return the position of a cursor."""
+        [found] = self._client.run_commands(("HGET", self._cursors_key, name))
         return None if found is None else found.decode()
 
     def commit_cursor(self, name: str, position: Position) -> None:
-        """Move a cursor."""
-        self._client.ask(("HSET", self._cursors_key, name, position))
+        """Set a cursor."""
+        self._client.run_commands(("HSET", self._cursors_key, name, position))
 
     def list_cursors(self) -> dict[str, Position]:
-        """Every cursor."""
-        [pairs] = self._client.ask(("HGETALL", self._cursors_key))
+        """Return all cursors."""
+        [pairs] = self._client.run_commands(("HGETALL", self._cursors_key))
         return {name.decode(): position.decode() for name, position in zip(pairs[::2], pairs[1::2], strict=True)}
 
     def delete_cursor(self, name: str) -> None:
-        """Drop a cursor."""
-        self._client.ask(("HDEL", self._cursors_key, name))
+        """Delete a cursor."""
+        self._client.run_commands(("HDEL", self._cursors_key, name))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take a lease if it is free or the holder's own."""
+        """Acquire a lease if it is free or already the holder's."""
         answer = self._client.run_script(
             _ACQUIRE_SCRIPT, [self._leases_key, self._epochs_key], [name, holder, seconds_to_microseconds(seconds), repr(seconds)]
         )
@@ -118,7 +118,7 @@ class RedisCoordination:
         return make_lease(name, holder, epoch, until, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Let a lease last longer."""
+        """Extend a lease."""
         answer = self._client.run_script(
             _RENEW_SCRIPT, [self._leases_key], [lease.name, lease.holder, lease.epoch, seconds_to_microseconds(seconds), repr(seconds)]
         )
@@ -128,40 +128,40 @@ class RedisCoordination:
         return make_lease(lease.name, lease.holder, epoch, until, seconds)
 
     def release(self, lease: Lease) -> None:
-        """End a lease, if it is still this one."""
+        """End a lease, if it is still this acquisition."""
         self._client.run_script(_RELEASE_SCRIPT, [self._leases_key], [lease.name, lease.holder, lease.epoch])
 
     def find_lease(self, name: str) -> Lease | None:
-        """The lease as it is held now."""
-        text, (seconds, rest) = self._client.ask(("HGET", self._leases_key, name), ("TIME",))
+        """Return the current lease."""
+        text, (seconds, microseconds) = self._client.run_commands(("HGET", self._leases_key, name), ("TIME",))
         if text is None:
             return None
         epoch, until, length, holder = text.decode().split(" ", 3)
-        if int(until) <= int(seconds) * 1_000_000 + int(rest):
+        if int(until) <= int(seconds) * 1_000_000 + int(microseconds):
             return None
         return make_lease(name, holder, int(epoch), int(until), float(length))
 
     def save_token(self, token: Token) -> None:
-        """Keep a token under its id."""
-        self._client.ask(("HSET", self._tokens_key, token.id, encode_token(token)))
+        """Store a token."""
+        self._client.run_commands(("HSET", self._tokens_key, token.id, encode_token(token)))
 
     def list_tokens(self) -> list[Token]:
-        """Every token."""
-        [kept] = self._client.ask(("HVALS", self._tokens_key))
-        return decode_tokens(kept)
+        """Return all tokens."""
+        [rows] = self._client.run_commands(("HVALS", self._tokens_key))
+        return decode_tokens(rows)
 
     def delete_token(self, id: str) -> None:
-        """Drop a token."""
-        self._client.ask(("HDEL", self._tokens_key, id))
+        """Delete a token."""
+        self._client.run_commands(("HDEL", self._tokens_key, id))
 
     def load_seal(self) -> bytes | None:
-        """The seal."""
-        kept: bytes | None
-        [kept] = self._client.ask(("GET", self._seal_key))
-        return kept
+        """Return the seal."""
+        raw: bytes | None
+        [raw] = self._client.run_commands(("GET", self._seal_key))
+        return raw
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        """Put a seal in the place of another."""
+        """Replace the seal."""
         return bool(self._client.run_script(_SET_SEAL_SCRIPT, [self._seal_key], [seal, expect or b""]))
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""One event as an entry of a stream, in tinytown's layout, and back.
+"""Encodes an event as a stream entry in tinytown's layout, and decodes it.
 
-An entry has the fields `event_type` and `data`. `data` is tinytown's JSON with one key more, `fleetlore`, which
-holds the whole canonical event; it comes first, so that scripts find the event's id without reading the rest.
-Entries that tinytown wrote itself lack the key: they are read by its dialect.
+An entry has the fields `event_type` and `data`. `data` is tinytown's JSON plus the key `fleetlore` with the canonical
+event. That key comes first, so that scripts find the event's id without parsing the rest. Entries that tinytown wrote
+itself lack the key; the tinytown dialect decodes them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Data(Struct):
 
 
 class _EventNames(Struct, gc=False):
-    """What tinytown's form takes from the canonical event, times as they are written."""
+    """The fields of the canonical event that tinytown's form needs; times stay text."""
 
     kind: str
     at: str
@@ -67,65 +67,64 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TownKeys:
-    """The names under which a town is kept."""
+    """Redis key names of a town."""
 
     def __init__(self, town: str) -> None:
         self._town = town
         self.events = f"tt:{town}:events"
-        own = f"tt:{town}:fleetlore"
-        self.ids = f"{own}:ids"
-        self.forgotten = f"{own}:forgotten"
-        self.meta = f"{own}:meta"
-        self.removed = f"{own}:removed"
-        self.seal = f"{own}:seal"
+        prefix = f"tt:{town}:fleetlore"
+        self.ids = f"{prefix}:ids"
+        self.forgotten = f"{prefix}:forgotten"
+        self.meta = f"{prefix}:meta"
+        self.removed = f"{prefix}:removed"
+        self.seal = f"{prefix}:seal"
         self.stream = lru_cache(maxsize=16384)(self._stream)
         self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 
     @property
     def own_keys(self) -> tuple[str, str, str, str]:
-        """Those that are ours alone."""
+        """The keys that only Fleetlore uses."""
         return self.ids, self.forgotten, self.meta, self.removed
 
     def _stream(self, scope: str) -> str:
-        """The stream of a scope."""
         if scope == TOWN:
             return self.events
         kind, _, value = scope.partition(":")
         return f"{self.events}:{kind}:{derive_town_uuid(self._town, value)}"
 
     def streams(self, scopes: Sequence[str]) -> tuple[str, ...]:
-        """The streams of several scopes, none twice: two names may mean one agent."""
+        """Return the streams of several scopes without duplicates: two names may mean one agent."""
         return tuple(dict.fromkeys(map(self.stream, scopes)))
 
     @property
     def scope_pattern(self) -> str:
-        """What the names of all the scopes' streams have in common; others may have it, too: see `is_scope`."""
-        safe = "".join(f"\\{character}" if character in r"*?[]^\-" else character for character in self.events)
-        return f"{safe}:*"
+        """SCAN pattern for the scopes' streams. May match other keys too: filter with `is_scope_stream`."""
+        escaped = "".join(f"\\{character}" if character in r"*?[]^\-" else character for character in self.events)
+        return f"{escaped}:*"
 
     def is_scope_stream(self, name: bytes) -> bool:
-        """Whether this is the stream of a scope of this town, and not of a town whose name begins like ours."""
+        """Return whether this is a scope's stream of this town, and not of a town whose name starts the same."""
         return self._scope_name.fullmatch(name) is not None
 
 
 def encode_entry(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
-    """The type and the data of an entry."""
+    """Return the type and the data of an entry."""
     name = type_from_kind(kind)
-    told = _encode_unknown_kind(raw, town) if name == kind else _encode_tinytown_data(raw, town)
-    return name, b"%b%b%b%b" % (_OWN_PREFIX, raw, b"" if told == b"{}" else b",", told[1:])
+    data = _encode_unknown_kind(raw, town) if name == kind else _encode_tinytown_data(raw, town)
+    return name, b"%b%b%b%b" % (_OWN_PREFIX, raw, b"" if data == b"{}" else b",", data[1:])
 
 
 def _encode_tinytown_data(raw: bytes, town: str) -> bytes:
-    told = tinytown.DIALECT.encode(codec.decode(raw), town=town)
-    assert told is not None  # it has a word for the kind
-    if b'"fleetlore"' in told:  # a foreign record has a key of this name; the canonical event holds it too
-        kept = {key: value for key, value in json.loads(told).items() if key != OWN_KEY}
-        told = json.dumps(kept, separators=(",", ":")).encode()
-    return told
+    data = tinytown.DIALECT.encode(codec.decode(raw), town=town)
+    assert data is not None  # tinytown has a type for this kind
+    if b'"fleetlore"' in data:  # an imported record has a key of this name; the canonical event contains it too
+        kept = {key: value for key, value in json.loads(data).items() if key != OWN_KEY}
+        data = json.dumps(kept, separators=(",", ":")).encode()
+    return data
 
 
 def _encode_unknown_kind(raw: bytes, town: str) -> bytes:
-    """The same form for a kind that tinytown has no word for; its readers pass over it."""
+    """Use the same layout for a kind that tinytown does not have; its readers skip it."""
     event = _decode_named(raw)
     return _encode(
         _TownEvent(
@@ -144,18 +143,18 @@ def _encode_unknown_kind(raw: bytes, town: str) -> bytes:
 
 
 def decode_entry(entry: bytes, fields: Sequence[bytes]) -> StoredRecord:
-    """The record of an entry. What cannot be read is given as it is, and told by whoever revives it."""
+    """Return the record of an entry. Unreadable data is passed on unchanged; `log/reading.py` reports it."""
     return StoredRecord(to_position(entry), _extract_event(entry_data(fields)))
 
 
 def entry_data(fields: Sequence[bytes]) -> bytes:
-    """The data of an entry; an entry without any is shown as it is."""
-    found = _field_pairs(fields).get(b"data")
-    return found if found is not None else repr(list(fields)).encode()
+    """Return the data of an entry; for an entry without data, its fields as text."""
+    data = _field_pairs(fields).get(b"data")
+    return data if data is not None else repr(list(fields)).encode()
 
 
 def entry_kind(fields: Sequence[bytes]) -> str:
-    """The kind of an entry, as its type tells it."""
+    """Return the kind that an entry's type stands for."""
     name = _field_pairs(fields).get(b"event_type", b"").decode(errors="replace")
     return tinytown.KIND_PREFIX + name if name in tinytown.TYPES else name
 
@@ -169,7 +168,7 @@ def _extract_event(data: bytes) -> bytes:
     try:
         own = _decode_data(data).fleetlore
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # What stands behind our own key, or all of it, is spelt in a way that only tinytown's dialect can read.
+        # The rest of the data, or all of it, is JSON that only the more lenient tinytown dialect can read.
         own = _extract_own_event(data)
     if own is not UNSET:
         return bytes(own)
@@ -189,7 +188,7 @@ def _extract_own_event(data: bytes) -> bytes | UnsetType:
 
 
 def parse_scopes(raw: bytes) -> tuple[str, ...]:
-    """The scopes that a stored event names, whatever else is the matter with it."""
+    """Return the scopes of a stored event, even if the event is otherwise invalid."""
     try:
         event = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -205,7 +204,7 @@ def parse_scopes(raw: bytes) -> tuple[str, ...]:
 
 
 def parse_event_id(data: bytes) -> str | None:
-    """The id of an event, by the data of an entry."""
+    """Return the id of an event, from the data of its entry."""
     if data.startswith(_OWN_PREFIX):
         found = _OWN_ID_PATTERN.match(data, len(_OWN_PREFIX))
         return found[1].decode() if found else None
@@ -214,7 +213,7 @@ def parse_event_id(data: bytes) -> str | None:
 
 
 def decode_foreign_event(data: bytes) -> Event | None:
-    """The event of an entry that tinytown wrote. Its id follows from the data alone, so all copies are one event."""
+    """Decode an entry that tinytown wrote. The id is derived from the data, so all copies are one event."""
     if data.startswith(_OWN_PREFIX):
         return None
     try:
@@ -224,13 +223,13 @@ def decode_foreign_event(data: bytes) -> Event | None:
 
 
 def to_position(entry: bytes) -> Position:
-    """An entry's id `MS-SEQ` as a position: both padded, so that text order is log order."""
+    """Convert an entry id `MS-SEQ` to a position: both padded, so that text order is log order."""
     ms, _, seq = entry.partition(b"-")
     return f"{int(ms):0{_HALF_DIGITS}d}{int(seq):0{_HALF_DIGITS}d}"
 
 
 def to_entry_id(position: Position) -> str:
-    """The entry's id of a position."""
+    """Convert a position to an entry id; raise `Invalid` if it is not a position of this log."""
     if position.isascii() and position.isdigit() and len(position) == 2 * _HALF_DIGITS:
         return f"{min(int(position[:_HALF_DIGITS]), _MAX_NUMBER)}-{min(int(position[_HALF_DIGITS:]), _MAX_NUMBER)}"
     raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
@@ -241,13 +240,13 @@ MIN_POSITION = "0" * (2 * _HALF_DIGITS)
 
 
 def position_before(position: Position) -> Position:
-    """The highest position that lies below another."""
+    """Return the highest position below another."""
     number = int(position[:_HALF_DIGITS]) * (_MAX_NUMBER + 1) + int(position[_HALF_DIGITS:]) - 1
     ms, seq = divmod(max(number, 0), _MAX_NUMBER + 1)
     return f"{ms:0{_HALF_DIGITS}d}{seq:0{_HALF_DIGITS}d}"
 
 
 def position_after(position: Position) -> Position:
-    """The lowest position that lies above another."""
+    """Return the lowest position above another."""
     ms, seq = divmod(int(position[:_HALF_DIGITS]) * (_MAX_NUMBER + 1) + int(position[_HALF_DIGITS:]) + 1, _MAX_NUMBER + 1)
     return f"{ms:0{_HALF_DIGITS}d}{seq:0{_HALF_DIGITS}d}"

@@ -1,7 +1,7 @@
-"""The log on Redis Streams, in tinytown's layout: one stream for the town, and a copy of each event in the stream of every scope.
+"""Redis Streams backend in tinytown's layout: one stream per town, and a copy of each event in the stream of every scope.
 
-All copies of an event share one entry id, which is its position: the script that appends picks it above the last id
-of every stream that it writes to. tinytown itself may write to the same streams meanwhile.
+All copies of an event share one entry id, which is its position: the append script picks it above the last id of every
+stream that it writes to. tinytown itself may write to the same streams at the same time.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ from fleetlore.log.redis.entry import (
 )
 from fleetlore.log.redis.tail import RedisTail
 
-# --- Where an event is: its entry in the town's stream, and all its copies, also where others have cut the town's.
+# --- Finding the entries of an event: in the town's stream, and all copies, even if others trimmed the town's stream.
 
 EntryCopies: TypeAlias = list[tuple[str, bytes]]
-"""Streams, and the entry in each."""
+"""(stream, entry id) of each copy."""
 KnownCopies: TypeAlias = tuple[bytes, EntryCopies]
-"""The entry that an id is known by, if it is, and the event's copies."""
+"""The indexed entry id of an event (empty: not indexed), and its copies."""
 
 NO_COPIES: KnownCopies = (b"", [])
 
 
 def find_town_entries(log: RedisLog, ids: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
-    """The town's entries of these events: id, entry, data."""
+    """Yield the town's entries of these events: id, entry, data."""
     known = _find_known_entries(log, ids)
     for id, entry, data in _read_entries(log, log.keys.events, known):
         yield id, entry, data
-    # Ids that tinytown's entries were given when they were read stand in no index.
+    # Ids derived from tinytown's own entries (UUID version 8) are in no index.
     unknown = {id for id in ids if id not in known and id[14] == "8"}
     if unknown and has_foreign_writes(log):
         for entry, data in _read_all_entries(log, log.keys.events):
@@ -77,7 +77,7 @@ def find_town_entries(log: RedisLog, ids: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
-    """Every copy of these events."""
+    """Return every copy of these events, by event id."""
     known = _find_known_entries(log, ids)
     found: dict[str, KnownCopies] = {id: (entry, []) for id, entry in known.items()}
     missing = dict(known)
@@ -85,7 +85,7 @@ def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
         scopes = parse_scopes(decode_entry(entry, [b"data", data]).raw)
         found[id] = (entry, [(stream, entry) for stream in (log.keys.events, *log.keys.streams(scopes))])
         del missing[id]
-    if missing:  # somebody cut them off the town's stream; the scopes still have them
+    if missing:  # trimmed from the town's stream by others; the scopes still have them
         for streams in log.scope_streams():
             for stream in streams:
                 for id, entry, _ in _read_entries(log, stream, missing):
@@ -97,13 +97,13 @@ def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
 
 
 def has_foreign_writes(log: RedisLog) -> bool:
-    """Whether others write to this town, or cut it: then there may be events that stand in no index."""
-    length, known = log.client.ask(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
+    """Return whether others write to or trim this town, so that there may be events without an index entry."""
+    length, known = log.client.run_commands(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
     return bool(length != known) or log.count_foreign_cuts() > 0
 
 
 def _scan_all_streams(log: RedisLog, ids: set[str], found: dict[str, KnownCopies]) -> None:
-    """tinytown gives each copy an entry id of its own, and only the data tells whose it is."""
+    """Find copies that tinytown wrote: each has its own entry id, and only the data identifies the event."""
     for streams in ([log.keys.events], *log.scope_streams()):
         for stream in streams:
             for entry, data in _read_all_entries(log, stream):
@@ -115,13 +115,13 @@ def _find_known_entries(log: RedisLog, ids: Sequence[str]) -> dict[str, bytes]:
     ids = list(dict.fromkeys(ids))
     if not ids:
         return {}
-    [entries] = log.client.ask(("HMGET", log.keys.ids, *ids))
+    [entries] = log.client.run_commands(("HMGET", log.keys.ids, *ids))
     return {id: entry for id, entry in zip(ids, entries, strict=True) if entry}
 
 
 def _read_entries(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Those of these entries that a stream has."""
-    answers = log.client.ask(*(("XRANGE", stream, entry, entry) for entry in entries.values())) if entries else []
+    """Yield those of these entries that a stream has."""
+    answers = log.client.run_commands(*(("XRANGE", stream, entry, entry) for entry in entries.values())) if entries else []
     for (id, entry), answer in zip(list(entries.items()), answers, strict=True):
         if answer:
             yield id, entry, entry_data(answer[0][1])
@@ -130,7 +130,7 @@ def _read_entries(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iter
 def _read_all_entries(log: RedisLog, stream: str) -> Iterator[tuple[bytes, bytes]]:
     start = "-"
     while True:
-        [entries] = log.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE_SIZE))
+        [entries] = log.client.run_commands(("XRANGE", stream, start, "+", "COUNT", PAGE_SIZE))
         for entry, fields in entries:
             yield entry, entry_data(fields)
         if len(entries) < PAGE_SIZE:
@@ -170,7 +170,7 @@ class RedisLog:
         try:
             self._server = check_server(self.client)
             self._check_keep_mode()
-            with suppress(Denied, Unwritable, NoRoom):  # whoever may only read leaves them where they are
+            with suppress(Denied, Unwritable, NoRoom):  # a read-only user leaves them
                 self._drop_orphaned_ids()
         except BaseException:
             self.client.close()
@@ -179,16 +179,13 @@ class RedisLog:
     # --- writing
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        """Store each batch that nothing speaks against, all in one round trip."""
+        """Store each batch that is not rejected, all in one round trip."""
         calls = [self._append_call(batch.records, batch.expect) for batch in batches if batch.records]
         try:
             answers = iter(self.client.run_scripts(calls) if calls else ())
         except ConnectionBroken as broken:
             raise self.client.make_unanswered_error(broken, [record.id for batch in batches for record in batch.records]) from broken
         return [self._parse_outcome(batch, next(answers)) if batch.records else [] for batch in batches]
-
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """Never: a server has to be waited for."""
 
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
         targets = _ScriptKeys(self.keys)
@@ -207,29 +204,29 @@ class RedisLog:
         return " ".join(map(str, (TOWN_CAP, *(SCOPE_CAPS.get(kind, OTHER_CAP) for kind in kinds))))
 
     def _check_keep_mode(self) -> None:
-        if self._keep_mode == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
+        if self._keep_mode == "tinytown" and self.client.run_commands(("EXISTS", self.keys.seal)) != [0]:
             raise Denied(
                 f"{self.client.address}: this town is sealed, and ?keep=tinytown would cut off what its goals rest on; leave it out"
             )
 
     def _parse_outcome(self, batch: AppendBatch, answer: Answer) -> AppendOutcome:
         try:
-            what, *rest = self.client.unwrap_answer(answer)
+            status, *rest = self.client.unwrap_answer(answer)
         except LogError as error:
             return error
-        if what == b"ok":
+        if status == b"ok":
             return [to_position(entry) for entry in rest]
-        if what == b"forgotten":
+        if status == b"forgotten":
             return Forgotten([id.decode() for id in rest])
         assert batch.expect is not None
         return Conflict(batch.expect.scope, batch.expect.head, to_position(rest[0]) if rest[0] else None)
 
     def trim(self, before: Position) -> int:
-        """Drop the oldest records. First they are hidden, then taken away a thousand at a time; whoever was interrupted does it again."""
+        """Delete the oldest records: hide them first, then remove a thousand at a time. Safe to repeat after an interruption."""
         limit = to_entry_id(before)
         if before > MIN_POSITION:
             self._raise_horizon(before, limit)
-        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        [horizon] = self.client.run_commands(("HGET", self.keys.meta, "horizon"))
         if horizon is None:
             return 0
         count = 0
@@ -241,7 +238,7 @@ class RedisLog:
         return count
 
     def _raise_horizon(self, before: Position, limit: str) -> None:
-        [cut, newest] = self.client.ask(
+        [cut, newest] = self.client.run_commands(
             ("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1), ("XREVRANGE", self.keys.events, "+", "-", "COUNT", 1)
         )
         if cut:
@@ -249,66 +246,68 @@ class RedisLog:
             self.client.run_script(scripts.RAISE_HORIZON, [self.keys.meta], [to_entry_id(horizon), cut[0][0]])
 
     def scope_streams(self) -> Iterator[list[str]]:
-        """The streams of every scope of the town, some at a time."""
+        """Yield the streams of every scope of the town, in chunks."""
         cursor: bytes | int = 0
         while True:
-            [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.scope_pattern, "COUNT", 1000, "TYPE", "stream"))
-            if mine := [name.decode() for name in names if self.keys.is_scope_stream(name)]:
-                yield mine
+            [(cursor, names)] = self.client.run_commands(
+                ("SCAN", cursor, "MATCH", self.keys.scope_pattern, "COUNT", 1000, "TYPE", "stream")
+            )
+            if streams := [name.decode() for name in names if self.keys.is_scope_stream(name)]:
+                yield streams
             if cursor == b"0":
                 return
 
     def _drop_orphaned_ids(self) -> None:
-        """Forget the ids of events that others cut off the town's stream, as tinytown's own writers do beside us."""
-        [known, length, first] = self.client.ask(
+        """Delete the ids of events that others trimmed from the town's stream, as tinytown's writers do."""
+        [known, length, first] = self.client.run_commands(
             ("HLEN", self.keys.ids), ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1)
         )
         if not first or known <= length + MAX_ORPHANED_IDS:
             return
         oldest, cursor = to_position(first[0][0]), b"0"
         while True:
-            [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
-            gone = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
-            if gone:
-                self.client.run_script(scripts.DROP_IDS, [self.keys.ids], gone)
+            [(cursor, pairs)] = self.client.run_commands(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
+            orphaned = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
+            if orphaned:
+                self.client.run_script(scripts.DROP_IDS, [self.keys.ids], orphaned)
             if cursor == b"0":
                 return
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
-        """Drop these records from all their streams, and remember only the hashes of their ids."""
+        """Delete these records from all their streams, and keep only the hashes of their ids."""
         count = 0
         for _ in range(MAX_ERASE_ATTEMPTS):
             found = find_copies(self, ids)
-            count = max(count, len(found))  # an answer that was lost may have been the one that erased them
+            count = max(count, len(found))  # on a retry they may be gone: the answer of the first call was lost
             targets = _ScriptKeys(self.keys)
-            listed: list[str | bytes | int] = []
+            erase_arguments: list[str | bytes | int] = []
             for id in ids:
                 known, copies = found.get(id, NO_COPIES)
-                listed += (id, known, len(copies))
+                erase_arguments += (id, known, len(copies))
                 for stream, entry in copies:
-                    listed += (targets.key_number(stream), entry)
+                    erase_arguments += (targets.key_number(stream), entry)
             event = (fact.id, *encode_entry(fact.kind, fact.raw, self._town), targets.stream_numbers(fact.scopes))
-            arguments = [self._new_log_id, self._stream_caps(targets), 0, _EMPTY_ARGUMENT, 1, *event, *listed]
-            [what, *_] = self.client.run_script(scripts.ERASE, targets.keys, arguments)
-            if what != b"again":  # else an event came or went while we looked
+            arguments = [self._new_log_id, self._stream_caps(targets), 0, _EMPTY_ARGUMENT, 1, *event, *erase_arguments]
+            [status, *_] = self.client.run_script(scripts.ERASE, targets.keys, arguments)
+            if status != b"again":  # "again": an event was added or removed since find_copies
                 return count
         raise Busy(f"{self.client.address}: these events are being written all the time; try again")
 
     # --- reading
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
-        """The records asked for."""
+        """Return the selected records."""
         stream = self.keys.stream(query.scope)
         low, high = query.after or "", query.before or ""
-        for place in filter(None, (low, high)):
-            to_entry_id(place)
+        for position in filter(None, (low, high)):
+            to_entry_id(position)  # raises Invalid
         filtered = bool(query.kinds) or query.since is not None
         rows: list[StoredRecord] = []
         while len(rows) < query.limit and low < MAX_POSITION and high != MIN_POSITION:
             size = PAGE_SIZE if filtered else query.limit
             floor, ceiling = f"({to_entry_id(low)}" if low else "-", f"({to_entry_id(high)}" if high else "+"
             span = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
-            entries, (horizon, erased) = self.client.ask((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
+            entries, (horizon, erased) = self.client.run_commands((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
             hidden = to_position(horizon) if horizon else ""
             wanted = [entry for entry in entries if matches_kind(entry_kind(entry[1]), query.kinds)]
             rows += [
@@ -329,7 +328,7 @@ class RedisLog:
         return rows[: query.limit]
 
     def decode_entries(self, entries: Sequence[Any], *, erased: bool) -> list[StoredRecord]:
-        """The records of entries. An erased event of tinytown's may still be written to a stream by tinytown itself."""
+        """Decode entries. If anything was erased, hide erased tinytown events, which tinytown may write again."""
         rows = [decode_entry(entry, fields) for entry, fields in entries]
         if not erased:
             return rows
@@ -341,12 +340,12 @@ class RedisLog:
         if not foreigners:
             return rows
         marks = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreigners.values()]
-        [answers] = self.client.ask(("SMISMEMBER", self.keys.forgotten, *marks))
+        [answers] = self.client.run_commands(("SMISMEMBER", self.keys.forgotten, *marks))
         hidden = {position for position, is_forgotten in zip(foreigners, answers, strict=True) if is_forgotten}
         return [row for row in rows if row.position not in hidden]
 
     def tail(self, scope: str, after: Position | None) -> RedisTail:
-        """Wait for what follows, on a connection of its own."""
+        """Return a cursor that waits for new records, on its own connection."""
         self.client.check_open()
         if after is not None:
             to_entry_id(after)
@@ -355,29 +354,29 @@ class RedisLog:
         return tail
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
-        """The records with these ids."""
+        """Return the records with these ids."""
         hidden = self._read_horizon() or ""
         rows = {entry: decode_entry(entry, [b"data", data]) for _, entry, data in find_town_entries(self, ids)}
         return sorted((row for row in rows.values() if row.position > hidden), key=lambda row: row.position)
 
     def head(self, scope: str) -> Position | None:
-        """The newest position in a scope."""
+        """Return the newest position in a scope."""
         newest = self.read(LogQuery(scope=scope, newest_first=True, limit=1))
         return newest[0].position if newest else None
 
     def _read_horizon(self) -> Position | None:
-        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        [horizon] = self.client.run_commands(("HGET", self.keys.meta, "horizon"))
         return to_position(horizon) if horizon else None
 
     def info(self) -> LogInfo:
-        """What this log holds, and what it promises."""
-        length, first, facts = self.client.ask(
+        """Describe this log."""
+        length, first, facts = self.client.run_commands(
             ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
         )
-        if length and facts[0] is None:  # only tinytown has written so far
-            with suppress(Denied, Unwritable, NoRoom):  # whoever may only read does without
-                self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
-            [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
+        if length and facts[0] is None:  # only tinytown has written until now
+            with suppress(Denied, Unwritable, NoRoom):  # a read-only user goes without
+                self.client.run_commands(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
+            [facts] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
         horizon, server = self._read_horizon(), read_server_info(self.client)
         return LogInfo(
@@ -405,16 +404,16 @@ class RedisLog:
         for streams in self.scope_streams():
             names += streams
         try:
-            sizes = self.client.ask(*(("MEMORY", "USAGE", name) for name in names))
+            sizes = self.client.run_commands(*(("MEMORY", "USAGE", name) for name in names))
         except Denied:
             return 0
         return sum(size or 0 for size in sizes)
 
     def count_foreign_cuts(self) -> int:
-        """How many entries were cut off the town's stream by somebody else."""
+        """Return how many entries others removed from the town's stream."""
         try:
-            stream, removed = self.client.ask(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
-        except LogError:  # there is no stream yet
+            stream, removed = self.client.run_commands(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
+        except LogError:  # no stream yet
             return 0
         facts = dict(zip(stream[::2], stream[1::2], strict=True))
         return int(facts[b"entries-added"]) - int(facts[b"length"]) - int(removed or 0)
@@ -423,8 +422,8 @@ class RedisLog:
         if server.get("aof_enabled") != "1":
             return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
         try:
-            [(_, policy)] = self.client.ask(("CONFIG", "GET", "appendfsync"))
-        except (LogError, ValueError):  # managed servers do not tell
+            [(_, policy)] = self.client.run_commands(("CONFIG", "GET", "appendfsync"))
+        except (LogError, ValueError):  # managed servers refuse CONFIG
             return "the server's append-only file is on; how often it is synced, the server does not tell"
         lost = {b"always": "", b"everysec": "the last second or two"}.get(policy, "the newest")
         if not lost:
@@ -439,7 +438,7 @@ class RedisLog:
 
 
 class _ScriptKeys:
-    """The keys that one script touches, and their numbers in it."""
+    """The keys that one script call uses, and their numbers in KEYS."""
 
     def __init__(self, keys: TownKeys) -> None:
         self._names = keys
@@ -449,15 +448,15 @@ class _ScriptKeys:
         self._own_key_count = len(self.keys)
 
     def stream_numbers(self, scopes: tuple[str, ...]) -> bytes:
-        """The numbers of the streams that an event goes to, the town's first, two bytes each."""
-        told = self._number_cache.get(scopes)
-        if told is None:
+        """Return the key numbers of an event's streams, the town's first, as two bytes each."""
+        numbers = self._number_cache.get(scopes)
+        if numbers is None:
             streams = (self._names.events, *self._names.streams(scopes))
-            told = self._number_cache[scopes] = b"".join([self.key_number(stream).to_bytes(2, "big") for stream in streams])
-        return told
+            numbers = self._number_cache[scopes] = b"".join([self.key_number(stream).to_bytes(2, "big") for stream in streams])
+        return numbers
 
     def key_number(self, stream: str) -> int:
-        """The number of a stream's key, from one as Lua counts."""
+        """Return the number of a stream's key, counted from one as in Lua."""
         number = self._numbers.get(stream)
         if number is None:
             self.keys.append(stream)
@@ -471,7 +470,7 @@ class _ScriptKeys:
 
 
 def _expected_entry(expect: Expect | None) -> str:
-    """The entry that must be the newest of a scope; one that no stream has, for a position that is none of ours."""
+    """Return the entry id that must be the newest; an impossible one for a position of another log."""
     if expect is None or expect.head is None:
         return _EMPTY_ARGUMENT
     try:
@@ -486,12 +485,12 @@ def _happened_since(row: StoredRecord, since: datetime | None) -> bool:
     try:
         at = _decode_time(row.raw).at
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return True  # it cannot be read; whoever reads it is told so
+        return True  # unreadable: passed on, so that the reader sees a log.rejected event
     return at is not None and at >= since
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
-    """What `?keep=` and `?timeout=` ask for."""
+    """Parse `?keep=`, `?timeout=` and `?ca=`; raise `InvalidUrl` for anything else."""
     known: dict[str, Any] = {}
     for name, value in options.items():
         if name == "keep" and value in ("everything", "tinytown"):

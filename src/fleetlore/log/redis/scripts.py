@@ -1,9 +1,9 @@
-"""The scripts that run inside the server, each one step that nobody sees half of.
+"""Lua scripts that run in the server; each is one atomic step.
 
-A script that fails keeps what it had written until then, so every check comes before the first write, and what can
-still go wrong is undone. All share these keys, and then the scopes' streams: the town's stream, `ids` (event id → entry),
-`forgotten` (hashes of erased ids), `meta` (log id, horizon, keep, our last entry, whether anything was erased) and
-`removed` (stream → how many entries we took out of it ourselves).
+Redis does not roll back a failed script, so every check comes before the first write, and what can still fail is undone.
+Common keys, followed by the scopes' streams: the town's stream, `ids` (event id → entry), `forgotten` (hashes of erased
+ids), `meta` (log id, horizon, keep, our last entry, whether anything was erased) and `removed` (stream → how many entries
+we removed ourselves).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 _COMPARE_FUNCTIONS = """
 local function parts(entry) return string.match(entry, '^(%d+)-(%d+)$') end
 
--- By text, for numbers of Lua are exact to 2^53 only.
+-- Compares text: Lua numbers are exact only to 2^53.
 local function below(a, b)
   local ams, aseq = parts(a)
   local bms, bseq = parts(b)
@@ -28,8 +28,8 @@ local function id_of(fields)
 end
 """
 
-# ARGV: log id to take if there is none · caps of the streams, or '' · key of the expected scope, or 0 · its expected
-# newest entry, or '' · how many events, and of each: id, type, data, the numbers of its keys as two bytes each.
+# ARGV: log id to use if there is none · length limits of the streams, or '' · key number of the expected scope, or 0 ·
+# its expected newest entry, or '' · number of events, and for each: id, type, data, its key numbers as two bytes each.
 _APPEND_FUNCTIONS = f"""
 {_COMPARE_FUNCTIONS}
 {_ID_FUNCTION}
@@ -45,7 +45,7 @@ local function head(key)
   return last[1]
 end
 
--- Which events are new, or the answer where none is to be written.
+-- Returns the new events, or nil and the answer if nothing is to be written.
 local function plan()
   local ids, fresh, forgotten, seen = {{}}, {{}}, {{}}, {{}}
   for i = 1, tonumber(ARGV[5]) do ids[i] = ARGV[event(i)] end
@@ -71,7 +71,7 @@ local function plan()
   return {{ids = ids, known = known, fresh = fresh}}
 end
 
--- The lowest id above another that is not before now.
+-- The lowest entry id above `entry`, and not below (ms, seq).
 local function above(entry, ms, seq)
   local lms, lseq = parts(entry)
   lms, lseq = tonumber(lms), tonumber(lseq)
@@ -86,7 +86,7 @@ local function first_id()
   return above(meta[4] or '0-0', ms, 0)
 end
 
--- Above everything that was ever in any of the streams, by whomever it was written.
+-- Above every entry that was ever in any of the streams, including those of other writers.
 local function first_id_beside_others()
   local ms, seq = first_id()
   for i, key in ipairs(KEYS) do
@@ -107,7 +107,7 @@ local function add(number, entry, at)
   return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
 end
 
--- Take back what was written of the events from a first id on, up to one key of the last of them.
+-- Delete the entries written so far, from the first id up to (not including) one key of `until_event`.
 local function undo(todo, ms, seq, until_event, until_key)
   for _, i in ipairs(todo.fresh) do
     local entry, numbers = string.format('%.0f-%.0f', ms, seq), ARGV[event(i) + 3]
@@ -121,7 +121,7 @@ local function undo(todo, ms, seq, until_event, until_key)
   end
 end
 
--- Write all of it, or nothing and say what was wrong. Nobody sees what happens in between.
+-- Write all entries, or none and return the error. Atomic: other clients never see a partial state.
 local function try(todo, ms, first)
   local pairs_of_ids, last, seq = {{}}, nil, first
   for _, i in ipairs(todo.fresh) do
@@ -150,7 +150,7 @@ local function try(todo, ms, first)
   return last
 end
 
--- A thousand at most: whoever turns the caps on for a long stream is not to hold the server up.
+-- At most a thousand per call, so that turning the caps on for a long stream does not block the server.
 local function cut()
   if not meta[3] then redis.call('HSET', META, 'keep', 'tinytown') end
   for i = 2, #caps do redis.call('XTRIM', KEYS[OWN_KEYS + i - 1], 'MAXLEN', '~', caps[i]) end
@@ -185,8 +185,8 @@ if todo then return write(todo) end
 return answer
 """
 
-# Behind the events, which are the one fact: of each id to erase: the id · its entry, or '' · how many copies, and of
-# each: the number of its key, its entry.
+# ARGV as for APPEND with one event (the `log.forgotten`), then for each id to erase: the id · its entry, or '' · number
+# of copies, and for each: its key number, its entry.
 ERASE = f"""#!lua
 {_APPEND_FUNCTIONS}
 local erased, at, copies = {{}}, end_of_events, {{}}
@@ -211,8 +211,8 @@ redis.call('HSET', META, 'erased', 1)
 return write(todo)
 """
 
-# What is at or below the horizon is hidden from readers, so the trimming behind it may take its time. ARGV: the horizon,
-# the last of the town's entries that it cuts.
+# Everything at or below the horizon is hidden from readers, so the actual trimming can take its time. ARGV: the horizon,
+# the last of the town's entries that it removes.
 RAISE_HORIZON = f"""#!lua flags=allow-oom
 {_COMPARE_FUNCTIONS}
 for i, name in ipairs({{'horizon', 'cut'}}) do
@@ -222,7 +222,7 @@ end
 return 1
 """
 
-# KEYS: town, ids, removed. ARGV: the horizon, how many at most.
+# KEYS: town, ids, removed. ARGV: the horizon, the maximum number of entries.
 CUT_TOWN = f"""#!lua flags=allow-oom
 {_ID_FUNCTION}
 local old = redis.call('XRANGE', KEYS[1], '-', ARGV[1], 'COUNT', ARGV[2])
@@ -236,7 +236,7 @@ redis.call('HINCRBY', KEYS[3], KEYS[1], #old)
 return #old
 """
 
-# KEYS: removed, then streams. ARGV: the horizon. A stream of which nothing is left goes altogether.
+# KEYS: removed, then streams. ARGV: the horizon. Empty streams are deleted.
 CUT_SCOPES = """#!lua flags=allow-oom
 for i = 2, #KEYS do
   local gone = redis.call('XTRIM', KEYS[i], 'MINID', '=', ARGV[1]) + redis.call('XDEL', KEYS[i], ARGV[1])
@@ -250,7 +250,7 @@ end
 return 1
 """
 
-# KEYS: ids. ARGV: ids and the entries that they were found with.
+# KEYS: ids. ARGV: pairs of id and entry; an id is deleted only if it still has this entry.
 DROP_IDS = """#!lua flags=allow-oom
 for i = 1, #ARGV, 2 do
   if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
@@ -258,7 +258,7 @@ end
 return 1
 """
 
-# KEYS: a stream, meta, removed. ARGV: from where, how many at most. What a follower needs to know, as it is at one moment.
+# KEYS: a stream, meta, removed. ARGV: start, maximum number of entries. Returns a `_StreamSnapshot` (tail.py).
 READ_STREAM = """#!lua flags=no-writes
 local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 local meta = redis.call('HMGET', KEYS[2], 'horizon', 'cut', 'erased')

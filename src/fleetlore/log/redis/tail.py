@@ -1,4 +1,4 @@
-"""Following a stream: woken by the server, and told when entries were cut before they were read."""
+"""Follows a Redis stream with blocking reads, and reports a gap when entries were removed before they were read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RECONNECT_SECONDS = 0.25
 
 
 class _StreamSnapshot(NamedTuple):
-    """A stream at one moment, as the script tells it."""
+    """State of a stream at one moment, as returned by the `READ_STREAM` script."""
 
     entries: list[Any]
     added: int
@@ -36,18 +36,18 @@ class _StreamSnapshot(NamedTuple):
     removed: bytes
 
     def count_foreign_cuts(self) -> int:
-        """How many entries somebody else has taken out."""
-        gone, removed = self.added - self.length, int(self.removed)
-        return gone - removed if removed <= self.added else gone  # else the stream was deleted, and begun anew
+        """Return how many entries others have removed."""
+        missing, removed = self.added - self.length, int(self.removed)
+        return missing - removed if removed <= self.added else missing  # otherwise the stream was deleted and restarted
 
 
 class RedisTail:
-    """Waits on a connection of its own. A server that is gone for a while is waited for."""
+    """Waits on its own connection; waits for an unavailable server too."""
 
     def __init__(self, log: RedisLog, stream: str, after: Position | None) -> None:
         self._log, self._stream, self._after = log, stream, after
         self._horizon = ""
-        """What is at or below this position was trimmed, and need not be asked for."""
+        """Everything at or below this position was trimmed and is not requested."""
         self._connection = log.client.open_connection()
         self._foreign_cuts = 0
         self._use_lock = Lock()
@@ -55,7 +55,7 @@ class RedisTail:
         self._is_disconnected = False
 
     def next_page(self, timeout: float) -> TailPage:
-        """The next records."""
+        """Return the next records, or an empty page after `timeout`."""
         deadline = monotonic() + timeout
         with self._use_lock:
             while not self._close_event.is_set():
@@ -81,42 +81,44 @@ class RedisTail:
         call = self._log.client.make_script_command(
             scripts.READ_STREAM, [self._stream, keys.meta, keys.removed], [f"({to_entry_id(start)}" if start else "-", PAGE_SIZE]
         )
-        look = _StreamSnapshot(*self._run_script(call))
-        self._horizon = to_position(look.horizon) if look.horizon else ""
-        gap = self._find_gap(look)
+        snapshot = _StreamSnapshot(*self._run_script(call))
+        self._horizon = to_position(snapshot.horizon) if snapshot.horizon else ""
+        gap = self._find_gap(snapshot)
         rows = [
-            row for row in self._log.decode_entries(look.entries, erased=bool(look.erased)) if row.position > max(self._horizon, gap or "")
+            row
+            for row in self._log.decode_entries(snapshot.entries, erased=bool(snapshot.erased))
+            if row.position > max(self._horizon, gap or "")
         ]
-        last = to_position(look.entries[-1][0]) if look.entries else ""
-        if last > self._horizon or gap:  # to have read what is hidden is to have read nothing
+        last = to_position(snapshot.entries[-1][0]) if snapshot.entries else ""
+        if last > self._horizon or gap:  # entries hidden by the horizon do not count as read
             self._after = max(last, gap or "", self._after or "")
         return TailPage(rows, gap)
 
-    def _find_gap(self, look: _StreamSnapshot) -> Position | None:
-        """Up to where something was cut that we had not read; never too low, for a scope perhaps too high."""
+    def _find_gap(self, snapshot: _StreamSnapshot) -> Position | None:
+        """Return the position up to which unread entries were removed; never too low, for a scope perhaps too high."""
         after, known = self._after, self._foreign_cuts
-        self._foreign_cuts = look.count_foreign_cuts()
+        self._foreign_cuts = snapshot.count_foreign_cuts()
         if after is None:
             return None
-        trimmed = look.cut if self._stream == self._log.keys.events else look.horizon
-        places = [to_position(trimmed)] if trimmed else []
+        trimmed = snapshot.cut if self._stream == self._log.keys.events else snapshot.horizon
+        candidates = [to_position(trimmed)] if trimmed else []
         if self._foreign_cuts > known:
-            if not look.first:
-                places.append(to_position(look.last))
-            elif to_position(look.first) > after:
-                places.append(position_before(to_position(look.first)))
-        gap = max(places, default="")
+            if not snapshot.first:
+                candidates.append(to_position(snapshot.last))
+            elif to_position(snapshot.first) > after:
+                candidates.append(position_before(to_position(snapshot.first)))
+        gap = max(candidates, default="")
         return gap if gap > after else None
 
     def _wait_for_entries(self, seconds: float) -> None:
-        """Until something is added behind what we have read, or the time is over."""
-        longest = min(seconds, _MAX_BLOCK_SECONDS, self._log.client.timeout / 2)
+        """Wait until something is added after the last read entry, or the time is over."""
+        block_seconds = min(seconds, _MAX_BLOCK_SECONDS, self._log.client.timeout / 2)
         start = max(self._after or "", self._horizon)
         if start >= MAX_POSITION:
-            self._close_event.wait(longest)
+            self._close_event.wait(block_seconds)
             return
-        place = to_entry_id(start) if start else _FROM_THE_START
-        self._send_command([("XREAD", "COUNT", 1, "BLOCK", max(1, int(longest * 1000)), "STREAMS", self._stream, place)])
+        start_id = to_entry_id(start) if start else _FROM_THE_START
+        self._send_command([("XREAD", "COUNT", 1, "BLOCK", max(1, int(block_seconds * 1000)), "STREAMS", self._stream, start_id)])
 
     def _run_script(self, call: Sequence[Any]) -> Any:
         try:
@@ -125,7 +127,7 @@ class RedisTail:
             return self._send_command([self._log.client.to_eval_command(call)])
 
     def _send_command(self, commands: Sequence[Any]) -> Any:
-        [answer] = self._connection.ask(commands)
+        [answer] = self._connection.run_commands(commands)
         if self._is_disconnected:
             self._is_disconnected = False
             _logger.info("%s: the server is back; following goes on", self._log.client.address)
@@ -139,10 +141,10 @@ class RedisTail:
             _logger.warning("%s: the connection is lost (%s); following goes on when the server is back", self._log.client.address, broken)
 
     def close(self) -> None:
-        """Stop waiting, and let the connection go; whoever waits in another thread does that on its way out."""
+        """Stop waiting and close the connection; a thread that is waiting closes it on its way out."""
         self._close_event.set()
         if self._log.client.is_forked_child:
-            return  # the connection is the parent's
+            return  # the connection belongs to the parent
         self._connection.interrupt()
         if self._use_lock.acquire(blocking=False):
             self._connection.disconnect()

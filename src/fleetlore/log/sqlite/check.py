@@ -1,4 +1,4 @@
-"""Is a log sound? Everything that is written twice is compared, at one moment, while others go on using it."""
+"""Verifies a log file (`lore verify`): compares everything that is stored twice, in one snapshot, while others keep using it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fleetlore.log.sqlite.file import ask, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
+"""Called with (done, total)."""
 
 MAX_PROBLEMS = 200
 PROGRESS_INTERVAL = 1000
@@ -29,7 +29,7 @@ _MAX_CACHED_NAMES = 100_000
 
 
 class Report(Struct, frozen=True):
-    """What was found in a log; no problems means that it is sound."""
+    """Result of a check; no problems means that the log is intact."""
 
     events: int
     towns: int
@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
 
 
 class TownRow(NamedTuple):
-    """A town's row."""
+    """A row of the `towns` table."""
 
     n: int
     name: str
@@ -47,7 +47,7 @@ class TownRow(NamedTuple):
 
 
 def check(path: str, *, progress: Progress | None = None) -> Report:
-    """Read the whole log as it is at one moment, and compare everything that is written twice. Nothing is changed."""
+    """Read the whole log in one snapshot and compare everything that is stored twice. Changes nothing."""
     problems = _Problems()
     with translate_errors(path), closing(open_existing(path)) as connection:
         connection.execute("BEGIN")
@@ -64,7 +64,7 @@ def check(path: str, *, progress: Progress | None = None) -> Report:
 
 
 class _Problems:
-    """The first problems, in words, and how many more there were."""
+    """The first problems, and how many more there were."""
 
     def __init__(self) -> None:
         self._first: list[str] = []
@@ -81,7 +81,7 @@ class _Problems:
 
 
 def _run_part(problems: _Problems, where: str, work: Callable[[], None]) -> bool:
-    """Do a part of the check; a page that SQLite cannot read ends that part alone."""
+    """Run one part of the check; a page that SQLite cannot read ends only that part."""
     try:
         work()
     except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
@@ -100,7 +100,7 @@ def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
 
 
 class _TownCheck:
-    """One town: its records one by one, then its indexes against them."""
+    """Checks one town: its records one by one, then its indexes against them."""
 
     def __init__(
         self, connection: apsw.Connection, town: TownRow, problems: _Problems, progress: Progress | None, done: int, total: int
@@ -113,7 +113,7 @@ class _TownCheck:
         self._count = 0
 
     def run_checks(self) -> int:
-        """Check everything; answers how many events there are."""
+        """Run all checks and return the number of events."""
         name = f"town {self._town.name}"
         _run_part(self._problems, f"{name}, records", self._check_records)
         for part in (self._check_row, self._check_ids, self._check_members, self._check_zones):
@@ -163,7 +163,7 @@ class _TownCheck:
         return sorted(self._look_up_name("scopes", self._scopes, int(number)) or "" for number in numbers)
 
     def _look_up_name(self, table: str, known: dict[int, str | None], number: int) -> str | None:
-        """What a small number stands for; remembered, but not without end."""
+        """Return the name behind a number of `kinds_N` or `scopes_N`; cached up to a limit."""
         if number not in known:
             if len(known) >= _MAX_CACHED_NAMES:
                 known.clear()
@@ -172,7 +172,7 @@ class _TownCheck:
         return known[number]
 
     def _check_row(self) -> None:
-        """The numbers in the town's own row, which say what was given away and what is indexed."""
+        """Check the numbers in the town's own row: which sequence numbers are used and which are indexed."""
         town = self._town
         [(first, last)] = self._query_rows(f"SELECT (SELECT min(seq) FROM events_{town.n}), (SELECT max(seq) FROM events_{town.n})")
         if first is not None and first <= town.trimmed:
@@ -237,7 +237,7 @@ class _TownCheck:
 
 
 def open_existing(path: str) -> apsw.Connection:
-    """A connection to a log that must be there; the file is not changed."""
+    """Open a connection to an existing log without changing the file; raise `LogError` if it is missing."""
     if not os.path.exists(path):
         raise LogError(f"{path}: there is no such file; check the path")
     with translate_errors(path):
@@ -263,12 +263,12 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
 
 
 def list_towns(connection: apsw.Connection) -> list[TownRow]:
-    """Every town of a log."""
+    """Return every town of a log."""
     return [TownRow(*row) for row in ask(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
 
 
 def count_events(connection: apsw.Connection, n: int) -> int:
-    """How many events a town holds, without reading them all."""
-    late = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
-    [(count,)] = ask(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {late})")
+    """Return the number of events in a town, without a full scan."""
+    not_indexed = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
+    [(count,)] = ask(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {not_indexed})")
     return int(count)

@@ -1,7 +1,7 @@
-"""Cursors, leases, tokens and the seal in the log's own file, by this machine's clock.
+"""Cursors, leases, tokens and seal in the log's SQLite file, by this machine's clock.
 
-They are small tables, kept by the town's name: a backup carries them, and a restore, which gives towns new
-numbers, leaves them right. Every change is synced before it returns, whatever `?sync=` says for events.
+The tables are keyed by the town's name: a backup includes them, and a restore, which renumbers towns, keeps them valid.
+Every change is synced before it returns, whatever `?sync=` says for events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
 
 class SqliteCoordination:
-    """One town in one file."""
+    """Coordination state of one town in one file. Methods as in `CoordinationStore`."""
 
     def __init__(self, path: str, *, town: str, timeout: float = 10.0, now: clock.Clock = clock.now) -> None:
         self._path = os.path.abspath(path)
@@ -39,28 +39,28 @@ class SqliteCoordination:
             raise
 
     def load_cursor(self, name: str) -> Position | None:
-        """The position of a cursor."""
+        """Return the position of a cursor."""
         with self._locked_connection() as connection:
             rows = ask(connection, "SELECT position FROM cursors WHERE town = ? AND name = ?", (self._town, name))
         return rows[0][0] if rows else None
 
     def commit_cursor(self, name: str, position: Position) -> None:
-        """Move a cursor."""
+        """Set a cursor."""
         with self._write_transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (self._town, name, position))
 
     def list_cursors(self) -> dict[str, Position]:
-        """Every cursor."""
+        """Return all cursors."""
         with self._locked_connection() as connection:
             return dict(ask(connection, "SELECT name, position FROM cursors WHERE town = ?", (self._town,)))
 
     def delete_cursor(self, name: str) -> None:
-        """Drop a cursor."""
+        """Delete a cursor."""
         with self._write_transaction() as connection:
             connection.execute("DELETE FROM cursors WHERE town = ? AND name = ?", (self._town, name))
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
-        """Take a lease if it is free or the holder's own."""
+        """Acquire a lease if it is free or already the holder's."""
         with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())
             rows = ask(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
@@ -73,7 +73,7 @@ class SqliteCoordination:
         return make_lease(name, holder, epoch, until, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Let a lease last longer."""
+        """Extend a lease."""
         with self._write_transaction() as connection:
             now = epoch_microseconds(self._now())
             until = now + seconds_to_microseconds(seconds)
@@ -86,7 +86,7 @@ class SqliteCoordination:
         return make_lease(lease.name, lease.holder, lease.epoch, until, seconds)
 
     def release(self, lease: Lease) -> None:
-        """End a lease, if it is still this one; its epoch is remembered."""
+        """End a lease, if it is still this acquisition. The row keeps its epoch."""
         with self._write_transaction() as connection:
             connection.execute(
                 "UPDATE leases SET holder = NULL WHERE town = ? AND name = ? AND epoch = ? AND holder = ?",
@@ -94,7 +94,7 @@ class SqliteCoordination:
             )
 
     def find_lease(self, name: str) -> Lease | None:
-        """The lease as it is held now."""
+        """Return the current lease."""
         with self._locked_connection() as connection:
             rows = ask(
                 connection,
@@ -104,28 +104,28 @@ class SqliteCoordination:
         return make_lease(name, *rows[0]) if rows else None
 
     def save_token(self, token: Token) -> None:
-        """Keep a token under its id."""
+        """Store a token."""
         with self._write_transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (self._town, token.id, encode_token(token).decode()))
 
     def list_tokens(self) -> list[Token]:
-        """Every token."""
+        """Return all tokens."""
         with self._locked_connection() as connection:
             rows = ask(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
         return decode_tokens(raw for (raw,) in rows)
 
     def delete_token(self, id: str) -> None:
-        """Drop a token."""
+        """Delete a token."""
         with self._write_transaction() as connection:
             connection.execute("DELETE FROM tokens WHERE town = ? AND id = ?", (self._town, id))
 
     def load_seal(self) -> bytes | None:
-        """The seal."""
+        """Return the seal."""
         with self._locked_connection() as connection:
             return _select_seal(connection, self._town)
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
-        """Put a seal in the place of another."""
+        """Replace the seal."""
         with self._write_transaction() as connection:
             if _select_seal(connection, self._town) not in (expect, seal):
                 return False
@@ -149,12 +149,12 @@ class SqliteCoordination:
         with self._locked_connection() as connection:
             with transaction(connection):
                 yield connection
-            self._file.check_quickly()  # a file that was deleted or replaced during the commit keeps no lease
+            self._file.check_quickly()  # a lease in a file that was deleted or replaced during the commit is lost
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the log was closed; open it again with open_shared()")
-        if os.getpid() != self._owner_pid:  # SQLite's locks stay behind with the parent
+        if os.getpid() != self._owner_pid:  # SQLite's locks belong to the parent process
             raise Closed("the log was opened before a fork; open it again in the child with open_shared()")
         self._file.check()
 

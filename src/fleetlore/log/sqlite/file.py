@@ -1,4 +1,4 @@
-"""The SQLite file itself: opening it, its tables and migrations, its errors in our words."""
+"""The SQLite file of a log: open and harden it, migrate its schema, translate its errors. Used by `log.py` and `coordination.py`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ Sync = Literal["full", "normal", "off"]
 APPLICATION_ID = 0x464C4F52  # "FLOR"
 MAX_TIMEOUT_SECONDS = 86_400
 CHECKED_SECONDS = 0.02
-"""How old a full check of `OpenedFile` may be at a commit. One takes 3 to 10 µs, and a commit without a sync 25. So each time SQLite is
-asked whether the inode at the path has changed, for half of that; symbolic links, mounts and side files are left for the full check."""
+"""Maximum age of a full `OpenedFile` check at a commit.
+
+A full check takes 3 to 10 µs; a commit without fsync takes 25 µs. So each commit only asks SQLite whether the inode at
+the path changed, which takes half of that; the full check also covers symbolic links, mounts and side files.
+"""
 
 _ERROR_TRANSLATIONS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
     (apsw.FullError, DiskFull, "the disk is full; make room and try again (what was acknowledged is safe)"),
@@ -85,7 +88,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         ) STRICT, WITHOUT ROWID""",
     ),
 )
-"""Each step runs together with its own record in one transaction; a step is never changed once released."""
+"""Each step and its row in `migrations` are one transaction. Never change a released step."""
 
 _TOWN_TABLES = (
     """CREATE TABLE events_{n} (
@@ -101,13 +104,13 @@ _TOWN_TABLES = (
 
 
 def ask(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Every row of an answer; no statement stays open behind it."""
+    """Run a statement and return all rows, so that no statement stays open."""
     return connection.execute(sql, values).fetchall()
 
 
 @contextmanager
 def translate_errors(path: str, file: OpenedFile | None = None) -> Iterator[None]:
-    """SQLite's errors, said in our words. It has none for a file that was deleted or replaced: `file`, where given, is checked for that."""
+    """Re-raise SQLite errors as `LogError`s. If `file` is given, first check whether it was deleted or replaced."""
     try:
         yield
     except apsw.Error as error:
@@ -117,7 +120,7 @@ def translate_errors(path: str, file: OpenedFile | None = None) -> Iterator[None
 
 
 def translate_error(path: str, error: apsw.Error) -> LogError:
-    """What one of SQLite's errors means, and what to do next."""
+    """Return the `LogError` for an SQLite error, with what to do next."""
     for theirs, ours, advice in _ERROR_TRANSLATIONS:
         if isinstance(error, theirs):
             return ours(f"{path}: {advice} ({error})")
@@ -125,37 +128,40 @@ def translate_error(path: str, error: apsw.Error) -> LogError:
 
 
 class OpenedFile:
-    """The file that a handle has open. The checks raise `LogError` once its path leads to another file, or to none.
+    """The file that a handle has open; the checks raise `LogError` once its path leads to another file or none.
 
-    SQLite does not look at the path again: after `rm fleet.db` or `mv backup.db fleet.db` it would go on to store events in a file
-    that nobody can open any more. Make it after `migrate`: by then PATH-wal and PATH-shm are there.
+    SQLite does not look at the path again: after `rm fleet.db` or `mv backup.db fleet.db` it would keep storing events in
+    a file that nobody can open any more. Create this after `migrate_schema`: by then PATH-wal and PATH-shm exist.
     """
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self._connection = connection
         self._has_moved = array("i", [0])
         self._address = self._has_moved.buffer_info()[0]
-        # A backup that is read from a read-only disk has no side files.
+        # A backup on a read-only disk has no side files.
         self._files = [(name, _identity_of(name)) for name in (path, f"{path}-wal", f"{path}-shm") if name == path or os.path.exists(name)]
         self._checked_at = -inf
         if self._has_other_inode():
-            raise LogError(_REPLACED.format(path=path))  # since it was opened
+            raise LogError(_REPLACED.format(path=path))  # replaced between open and now
 
     def check(self) -> None:
-        """Make sure that the path leads to this file, and that its side files are the ones in use."""
-        self._checked_at = -inf  # unless all are as they were
+        """Check that the path leads to this file and that its side files are the ones in use."""
+        self._checked_at = -inf  # stays so if a check below raises
         main, *side_files = self._files
         _check_identity(*main)
         for side_file in side_files:
             try:
                 _check_identity(*side_file)
             except LogError:
-                _check_identity(*main)  # it may be lost since; then that is the reason to give
+                _check_identity(*main)  # if it is lost too by now, that is the better reason
                 raise
         self._checked_at = monotonic()
 
     def check_quickly(self) -> None:
-        """The same before and after a commit; for whoever may use the connection just now. Nothing is acknowledged unless both pass."""
+        """Cheaper check, run before and after a commit; nothing is acknowledged unless both pass.
+
+        The caller must hold the connection: it is used for the check.
+        """
         if self._has_other_inode() or monotonic() - self._checked_at >= CHECKED_SECONDS:
             self.check()
 
@@ -171,16 +177,16 @@ def _check_identity(path: str, identity: tuple[int, int]) -> None:
 
 def _identity_of(path: str) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise LogError(_GONE.format(path=path)) from error
     except OSError as error:
         raise LogError(_UNKNOWN.format(path=path, reason=error.strerror)) from error
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None, create: bool = True) -> apsw.Connection:
-    """A connection to a log file, which is made if it is not there (unless `create` is false), readable by its owner only."""
+    """Open a connection to a log file. Creates it (unless `create` is false), readable by its owner only."""
     with translate_errors(path):
         if create and vfs is None and not os.path.exists(path):
             _create_private(path)
@@ -190,12 +196,12 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
             connection.set_busy_timeout(int(timeout * 1000))
             harden_connection(connection)
             _check_application(connection, path)
-            if not connection.readonly("main"):  # a backup on a read-only disk is read as it is
+            if not connection.readonly("main"):  # a backup on a read-only disk stays as it is
                 _enable_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous={sync}")
-            # macOS: without it a sync stops at the drive's cache. Means nothing elsewhere.
+            # macOS: without it a sync stops at the drive's cache. No effect elsewhere.
             connection.execute(f"PRAGMA fullfsync={int(sync == 'full')}")
-            # Pages that are split, emptied or freed leave no copies of events behind that `erase` could not find.
+            # Split, emptied or freed pages must not keep copies of events that `erase` could not find.
             ask(connection, "PRAGMA secure_delete=ON")
         except BaseException:
             connection.close()
@@ -204,7 +210,7 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
 
 
 def _enable_wal(connection: apsw.Connection, timeout: float) -> None:
-    """Several processes may make a new log at the same moment; SQLite does not wait for this one by itself."""
+    """Retry until `timeout`: several processes may create the log at once, and SQLite has no busy wait here."""
     deadline = monotonic() + timeout
     while True:
         try:
@@ -218,7 +224,7 @@ def _enable_wal(connection: apsw.Connection, timeout: float) -> None:
 
 
 def harden_connection(connection: apsw.Connection) -> None:
-    """A file may come from anywhere: nothing that was hidden in its schema is run."""
+    """Disable triggers, views and trusted schema: a file may come from anywhere and must not run code."""
     for feature in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW, apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA):
         connection.config(feature, 0)
 
@@ -231,7 +237,7 @@ def _create_private(path: str) -> None:
 
 
 def _check_application(connection: apsw.Connection, path: str) -> None:
-    # In this order: another process that makes the log right now has set its id by the time that its tables are seen.
+    # In this order: a process that is creating the log sets the application id before its tables become visible.
     [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
     [(application,)] = ask(connection, "PRAGMA application_id")
     if application != APPLICATION_ID and tables:
@@ -239,12 +245,12 @@ def _check_application(connection: apsw.Connection, path: str) -> None:
 
 
 def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring the file up to the newest schema, one transaction a step."""
+    """Migrate the file to the newest schema, one transaction per step."""
     with translate_errors(path):
         while (done := _schema_version(connection)) < len(migrations):
             with transaction(connection):
                 if _schema_version(connection) != done:
-                    continue  # another process took this step meanwhile
+                    continue  # another process has done this step
                 if done == 0:
                     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                     connection.execute("CREATE TABLE migrations (n INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT")
@@ -264,26 +270,26 @@ def _schema_version(connection: apsw.Connection) -> int:
 
 @contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
-    """A write transaction: all of it or nothing."""
+    """Run a write transaction; roll back on any error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # Some errors, a full disk for one, have rolled back already.
+        # Some errors (a full disk, for example) have already rolled back.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
 def find_town(connection: apsw.Connection, name: str) -> int | None:
-    """The number under which a town's tables are kept."""
+    """Return the number in the names of a town's tables, or `None`."""
     rows = ask(connection, "SELECT n FROM towns WHERE name = ?", (name,))
     return rows[0][0] if rows else None
 
 
 def find_or_create_town(connection: apsw.Connection, name: str) -> int:
-    """The town's number; its tables are made if they are not there. Runs in a transaction."""
+    """Return the town's number; create its tables if needed. Call it inside a transaction."""
     number = find_town(connection, name)
     if number is None:
         [(number,)] = ask(
@@ -297,7 +303,7 @@ def find_or_create_town(connection: apsw.Connection, name: str) -> int:
 
 
 def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int]) -> None:
-    """Take events out of a town's table and out of its indexes. Runs in a transaction."""
+    """Delete events from a town's table and its indexes. Call it inside a transaction."""
     for seq in sequences:
         [(key, scopes)] = ask(connection, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
         connection.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
@@ -305,7 +311,7 @@ def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int])
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
-    """What `?sync=` and `?timeout=` ask for."""
+    """Parse `?sync=` and `?timeout=`; raise `InvalidUrl` for anything else."""
     known: dict[str, Any] = {}
     for name, value in options.items():
         if name == "sync" and value in ("full", "normal", "off"):
@@ -318,7 +324,7 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
 
 
 def default_path() -> str:
-    """The user's one log: in the data directory of the platform."""
+    """Return the path of the user's own log, in the platform's data directory."""
     if sys.platform == "darwin":
         home = os.path.expanduser("~/Library/Application Support")
     else:

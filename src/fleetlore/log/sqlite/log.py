@@ -1,10 +1,9 @@
-"""The embedded log: one SQLite file in WAL mode, a set of tables a town.
+"""SQLite backend: one file in WAL mode, a set of tables per town.
 
-`events_N` holds the canonical JSON in log order. `ids_N` (which makes appends idempotent) and
-`members_N` (the sequence numbers of every scope) are its indexes. Writing them with each event would
-multiply the pages that a commit has to put on the disk, so they lag behind by at most `LAG` events;
-for those, readers look at the id and the scopes that stand in the event's own row. `zones_N`
-remembers the newest time in each run of 4096 events, so that `since` need not read the past.
+`events_N` holds the canonical JSON in log order. `ids_N` (for idempotent appends) and `members_N` (the sequence numbers
+of every scope) are its indexes. Writing them with each event would multiply the pages per commit, so they lag behind by
+at most `LAG` events; for those, readers look at the id and scopes in the event's own row. `zones_N` holds the newest
+time in each run of 4096 events, so that `since` need not read old events.
 """
 
 from __future__ import annotations
@@ -16,40 +15,38 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from threading import Lock
-from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
 
-from fleetlore.errors import Busy, Closed, Conflict, Forgotten, LogError
+from fleetlore.errors import Closed, Conflict, Forgotten, LogError
 from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
-from fleetlore.log.disk_pace import MAX_EVENTS_NOWAIT, DiskPace
 from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.file import OpenedFile, Sync, ask, transaction, translate_errors
 from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position
 from fleetlore.log.sqlite.tail import ChangeSignal, SqliteTail
 
-# --- What becomes of each append in a commit: decided inside the write transaction, before anything is written.
+# --- Planning a commit: which records are new and which batches are rejected, decided inside the write transaction.
 
 _is_minted = attrgetter("minted")
 
 
 class WriterState:
-    """What a writer remembers of the log's end from one commit to the next, so that it need not read it again."""
+    """What the writer knows about the end of the log, so that it need not read it again for each commit."""
 
     def __init__(self) -> None:
         self.n = 0
         self.last_sequence: int | None = None
         """The newest sequence number in the log."""
         self.next_sequence = 1
-        """The next one to be given: none is given twice, whatever was removed."""
+        """The next one to assign; none is used twice, even after deletions."""
         self.indexed = 0
         self.erasures = 0
         self.recent_ids: dict[bytes, int] = {}
-        """The ids behind `indexed`."""
+        """The ids after `indexed`."""
         self.insert_statement = ""
-        """The statement that stores one event, if nobody has written since."""
+        """Statement that stores one event, unless another process has written since."""
 
     def read_changes(self, connection: apsw.Connection, n: int) -> None:
         """Read what others have written since. Runs in the write transaction, so nobody writes meanwhile."""
@@ -69,25 +66,25 @@ class WriterState:
             indexed,
             erasures,
         )
-        # An id is never NULL: so nothing is stored, and it is said, if the newest event is not the one that we know.
+        # If the newest event is not the one we know, the id becomes NULL and the constraint rejects the row.
         # INSERT … SELECT … WHERE would go through a temporary table.
         newest = f"(SELECT max(seq) FROM events_{n})"
         self.insert_statement = f"INSERT INTO events_{n} VALUES (?1, CASE {newest} WHEN ?7 THEN ?2 END, ?3, ?4, ?5, CAST(?6 AS TEXT))"
 
 
 class CommitPlan:
-    """Gives sequence numbers to the records that are new, and says what speaks against a batch."""
+    """Assigns sequence numbers to new records and decides which batches are rejected."""
 
-    def __init__(self, connection: apsw.Connection, book: WriterState, batches: Sequence[AppendBatch]) -> None:
-        self._connection, self._writer_state = connection, book
-        self.first = book.next_sequence
+    def __init__(self, connection: apsw.Connection, writer_state: WriterState, batches: Sequence[AppendBatch]) -> None:
+        self._connection, self._writer_state = connection, writer_state
+        self.first = writer_state.next_sequence
         self.rows: list[Record] = []
-        """The records to store, the first at sequence number `first`."""
+        """The records to store, starting at sequence number `first`."""
         self._known_sequences = self._find_known([record for batch in batches for record in batch.records if not record.minted])
         self.outcomes = [self._plan_batch(batch) for batch in batches]
 
     def _find_known(self, records: Sequence[Record]) -> dict[bytes, int]:
-        """Where those of the records stand that are stored already."""
+        """Return the sequence numbers of the records that are already stored."""
         if not records:
             return {}
         recent = self._writer_state.recent_ids
@@ -101,21 +98,21 @@ class CommitPlan:
         return known
 
     def _plan_batch(self, batch: AppendBatch) -> AppendOutcome:
-        """The positions of a batch's records, or the reason why it is left out."""
+        """Return the positions of a batch's records, or the error that rejects it."""
         records, expect = batch.records, batch.expect
         if expect is None and all(map(_is_minted, records)):
             first = self.first + len(self.rows)
             self.rows += records
             return [to_position(seq) for seq in range(first, first + len(records))]
         if expect is not None or self._writer_state.erasures:
-            objection = self._find_rejection(batch)
-            if objection is not None:
-                return objection
+            rejection = self._find_rejection(batch)
+            if rejection is not None:
+                return rejection
         return [to_position(self._known_sequences.get(record.key) or self._add_record(record)) for record in records]
 
     def _find_rejection(self, batch: AppendBatch) -> LogError | None:
         if all(record.key in self._known_sequences for record in batch.records):
-            return None  # a repetition, whose first answer may have been lost
+            return None  # a retry: the first acknowledgement may have been lost
         if self._writer_state.erasures and (forgotten := [record.id for record in batch.records if self._is_erased(record)]):
             return Forgotten(forgotten)
         if batch.expect is not None and (head := self._find_head(batch.expect.scope)) != batch.expect.head:
@@ -128,7 +125,7 @@ class CommitPlan:
         return seq
 
     def _find_head(self, scope: str) -> Position | None:
-        """The scope's newest position, with what this very transaction is going to add."""
+        """Return the scope's newest position, including records of this plan."""
         for back, record in enumerate(reversed(self.rows), 1):
             if scope == TOWN or scope in record.scopes:
                 return to_position(self.first + len(self.rows) - back)
@@ -143,8 +140,8 @@ class CommitPlan:
 LAG = 1024
 TRIM_STEP = 5000
 MOST_NUMBERS = 4000
-"""So many scopes, and so many combinations of them, are remembered with their numbers; each task brings a few that never come again."""
-_Answer = TypeVar("_Answer")
+"""Cache limit for scope numbers and for combinations of scopes; every task adds some that are not used again."""
+_T = TypeVar("_T")
 _DURABILITY: dict[Sync, str] = {
     "full": "every acknowledged append is on the disk",
     "normal": "safe from crashes of programs; a power cut may take the newest",
@@ -156,16 +153,13 @@ class SqliteLog:
     """One town in one SQLite file. One writer at a time; readers never wait for it."""
 
     def __init__(self, path: str, *, town: str, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None) -> None:
-        self.path = path = os.path.abspath(path)  # whoever changes the directory later still means this file
+        self.path = path = os.path.abspath(path)  # stays valid after os.chdir
         self._owner_pid = os.getpid()
         self._needs_wal_checkpoint = False
         self._town, self._sync = town, sync
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
         self._timeout_ms = int(timeout * 1000)
         self._write_lock = Lock()
-        self._disk_pace = DiskPace()
-        self._measures_pace = False
-        """Whether an event loop has asked to commit by itself."""
         self._pool: list[apsw.Connection] = []
         self._closed = False
         self.changes = ChangeSignal()
@@ -185,65 +179,44 @@ class SqliteLog:
     # --- writing
 
     def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        """Store each batch that nothing speaks against, all with one write to the disk."""
+        """Store each batch that is not rejected, all with one disk write."""
         with self._write_lock:
             self._check_handle()
             return self._commit_locked(batches)
 
-    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """Store them while the disk is quick, nobody else writes, and there are few."""
-        self._measures_pace = True
-        if not self._disk_pace.is_quick or _count_records(batches) > MAX_EVENTS_NOWAIT or not self._write_lock.acquire(blocking=False):
-            return None
-        try:
-            self._check_handle()
-            self._writer.set_busy_timeout(0)
-            try:
-                return self._commit_locked(batches)
-            finally:
-                self._writer.set_busy_timeout(self._timeout_ms)
-        except Busy:  # nothing was stored
-            self._disk_pace.record_contention()
-            return None
-        finally:
-            self._write_lock.release()
-
     def _commit_locked(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
-        # Written out, where the other verbs use `_writing`: this path is taken for every event.
+        # Does not use `_write_transaction`, for speed: this path runs for every event.
         self.file.check_quickly()
-        start = perf_counter() if self._measures_pace else 0.0
         try:
             outcomes = self._commit_single_event(batches) or self._commit_batches(batches)
         except BaseException as error:
             self._roll_back(error)
             raise
-        if self._measures_pace:
-            self._disk_pace.record_commit(perf_counter() - start, _count_records(batches))
         if self._needs_wal_checkpoint:
-            with suppress(apsw.Error):  # the events are stored; this is tried again with the next
+            with suppress(apsw.Error):  # the events are stored; the next commit tries again
                 self._checkpoint_wal(wait=False)
         self.changes.notify_change()
-        self.file.check_quickly()  # a file that was deleted or replaced meanwhile has taken the events with it: no acknowledgement
+        self.file.check_quickly()  # if the file was deleted or replaced meanwhile, the events are lost: do not acknowledge
         return outcomes
 
     def _commit_single_event(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
-        """The short way for a single event with a new id: one statement, if nothing has changed since our last commit."""
-        book = self._writer_state
-        if len(batches) != 1 or len(records := batches[0].records) != 1 or book.last_sequence is None or book.n != self._n:
+        """Fast path for a single event with a new id: one statement, if nobody else has written since our last commit."""
+        state = self._writer_state
+        if len(batches) != 1 or len(records := batches[0].records) != 1 or state.last_sequence is None or state.n != self._n:
             return None
         [record] = records
-        seq = book.next_sequence
-        if not record.minted or batches[0].expect is not None or seq - book.indexed >= LAG or seq % ZONE_SIZE == ZONE_SIZE - 1:
+        seq = state.next_sequence
+        if not record.minted or batches[0].expect is not None or seq - state.indexed >= LAG or seq % ZONE_SIZE == ZONE_SIZE - 1:
             return None
         kind, scopes = self._kinds.get(record.kind), self._find_scope_text(record.scopes)
         if kind is None or scopes is None:
             return None
         try:
-            self._writer.execute(book.insert_statement, (seq, record.key, record.moment, kind, scopes, record.raw, book.last_sequence))
-        except (apsw.ConstraintError, apsw.SQLError):  # others have written; or restored a backup, and there is no such table any more
+            self._writer.execute(state.insert_statement, (seq, record.key, record.moment, kind, scopes, record.raw, state.last_sequence))
+        except (apsw.ConstraintError, apsw.SQLError):  # others have written, or a restore has removed the table
             return None
-        book.recent_ids[record.key] = book.last_sequence = seq
-        book.next_sequence = seq + 1
+        state.recent_ids[record.key] = state.last_sequence = seq
+        state.next_sequence = seq + 1
         return [[to_position(seq)]]
 
     def _commit_batches(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
@@ -258,10 +231,10 @@ class SqliteLog:
         return plan.outcomes
 
     def _sync_writer_state(self) -> int:
-        """Learn what others have written meanwhile; answers the number of the town's tables, which are made if need be."""
+        """Read what others have written; return the number of the town's tables, created if needed."""
         n = self._n or sqlite_file.find_or_create_town(self._writer, self._town)
         if n != self._writer_state.n:
-            self._reset_caches()  # a reader may have been first to notice a restore: the numbers of kinds and scopes are old too
+            self._reset_caches()  # a restore (perhaps noticed by a reader) also changed the numbers of kinds and scopes
         try:
             self._writer_state.read_changes(self._writer, n)
         except apsw.SQLError:  # no such table: a backup was restored, under another number
@@ -272,12 +245,12 @@ class SqliteLog:
 
     @contextmanager
     def _write_transaction(self) -> Iterator[int]:
-        """One write transaction on the town's tables, which are made if need be."""
+        """Run a write transaction on the town's tables, created if needed."""
         with self._write_lock:
             self.check_open()
             try:
                 with transaction(self._writer):
-                    self._reset_caches()  # rare enough to start afresh, whatever was trimmed or restored meanwhile
+                    self._reset_caches()  # used rarely, so simply start afresh
                     n = sqlite_file.find_or_create_town(self._writer, self._town)
                     yield n
             except BaseException as error:
@@ -288,9 +261,9 @@ class SqliteLog:
             self.file.check_quickly()
 
     def _roll_back(self, error: BaseException) -> None:
-        """After a failed transaction nothing that was learnt in it is true."""
+        """Roll back and drop the caches: nothing learnt in a failed transaction is valid."""
         self._reset_caches()
-        # Some errors, a full disk for one, have rolled back already.
+        # Some errors (a full disk, for example) have already rolled back.
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
@@ -328,21 +301,20 @@ class SqliteLog:
             self._insert_closed_zones(n, end // ZONE_SIZE)
 
     def _remember_commit(self, plan: CommitPlan) -> None:
-        """Remember what was committed."""
-        book = self._writer_state
+        state = self._writer_state
         if not plan.rows:
             return
-        book.last_sequence = plan.first + len(plan.rows) - 1
-        book.next_sequence = book.last_sequence + 1
-        if book.last_sequence - book.indexed >= LAG:
-            book.indexed, book.recent_ids = book.last_sequence, {}
+        state.last_sequence = plan.first + len(plan.rows) - 1
+        state.next_sequence = state.last_sequence + 1
+        if state.last_sequence - state.indexed >= LAG:
+            state.indexed, state.recent_ids = state.last_sequence, {}
         else:
-            book.recent_ids.update({record.key: seq for seq, record in enumerate(plan.rows, plan.first)})
+            state.recent_ids.update({record.key: seq for seq, record in enumerate(plan.rows, plan.first)})
 
     def _update_indexes(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
-        """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page.
+        """Bring `ids_N` and `members_N` up to date, in key order so that neighbours share pages.
 
-        Whole arrays go into one statement: a third of the time that single rows take.
+        Passing whole arrays to one statement takes a third of the time of single rows.
         """
         members: defaultdict[str, list[int]] = defaultdict(list)
         for seq, _, scopes in rows:
@@ -355,17 +327,17 @@ class SqliteLog:
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
 
     def _index_ids(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
-        # An id that is there twice is for `lore verify` to tell; it must not keep anything from being stored.
-        into = f"INSERT OR IGNORE INTO ids_{n}"
+        # OR IGNORE: a duplicate id is reported by `lore verify`; it must not block appends.
+        insert = f"INSERT OR IGNORE INTO ids_{n}"
         before = rows[0][0] - 1
         if rows[-1][0] - before == len(rows):
             keys = apsw.carray(tuple([key for _, key, _ in rows]))
-            self._writer.execute(f"{into} SELECT value, ? + rowid FROM carray(?) ORDER BY 1", (before, keys))
+            self._writer.execute(f"{insert} SELECT value, ? + rowid FROM carray(?) ORDER BY 1", (before, keys))
         else:  # erased events have left holes
-            self._writer.executemany(f"{into} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
+            self._writer.executemany(f"{insert} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
 
     def _find_scope_text(self, scopes: tuple[str, ...]) -> str | None:
-        """The scopes of an event as they stand in its row, numbers with a blank around each; `None` while one of them has none."""
+        """Return the scopes as stored in an event's row (numbers, each between blanks); `None` if one has no number yet."""
         text = self._scope_texts.get(scopes)
         if text is not None:
             return text
@@ -383,14 +355,14 @@ class SqliteLog:
         text = self._scope_texts[scopes] = f" {' '.join(map(str, numbers))} " if numbers else ""
         return text
 
-    def _intern_name(self, table: str, known: dict[str, int], name: str) -> int:
-        """The small number that stands for a scope or a kind; it never changes, so it may be remembered."""
-        if len(known) > MOST_NUMBERS:
-            known.clear()
+    def _intern_name(self, table: str, cached: dict[str, int], name: str) -> int:
+        """Return the number of a scope or kind, assigned on first use. It never changes, so it can be cached."""
+        if len(cached) > MOST_NUMBERS:
+            cached.clear()
             self._scope_texts.clear()
         self._writer.execute(f"INSERT OR IGNORE INTO {table}_{self._writer_state.n} (name) VALUES (?)", (name,))
-        [(known[name],)] = ask(self._writer, f"SELECT id FROM {table}_{self._writer_state.n} WHERE name = ?", (name,))
-        return known[name]
+        [(cached[name],)] = ask(self._writer, f"SELECT id FROM {table}_{self._writer_state.n} WHERE name = ?", (name,))
+        return cached[name]
 
     def _insert_closed_zones(self, n: int, end: int) -> None:
         [(start,)] = ask(self._writer, f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}")
@@ -401,7 +373,7 @@ class SqliteLog:
         )
 
     def trim(self, before: Position) -> int:
-        """Drop the oldest records, a few thousand at a time, so that other writers wait only briefly."""
+        """Delete the oldest records, a few thousand per transaction, so that other writers wait only briefly."""
         count, limit = 0, to_sequence(before)
         while step := self._trim_batch(limit):
             count += step
@@ -419,12 +391,12 @@ class SqliteLog:
         return len(rows)
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
-        """Drop these records, overwrite their bytes, and remember only the hashes of their ids."""
+        """Delete these records, overwrite their bytes, and keep only the hashes of their ids."""
         with self._write_transaction() as n:
-            gone = [seq for seq, _ in select_by_id(self._writer, n, ids)]
-            sqlite_file.remove_events(self._writer, n, gone)
+            removed = [seq for seq, _ in select_by_id(self._writer, n, ids)]
+            sqlite_file.remove_events(self._writer, n, removed)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_event_id(id),) for id in ids])
-            highest = max(gone, default=0)
+            highest = max(removed, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
             self._writer_state = WriterState()
             self._writer_state.read_changes(self._writer, n)
@@ -432,10 +404,10 @@ class SqliteLog:
         with self._write_lock, translate_errors(self.path, self.file):
             self._checkpoint_wal(wait=True)
         self.changes.notify_change()
-        return len(gone)
+        return len(removed)
 
     def _checkpoint_wal(self, *, wait: bool) -> None:
-        """The WAL holds the old pages until it is written back and cut; while somebody reads them, it is tried again with each commit."""
+        """Write back and truncate the WAL, which still holds the old pages; if readers block it, each commit retries."""
         self._needs_wal_checkpoint = True
         self._writer.set_busy_timeout(self._timeout_ms if wait else 0)
         try:
@@ -447,46 +419,46 @@ class SqliteLog:
     # --- reading
 
     def read(self, query: LogQuery) -> list[StoredRecord]:
-        """The records asked for, as they are at one moment."""
+        """Return the matching records from one snapshot."""
         sequence_range(query)
         return self._query_pooled(lambda connection, n: select_records(connection, n, query)) or []
 
     def get(self, ids: Sequence[str]) -> list[StoredRecord]:
-        """The records with these ids."""
+        """Return the records with these ids."""
         rows = self._query_pooled(lambda connection, n: select_by_id(connection, n, ids))
         return to_stored_records(rows or ())
 
     def head(self, scope: str) -> Position | None:
-        """The newest position in a scope."""
+        """Return the newest position in a scope."""
         return to_optional_position(self._query_pooled(lambda connection, n: find_newest(connection, n, scope)))
 
-    def _query_pooled(self, work: Callable[[apsw.Connection, int], _Answer]) -> _Answer | None:
+    def _query_pooled(self, work: Callable[[apsw.Connection, int], _T]) -> _T | None:
         with self._pooled_connection() as connection:
             return self.query_town(connection, work)
 
-    def query_town(self, connection: apsw.Connection, work: Callable[[apsw.Connection, int], _Answer]) -> _Answer | None:
-        """Ask the town's tables; `None` as long as nothing was ever stored in it."""
-        known = self._n
-        if known is not None:
+    def query_town(self, connection: apsw.Connection, work: Callable[[apsw.Connection, int], _T]) -> _T | None:
+        """Run a query on the town's tables; `None` if nothing was ever stored in the town."""
+        n = self._n
+        if n is not None:
             try:
-                return work(connection, known)
+                return work(connection, n)
             except apsw.SQLError:  # no such table: a backup was restored, under another number
                 self._n = None
         self._n = sqlite_file.find_town(connection, self._town)
         return None if self._n is None else work(connection, self._n)
 
     def tail(self, scope: str, after: Position | None) -> SqliteTail:
-        """Wait for what follows, on a connection of its own."""
+        """Return a cursor that waits for new records, on its own connection."""
         self.check_open()
         start = None if after is None else to_sequence(after)
         return SqliteTail(self, self._open_another(), scope, start)
 
     def _open_another(self) -> apsw.Connection:
-        """One more connection to the file that is open already."""
+        """Open another connection to the same file."""
         try:
             connection = sqlite_file.open_file(self.path, create=False, **self._options)
         except LogError:
-            self.file.check()  # another file may have come into its place just now
+            self.file.check()  # it may just have been replaced
             raise
         try:
             self.file.check()
@@ -496,7 +468,7 @@ class SqliteLog:
         return connection
 
     def info(self) -> LogInfo:
-        """What this log holds, and what it promises."""
+        """Describe this log."""
         with self._pooled_connection() as connection:
             log_id, trimmed, count, first, last = self.query_town(connection, _read_town_facts) or ("", 0, 0, None, None)
             towns = [name for (name,) in ask(connection, "SELECT name FROM towns ORDER BY name")]
@@ -521,7 +493,7 @@ class SqliteLog:
         )
 
     def close(self) -> None:
-        """Close every connection; the last one out writes the WAL back."""
+        """Close every connection; the last one writes the WAL back."""
         with self._write_lock:
             self._closed = True
             self.changes.notify_change()
@@ -546,23 +518,19 @@ class SqliteLog:
                     self._pool.append(connection)
 
     def check_open(self) -> None:
-        """Refuse to go on once the log was closed, its file was deleted or replaced, or in a forked child."""
+        """Raise if the log was closed, its file was deleted or replaced, or this is a forked child."""
         self._check_handle()
         self.file.check()
 
     def _check_handle(self) -> None:
         if self._closed:
             raise Closed("the log was closed; open it again with connect()")
-        if os.getpid() != self._owner_pid:  # SQLite's locks stay behind with the parent
+        if os.getpid() != self._owner_pid:  # SQLite's locks belong to the parent process
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
 
-def _count_records(batches: Sequence[AppendBatch]) -> int:
-    return sum([len(batch.records) for batch in batches])
-
-
 def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
-    """A town's log id, last trimmed number, count of events, first and last number."""
+    """Return a town's log id, last trimmed number, event count, first and last number."""
     [facts] = ask(
         connection,
         f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"

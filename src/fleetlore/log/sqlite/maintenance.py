@@ -1,9 +1,8 @@
-"""Looking after a log's file while others use it: check it (`sqlite_check`), back it up, restore it.
+"""Backup and restore of a log file while others use it (checks are in `check.py`).
 
-A backup is one plain file that opens as a log anywhere, read-only places included. A restore goes into
-the live file in one transaction, so that other processes see the log as it was or as it is then. What
-must outlive it is carried over: numbers that were given are not given again, what was forgotten stays so,
-and a town that was sealed stays sealed by its own seal.
+A backup is one plain file that opens as a log anywhere, even from a read-only disk. A restore writes the live file in
+one transaction, so other processes see either the old or the new log. Some things are carried over from the replaced
+log: sequence numbers are not reused, erased ids stay erased, and a sealed town keeps its seal.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from fleetlore.log.sqlite.file import ask, transaction, translate_errors
 __all__ = ["Progress", "Report", "backup", "check", "restore"]
 
 PAGES = 1000
-# Given up when a damaged log cannot tell how far its numbers went: more than any log has given since its last backup.
+# Numbers skipped when a damaged log cannot say which was its last: more than any log uses between backups.
 SEQUENCE_SKIP = 10**9
 _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -37,7 +36,7 @@ _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 
 def backup(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
-    """Copy a log, in use or not, to one plain file; answers how many events it holds. The target is there whole or not at all."""
+    """Copy a log, in use or not, to one plain file and return its number of events. The target appears complete or not at all."""
     _check_target(path, target, overwrite)
     with closing(open_existing(path)) as log, _temporary_file(target) as part:
         events = _copy_without_wal(path, log, part, target, progress)
@@ -57,7 +56,7 @@ def _check_target(path: str, target: str, overwrite: bool) -> None:
         raise Unwritable(f"{target}: is there already; name another file, or let it be replaced (`lore backup --force`)")
     if not os.path.isfile(target):
         raise Unwritable(f"{target}: is not a plain file; name another")
-    # A -wal that outlives its file would be played into the new one.
+    # SQLite would replay a leftover -wal into the new file.
     if any(os.path.exists(target + end) for end in ("-wal", "-journal")):
         raise Unwritable(f"{target}: seems to be a log in use (there is a {os.path.basename(target)}-wal); name another file")
 
@@ -76,14 +75,14 @@ def _move_into_place(part: str, target: str, overwrite: bool) -> None:
 
 
 def _copy_without_wal(path: str, log: apsw.Connection, part: str, target: str, progress: Progress | None) -> int:
-    """Copy one moment of a log to a file without WAL, so that it needs no second file and can be read from a read-only disk."""
+    """Copy a snapshot of a log to a file without WAL, so that it is one file and readable from a read-only disk."""
     with closing(apsw.Connection(part, flags=apsw.SQLITE_OPEN_READWRITE)) as copy:
         with translate_errors(path):
-            # Held until the copy is done: without it, every commit of others would start the copy again.
+            # Read transaction until the copy is done: otherwise every commit of others would restart the copy.
             log.execute("BEGIN")
             events = sum(count_events(log, town.n) for town in list_towns(log))
         with translate_errors(target):
-            copy.execute("PRAGMA synchronous=OFF")  # synced once, when it is whole
+            copy.execute("PRAGMA synchronous=OFF")  # synced once, when it is complete
             with copy.backup("main", log, "main") as pages:
                 _copy_pages(pages, progress)
             copy.execute("PRAGMA journal_mode=DELETE").fetchall()
@@ -102,11 +101,11 @@ def _copy_pages(pages: apsw.Backup, progress: Progress | None) -> None:
 
 
 def restore(source: str, path: str, *, overwrite: bool = False, timeout: float = 10.0, progress: Progress | None = None) -> int:
-    """Put a backup in a log's place, in use or not; answers how many events it then holds.
+    """Replace a log, in use or not, with a backup and return its number of events.
 
-    The backup is checked first. A log that has events is replaced only with `overwrite`. What is written
-    next gets a number above all that the replaced log ever gave, and ids that it forgot stay forgotten.
-    A log too damaged to be written into is moved aside to `PATH.damaged`.
+    The backup is checked first. A log that has events is replaced only with `overwrite`. New events get sequence numbers
+    above all that the replaced log used, and ids that it erased stay erased. A log too damaged to be written is moved to
+    `PATH.damaged`.
     """
     if os.path.realpath(source) == os.path.realpath(path):
         raise Unwritable(f"{path}: is the backup itself; name the log to restore")
@@ -129,7 +128,7 @@ def restore(source: str, path: str, *, overwrite: bool = False, timeout: float =
 
 
 class _UnusableLog(Exception):
-    """The log that is to be replaced is too damaged to be written into."""
+    """The log to be replaced is too damaged to be written."""
 
     def __init__(self, reason: LogError) -> None:
         self.reason = reason
@@ -144,7 +143,7 @@ def _check_staged(source: str, staged: str, connection: apsw.Connection, progres
 
 
 def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: float, progress: Progress | None) -> int:
-    """Write the staged log over the live one, in one transaction of the latter."""
+    """Write the staged log over the live one, in one transaction of the live log."""
     with (
         _raise_unusable_if_damaged(path),
         closing(_open_log(path, timeout)) as log,
@@ -153,21 +152,21 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
     ):
         _match_page_size(staged, log)
         with log.backup("main", staged, "main") as pages:
-            pages.step(0)  # takes the write lock: from here on nobody gives a number away
+            pages.step(0)  # takes the write lock: from here on nobody assigns sequence numbers
             old = _ReplacedLog.read_from(reader)
             if old.has_events and not overwrite:
                 raise Unwritable(f"{path}: has events already; name another path, or let it be replaced (`lore restore --force`)")
             with transaction(staged):
                 _carry_over(staged, old)
             _copy_pages(pages, progress)
-        # Best done now, while the whole log is in the WAL; if others read it, they will do it.
+        # The whole log is in the WAL now, so truncate it; if readers prevent that, a later checkpoint will.
         log.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return sum(count_events(staged, town.n) for town in list_towns(staged))
 
 
 @contextmanager
 def _raise_unusable_if_damaged(path: str) -> Iterator[None]:
-    """A file that SQLite cannot read, told apart from one that is not for us."""
+    """Separate files that SQLite cannot read from files of another program or a newer version."""
     try:
         yield
     except Damaged as error:
@@ -187,7 +186,7 @@ def _open_log(path: str, timeout: float) -> apsw.Connection:
 
 
 def _match_page_size(staged: apsw.Connection, log: apsw.Connection) -> None:
-    """The pages of a WAL file cannot change their size, so the copy's must."""
+    """Give the copy the live log's page size, which cannot change in WAL mode."""
     [[wanted]] = log.execute("PRAGMA page_size").fetchall()
     if staged.execute("PRAGMA page_size").fetchall() != [(wanted,)]:
         staged.execute(f"PRAGMA page_size={wanted}")
@@ -195,26 +194,26 @@ def _match_page_size(staged: apsw.Connection, log: apsw.Connection) -> None:
 
 
 class _ReplacedLog(NamedTuple):
-    """What has to outlive the log that is replaced."""
+    """What must survive from the log that is replaced."""
 
     has_events: bool
     last_n: int
     rows: list[tuple[str, str, str, int]]
-    """Of each town the name, the log's id, the time of its founding, and the last number given."""
+    """Per town: name, log id, creation time, last sequence number used."""
     forgotten: dict[str, list[bytes]]
-    """The hashes of what each town has erased."""
+    """Per town: the hashes of erased ids."""
     seals: list[tuple[str, str]]
-    """Of each sealed town the name and the seal."""
+    """Per sealed town: name and seal."""
 
     @classmethod
     def read_from(cls, log: apsw.Connection) -> _ReplacedLog:
-        """Read it, as far as it can be read."""
+        """Read as much as the (possibly damaged) log still gives."""
         towns = list_towns(log)
-        founding = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}
+        identities = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}
         return cls(
             has_events=any(_has_events(log, town.n) for town in towns),
             last_n=max((town.n for town in towns), default=0),
-            rows=[(town.name, *founding[town.n], _find_last_sequence(log, town)) for town in towns],
+            rows=[(town.name, *identities[town.n], _find_last_sequence(log, town)) for town in towns],
             forgotten={town.name: hashes for town in towns if (hashes := _read_erased_hashes(log, town.n))},
             seals=ask(log, "SELECT town, seal FROM seals"),
         )
@@ -257,8 +256,8 @@ def _carry_over(staged: apsw.Connection, old: _ReplacedLog) -> None:
 def _renumber_towns(staged: apsw.Connection, above: int) -> None:
     """Give each town's tables a number that the replaced log never used.
 
-    A handle that remembers the old number, and with it the numbers of kinds and scopes, then finds no table
-    where it would otherwise write into one that means something else.
+    Other handles cache the town's number and those of its kinds and scopes. With the old number they now find no table,
+    instead of writing into one where the cached numbers mean something else.
     """
     towns = list_towns(staged)
     shift = max([above, *(town.n for town in towns)]) if above else 0
@@ -270,14 +269,14 @@ def _renumber_towns(staged: apsw.Connection, above: int) -> None:
 
 
 def _remove_erased(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
-    """Take out of a backup what was erased from the log after it was made."""
+    """Delete from the restored copy what was erased after the backup was made."""
     run = staged.execute
     staged.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash,) for hash in hashes])
     staged.create_scalar_function("hash_of_key", _hash_of_key, 1, deterministic=True)
     run("PRAGMA secure_delete=ON").fetchall()
-    gone = [seq for (seq,) in ask(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
-    sqlite_file.remove_events(staged, n, gone)
-    last = max(gone, default=0)
+    erased = [seq for (seq,) in ask(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
+    sqlite_file.remove_events(staged, n, erased)
+    last = max(erased, default=0)
     run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))
 
 
@@ -286,7 +285,7 @@ def _hash_of_key(*keys: Any) -> bytes:
 
 
 def _replace_damaged(path: str, staged: str) -> None:
-    """Keep what is left of a damaged log, and put the restored one in its place."""
+    """Move the damaged log aside and put the restored one in its place."""
     with _translate_os_errors(path):
         _fsync_file(staged)
         for end in ("-wal", "-shm", "-journal"):
@@ -302,7 +301,7 @@ def _replace_damaged(path: str, staged: str) -> None:
 
 @contextmanager
 def _temporary_file(target: str) -> Iterator[str]:
-    """An empty file next to the target, readable by its owner only; gone at the end, unless it was renamed."""
+    """Create an empty file next to the target, readable by its owner only; deleted on exit unless renamed."""
     with _translate_os_errors(target):
         directory, name = os.path.split(os.path.abspath(target))
         handle, part = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=directory)
@@ -334,7 +333,7 @@ def _translate_os_errors(path: str) -> Iterator[None]:
 
 
 def _scale_progress(progress: Progress | None, part: int, parts: int = 3) -> Progress | None:
-    """Progress of one of several parts of a job, told as progress of the whole."""
+    """Report the progress of one part of a job as progress of the whole job."""
     if progress is None:
         return None
     scale = 1000

@@ -1,4 +1,4 @@
-"""Reading a town's tables: by scope, kind and time, in either direction."""
+"""SQL queries on a town's tables: by scope, kind and time, in either direction. Used by `log.py` and `tail.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_SEQUENCE = 1 << 62
 
 
 def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list[StoredRecord]:
-    """The records that a query asks for."""
+    """Return the records that match a query."""
     where, values = _build_filters(connection, n, query)
     if query.scope == TOWN:
         source = f"SELECT e.seq, CAST(e.raw AS BLOB) FROM events_{n} e WHERE e.seq > ? AND e.seq < ?{where}"
@@ -25,7 +25,8 @@ def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list
         if scope is None:
             return []
         indexed = f"(SELECT indexed FROM towns WHERE n = {n})"
-        # The two halves meet at `indexed`, so that they are one list in log order. CROSS JOIN keeps SQLite from starting with the events.
+        # Indexed events come from `members`, newer ones from `events`; the halves meet at `indexed`, so the result is in log order.
+        # CROSS JOIN keeps SQLite from starting with the events.
         source = (
             f"SELECT m.seq, CAST(e.raw AS BLOB) FROM members_{n} m CROSS JOIN events_{n} e ON e.seq = m.seq"
             f" WHERE m.scope = {scope} AND m.seq > ?1 AND m.seq < ?2{where}"
@@ -37,7 +38,7 @@ def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list
 
 
 def sequence_range(query: LogQuery) -> tuple[int, int]:
-    """The sequence numbers between which a query reads."""
+    """Return the (exclusive) sequence numbers between which a query reads."""
     after = -1 if query.after is None else to_sequence(query.after)
     return after, _MAX_SEQUENCE if query.before is None else to_sequence(query.before)
 
@@ -55,7 +56,7 @@ def _build_filters(connection: apsw.Connection, n: int, query: LogQuery) -> tupl
 
 
 def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
-    # A kind holds no character that means something to GLOB, so `town.*` is its own pattern, and a plain kind too.
+    # Kinds contain no GLOB characters, so `town.*` and plain kinds can be used as patterns directly.
     sql = f"SELECT id FROM kinds_{n} WHERE name GLOB ?"
     return sorted({number for kind in kinds for (number,) in ask(connection, sql, (kind,))})
 
@@ -66,7 +67,7 @@ def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None
 
 
 def _last_sequence_before(connection: apsw.Connection, n: int, since: int) -> int:
-    """A sequence number up to which every event is older than `since`: the last of the zones in a row that are."""
+    """Return a sequence number up to which every event is older than `since`, from the zone index."""
     rows = ask(
         connection,
         f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)",
@@ -76,7 +77,7 @@ def _last_sequence_before(connection: apsw.Connection, n: int, since: int) -> in
 
 
 def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> list[tuple[int, bytes]]:
-    """The sequence numbers and bytes of the records with these ids."""
+    """Return sequence numbers and bytes of the records with these ids."""
     if not ids:
         return []
     keys = apsw.carray(tuple([uuid_bytes(id) for id in ids]))
@@ -90,18 +91,18 @@ def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> lis
 
 
 def find_newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
-    """The newest sequence number in a scope."""
+    """Return the newest sequence number in a scope."""
     seq: int | None
     if scope == TOWN:
         [(seq,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
         return seq
     number = _scope_number(connection, n, scope)
-    behind = f"SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)"
+    not_indexed = f"SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)"
     indexed = f"SELECT max(seq) FROM members_{n} WHERE scope = ?2"
-    [(seq,)] = ask(connection, f"SELECT coalesce(({behind}), ({indexed}))", (f" {number} ", number))
+    [(seq,)] = ask(connection, f"SELECT coalesce(({not_indexed}), ({indexed}))", (f" {number} ", number))
     return seq
 
 
 def to_optional_position(sequence: int | None) -> Position | None:
-    """The position of a sequence number that may be missing."""
+    """Convert a sequence number that may be `None`."""
     return None if sequence is None else to_position(sequence)

@@ -1,8 +1,8 @@
-"""Followers of the embedded log: told at once of what this process writes; of what others write, one of them asks for all.
+"""Followers of the SQLite log.
 
-SQLite cannot wake another process. Asking for its change counter costs some microseconds, and the thread that wakes up to ask costs
-more: so of all who wait on one log only one keeps a lookout, and the longer nothing came, the less often it asks. Followers wake within
-some ten milliseconds all the same, as is promised.
+Writes of this process wake followers at once. SQLite cannot wake other processes, so for their writes one follower polls
+SQLite's change counter on behalf of all others: waking a thread costs more than the query. The longer nothing happens,
+the longer the poll interval, up to about 10 ms.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fleetlore.log.sqlite.query import select_records, to_optional_position
 
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
 POLL_BACKOFF_RATIO = 1 / 50
-"""Of the silence so far, how much longer an event of another process may take."""
+"""Poll interval as a share of the time since the last change."""
 
 
 class ChangeSignal:
-    """How often the file is known to have changed. Whoever waits for that waits here."""
+    """Counts known changes of the file; followers wait on its condition."""
 
     def __init__(self) -> None:
         self.condition = Condition()
@@ -32,11 +32,11 @@ class ChangeSignal:
         self.last_change_at = monotonic()
         self.listeners = 0
         self.polling_tail: SqliteTail | None = None
-        """Who asks the file while the others wait."""
+        """The follower that polls the file while the others wait."""
 
     def notify_change(self) -> None:
-        """Something is different: wake everybody."""
-        if self.listeners:  # who comes later looks before it waits
+        """Wake every follower."""
+        if self.listeners:  # a follower that registers later reads before it waits
             with self.condition:
                 self.count += 1
                 self.last_change_at = monotonic()
@@ -44,21 +44,21 @@ class ChangeSignal:
 
 
 class FollowedLog(Protocol):
-    """What a follower needs of its log."""
+    """The part of `SqliteLog` that a follower uses."""
 
     path: str
     file: OpenedFile
     changes: ChangeSignal
 
     def check_open(self) -> None:
-        """Refuse to go on once it was closed, or its file was deleted or replaced."""
+        """Raise if the log was closed, or its file was deleted or replaced."""
 
     def query_town(self, connection: apsw.Connection, work: Any) -> Any:
-        """Ask the town's tables."""
+        """Run a query on the town's tables."""
 
 
 class SqliteTail:
-    """Waits for its scope to grow."""
+    """Waits for new records in its scope."""
 
     def __init__(self, log: FollowedLog, connection: apsw.Connection, scope: str, after: int | None) -> None:
         self._log, self._connection, self._scope, self._after = log, connection, scope, after
@@ -66,14 +66,14 @@ class SqliteTail:
         self._closed = False
         self._use_lock = Lock()
         self._seen_count: int | None = None
-        """The count of changes behind which there was nothing new."""
+        """The change count at which nothing new was found."""
         self._data_version: list[Any] | None = None
-        """Of the file, when it was asked last: at first none, so that what came before is told to the others, too."""
+        """The file's version at the last poll. Initially `None`, so that the first poll wakes all followers."""
         with self._changes.condition:
             self._changes.listeners += 1
 
     def next_page(self, timeout: float) -> TailPage:
-        """The next records."""
+        """Return the next records, or an empty page after `timeout`."""
         deadline = monotonic() + timeout
         with self._use_lock, translate_errors(self._log.path, self._log.file):
             while not self._closed:
@@ -91,7 +91,7 @@ class SqliteTail:
         return TailPage([])
 
     def _wait_for_change(self, count: int, deadline: float) -> None:
-        """Until there was a change, or the time is over; perhaps not even so long."""
+        """Wait for a change or the deadline; may return early."""
         changes = self._changes
         with changes.condition:
             if changes.count != count or self._closed:
@@ -105,7 +105,7 @@ class SqliteTail:
         finally:
             with changes.condition:
                 changes.polling_tail = None
-                changes.condition.notify_all()  # somebody else has to
+                changes.condition.notify_all()  # another follower takes over polling
 
     def _poll_file(self, count: int, deadline: float) -> None:
         changes = self._changes
@@ -128,7 +128,7 @@ class SqliteTail:
 
     def _select_page(self, connection: apsw.Connection, n: int) -> TailPage:
         rows = select_records(connection, n, LogQuery(scope=self._scope, after=to_optional_position(self._after)))
-        # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
+        # Read after the rows: what is trimmed in between is then reported as a gap, never skipped silently.
         [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
         gap = None
         if self._after is not None and self._after < trimmed:
@@ -140,7 +140,7 @@ class SqliteTail:
         return TailPage(rows, gap)
 
     def close(self) -> None:
-        """Stop waiting, and let the connection go."""
+        """Stop waiting and close the connection."""
         with self._changes.condition:
             self._changes.listeners -= not self._closed
             self._closed = True

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from fleetlore.chronicle.grammar import plural, times
 from fleetlore.errors import Invalid
+from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.log.base import check_scope
 from fleetlore.prompts import text_safety
 from fleetlore.server.mcp import requests, responses
@@ -20,7 +21,6 @@ from fleetlore.server.mcp.sanitise import (
     clock_of,
     fill,
     going_on,
-    is_seen_by,
     line,
     page,
     quoted,
@@ -109,7 +109,7 @@ def task(source: Source, caller: Caller, ask: requests.Task) -> responses.Task:
             raise Invalid(f"no such task: {ask.id!r}; `tasks` lists those that are open and the newest that are over")
         answer = _whole_task(found, head(look))
     read = source.log.read(f"task:{ask.id}", newest_first=True, limit=10 * RECENT)
-    seen = (event for event in read if is_seen_by(caller.name, event))
+    seen = (event for event in read if can_see(event, Viewer(caller.name)))
     answer.recent = fill(seen, row_of, limit=RECENT, most=_THIRD)
     return answer
 

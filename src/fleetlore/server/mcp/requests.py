@@ -114,6 +114,22 @@ class Costs(Ask, kw_only=True):
     page: Page | None = None
 
 
+class Sessions(Ask, kw_only=True):
+    """What happened in sessions."""
+
+    scope: Scope = "town"
+    since: When | None = None
+    tz: Zone = "UTC"
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    page: Page | None = None
+
+
+class Session(Ask, kw_only=True):
+    """One session."""
+
+    id: Annotated[Name, Meta(description="The session's id, or how it begins.")]
+
+
 class Search(Ask, kw_only=True):
     """Words."""
 

@@ -245,6 +245,53 @@ class Costs(Answer, kw_only=True):
     """Of tasks and sessions: what the older ones came to, of which only the sum is known here; it is in the row without a key."""
 
 
+class SessionRow(Struct, kw_only=True, omit_defaults=True):
+    """One session: what it was for and what came of it."""
+
+    session: str
+    status: str
+    headline: str
+    asked: str = ""
+    waiting_for: str | None = None
+    question: str = ""
+    person: str | None = None
+    repo: str | None = None
+    branch: str | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    usd: float | None = None
+    pushed: bool = False
+    checks: dict[str, str] = field(default_factory=dict)
+    """tests, lint, types, build: pass, fail, could_not_run or not_run after the last edit."""
+    troubles: int = 0
+    flags: int = 0
+    contradicted: int = 0
+    """Claims that the records contradict."""
+
+
+class Sessions(Answer, kw_only=True):
+    """Sessions, the newest first."""
+
+    sessions: list[SessionRow]
+
+
+class SessionDetail(Answer, kw_only=True):
+    """All that is known about one session."""
+
+    session: SessionRow
+    outcome: str
+    answer: str = ""
+    commits: list[str] = field(default_factory=list)
+    pull_requests: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    corrections: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    claims: list[str] = field(default_factory=list)
+    """Each with its verdict: supported, contradicted or unproven."""
+    files: list[str] = field(default_factory=list)
+    helpers: list[str] = field(default_factory=list)
+
+
 class Event(Struct, kw_only=True, omit_defaults=True):
     """One event."""
 

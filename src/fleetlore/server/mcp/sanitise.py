@@ -47,13 +47,6 @@ def some(names: Iterable[str]) -> list[str]:
     return list(islice(names, NAMES))
 
 
-def is_seen_by(name: str | None, event: Event) -> bool:
-    """Whether an event may be shown to somebody: a thought is its actor's own, and an inner fact is for those whom it is about."""
-    if event.visibility == "public":
-        return True
-    return name is not None and name in ((event.actor,) if event.visibility == "private" else (event.actor, event.agent))
-
-
 def data_of(event: Event) -> Any:
     """An event's payload, if it is short: else that it is not."""
     raw = msgspec.json.encode(event.data)

@@ -12,11 +12,13 @@ from fleetlore import clock
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections import name_lookup, search
+from fleetlore.projections import name_lookup, outcomes, search
 from fleetlore.projections.live_views import FindStore
 from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import Look
+from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes.record import Outcome
 
 if TYPE_CHECKING:
     from fleetlore.server.context import House
@@ -57,6 +59,9 @@ class Source(Protocol):
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words, newest first; and whether older ones may be missing."""
 
+    def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+        """The outcome records of sessions, the newest first."""
+
 
 def meant(source: Source, scope: str) -> str:
     """The scope of the log that a question means; an error with suggestions if there is none."""
@@ -78,6 +83,10 @@ class Served:
         """Events by their words."""
         return self._house.finder.find(text, wanted, limit)
 
+    def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+        """The outcome records of sessions."""
+        return self._house.desk.outcomes(wanted)
+
 
 class OnDemand:
     """A log that is folded when somebody asks, and left alone otherwise: many such processes may wait beside one log.
@@ -92,11 +101,11 @@ class OnDemand:
         find_store: FindStore = lambda: None,
         *,
         town: str,
-        prices: str = "",
+        costs: Costs,
         refresh: Callable[[], None] = lambda: None,
         now: clock.Clock = clock.now,
     ) -> None:
-        self.log, self.town, self.prices = log, town, prices
+        self.log, self.town, self.prices, self._costs = log, town, costs.prices.date, costs
         self._views, self._find_store, self._refresh, self._now = views, find_store, refresh, now
         self._courses: dict[str, FoldRun[Any]] = {}
         self._folding = RLock()
@@ -126,6 +135,11 @@ class OnDemand:
             self._courses = {}
         for course in wanted:
             course.save_if_worthwhile()
+
+    def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+        """The outcome records of sessions."""
+        self._refresh()
+        return outcomes.find_outcomes(self.log, now=self._now(), costs=self._costs, wanted=wanted, store=self._find_store())
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds at a time; until that is done, only the newest are looked through."""

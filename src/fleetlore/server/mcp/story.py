@@ -7,6 +7,7 @@ from datetime import datetime
 
 from fleetlore.chronicle.grammar import plural
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
+from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.log.base import Position
 from fleetlore.projections import search as words_search
 from fleetlore.projections.newest_events import read_newest
@@ -20,7 +21,6 @@ from fleetlore.server.mcp.sanitise import (
     data_of,
     fill,
     going_on,
-    is_seen_by,
     line,
     place,
     quoted,
@@ -66,8 +66,8 @@ def story(source: Source, caller: Caller, ask: requests.Story) -> responses.Stor
 def _stretch(read: story_show.Stretch, since: datetime | None, caller: Caller) -> tuple[story_show.Stretch, Position | None]:
     """What of it may be told, and where what came before it ends."""
     is_recent = [since is None or event_stamp(event)[0] >= since for event in read.told]
-    seen = [event for event, recent in zip(read.told, is_recent, strict=True) if recent and is_seen_by(caller.name, event)]
-    lead_in = [event for event in read.lead_in if is_seen_by(caller.name, event)]
+    seen = [event for event, recent in zip(read.told, is_recent, strict=True) if recent and can_see(event, Viewer(caller.name))]
+    lead_in = [event for event in read.lead_in if can_see(event, Viewer(caller.name))]
     return story_show.Stretch(seen, lead_in), read.more if any(is_recent[:EDGE]) else None
 
 
@@ -123,7 +123,7 @@ def _page(found: Iterable[Event], caller: Caller, ask: requests.Events) -> tuple
     for looked_at, event in enumerate(found):
         if looked_at == MOST_LOOKED_AT or len(rows) == ask.limit:
             return rows, last, hidden
-        if is_seen_by(caller.name, event):
+        if can_see(event, Viewer(caller.name)):
             row = row_of(event, with_data=ask.data)
             size += size_of(row)
             if rows and size > MOST_BYTES:
@@ -197,7 +197,7 @@ def _found(source: Source, caller: Caller, ask: requests.Search, wanted: words_s
     seen: list[Event] = []
     while True:
         found, indexing = source.find(ask.q, wanted, ask.limit + 1)
-        seen += [event for event in found if is_seen_by(caller.name, event)]
+        seen += [event for event in found if can_see(event, Viewer(caller.name))]
         if len(seen) > ask.limit or len(found) <= ask.limit:
             return seen[: ask.limit + 1], indexing
         wanted = wanted._replace(before=found[-1].position)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleetlore.errors import Invalid
-from fleetlore.server.mcp import board, reading, requests, responses, story, writing
+from fleetlore.server.mcp import board, outcomes, reading, requests, responses, story, writing
 from fleetlore.server.mcp.sanitise import QUOTED, told
 from fleetlore.server.mcp.sources import Caller, Source
 
@@ -68,6 +68,27 @@ TOOLS: tuple[Tool, ...] = (
         responses.Arcs,
         reading.arcs,
         reading.arcs_told,
+    ),
+    Tool(
+        "sessions",
+        "What came of each session",
+        "Sessions of coding agents with their outcome: what was asked and delivered, which checks passed after the last edit, what is "
+        "open, and how many claims the records contradict. The newest come first.",
+        requests.Sessions,
+        responses.Sessions,
+        outcomes.sessions,
+        outcomes.sessions_told,
+        is_costly=True,
+    ),
+    Tool(
+        "session",
+        "One session",
+        "All that is known about one session: commits, checks, troubles, corrections, risks, claims with verdicts, files and helpers.",
+        requests.Session,
+        responses.SessionDetail,
+        outcomes.session,
+        outcomes.session_told,
+        is_costly=True,
     ),
     Tool(
         "tasks",

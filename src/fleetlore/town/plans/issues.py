@@ -1,7 +1,7 @@
-"""Plans of missions out of issues, as Gitea and GitHub tell them: one, a list of them, or webhooks' deliveries.
+"""Builds mission plans from Gitea and GitHub issues in JSON: one issue, a list, or webhook deliveries.
 
-An issue that waits for one that was not handed in is a problem, and never passed over: work would begin too early. Whoever knows that
-the other is done says so.
+An issue that depends on one that is not in the input is an error, because work would start too early. The caller can name
+issues that are done.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from fleetlore.town.plans.model import (
     slugify_title,
 )
 
-# --- What an issue's words tell of its work: which others it waits for, of what type it is, and who should take it.
+# --- Reading an issue's text: dependencies, type of work, role
 
 
 class IssueReference(NamedTuple):
-    """An issue that is named in a text: `#12`, `owner/repo#12`, or an address."""
+    """A reference to an issue in a text: `#12`, `owner/repo#12`, or a URL."""
 
     number: int
     repository: str = ""
     host: str = ""
     is_done: bool = False
-    """Whether its box is ticked."""
+    """Whether its checkbox is ticked."""
 
     def __str__(self) -> str:
         place = f"{self.host}/{self.repository}" if self.host else self.repository
@@ -47,14 +47,14 @@ class IssueReference(NamedTuple):
 
 
 _IGNORED_TEXT = re.compile(
-    r"<!--.*?(?:-->|\Z)"  # what a template asks for
+    r"<!--.*?(?:-->|\Z)"  # comments of an issue template
     r"|^[ \t]*(?P<fence>```+|~~~+)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
     r"|`[^`\n]+`"
     r"|~~[^~\n]+~~"
     r"|^[ \t]*>[^\n]*$",
     re.DOTALL | re.MULTILINE,
 )
-"""What is not said by the issue itself: comments, code, what is struck out, what others are quoted with."""
+"""Text that makes no statement: comments, code, strikethrough, quotes."""
 _DEPENDENCY_PHRASE = re.compile(
     r"(?P<no>(?:\bno longer|\bnot|\bnever|n['’]t)\s{1,9})?"
     r"(?<![\w-])(?:depends[ \t-]+on|blocked[ \t-]+by|requires|after)(?![\w-])[*_]*[ \t]*:?[*_]*",
@@ -75,39 +75,39 @@ _NEXT_BULLET = re.compile(rf"[^\n]*\n[ \t]*{_BULLET}(?:{_CHECKBOX})?")
 
 
 def find_dependencies(body: str) -> list[IssueReference]:
-    """The issues that a text says it waits for, each once, in its order."""
-    text = _IGNORED_TEXT.sub(lambda found: " " * len(found[0]), body)
-    found = sorted((*_find_phrase_references(text), *_find_checkbox_references(text)), key=lambda each: each[0])
+    """The issues that a text says it depends on, each once, in order."""
+    text = _IGNORED_TEXT.sub(lambda references: " " * len(references[0]), body)
+    references = sorted((*_find_phrase_references(text), *_find_checkbox_references(text)), key=lambda reference: reference[0])
     unique: dict[tuple[int, str, str], IssueReference] = {}
-    for _, each in found:
-        unique.setdefault((each.number, each.repository.lower(), each.host.lower()), each)
+    for _, reference in references:
+        unique.setdefault((reference.number, reference.repository.lower(), reference.host.lower()), reference)
     return list(unique.values())
 
 
 def _find_phrase_references(text: str) -> Iterator[tuple[int, IssueReference]]:
-    """After `depends on` and its like, one or several."""
-    for words in _DEPENDENCY_PHRASE.finditer(text):
-        if words["no"]:
+    """References after "depends on" and the like."""
+    for phrase in _DEPENDENCY_PHRASE.finditer(text):
+        if phrase["no"]:
             continue
-        between = _FIRST_REFERENCE_LEAD.match(text, words.end())
-        further = _NEXT_BULLET if between and between["bullet"] else _NEXT_REFERENCE_LEAD
-        while between and (found := _REFERENCE.match(text, between.end())):
-            yield found.start(), _build_reference(found, between["tick"])
-            between = further.match(text, found.end())
+        lead = _FIRST_REFERENCE_LEAD.match(text, phrase.end())
+        next_lead = _NEXT_BULLET if lead and lead["bullet"] else _NEXT_REFERENCE_LEAD
+        while lead and (match := _REFERENCE.match(text, lead.end())):
+            yield match.start(), _build_reference(match, lead["tick"])
+            lead = next_lead.match(text, match.end())
 
 
 def _find_checkbox_references(text: str) -> Iterator[tuple[int, IssueReference]]:
-    """A list of tasks that are issues: whoever keeps it waits for them."""
+    """References in task lists: the issue depends on them."""
     for box in _TASK_LIST_ITEM.finditer(text):
-        if found := _REFERENCE.match(text, box.end()):
-            yield found.start(), _build_reference(found, box["tick"])
+        if match := _REFERENCE.match(text, box.end()):
+            yield match.start(), _build_reference(match, box["tick"])
 
 
-def _build_reference(found: re.Match[str], tick: str | None) -> IssueReference:
+def _build_reference(match: re.Match[str], tick: str | None) -> IssueReference:
     return IssueReference(
-        number=int(found["linked"] or found["number"]),
-        repository=found["path"] or found["repository"] or "",
-        host=found["host"] or "",
+        number=int(match["linked"] or match["number"]),
+        repository=match["path"] or match["repository"] or "",
+        host=match["host"] or "",
         is_done=tick in ("x", "X"),
     )
 
@@ -140,14 +140,14 @@ _EXPLICIT_LABEL = re.compile(r"\s*(type|kind|role)\s*[:/=]\s*(.+?)\s*", re.IGNOR
 
 
 def infer_type(labels: Iterable[str], title: str) -> str:
-    """Of what type an issue's work is; `implement` where nothing tells."""
+    """The type of work from labels or title; `implement` if neither says."""
     for label in labels:
-        if stated := _EXPLICIT_LABEL.fullmatch(label):
-            label = stated[2] if stated[1].lower() != "role" else ""
-        if found := _find_first_known(_TYPE_BY_WORD, _split_words(label)):
-            return found
+        if explicit := _EXPLICIT_LABEL.fullmatch(label):
+            label = explicit[2] if explicit[1].lower() != "role" else ""
+        if type := _find_first_known(_TYPE_BY_WORD, _split_words(label)):
+            return type
     words = _split_words(title)
-    # Whoever writes a page of reviews reviews nothing: the word must be what the title begins with.
+    # "Add a page of reviews" is no review: that word counts only at the start of a title.
     return (
         _find_first_known(_TYPE_BY_WORD, [word for index, word in enumerate(words) if not index or _TYPE_BY_WORD.get(word) != "review"])
         or "implement"
@@ -155,16 +155,16 @@ def infer_type(labels: Iterable[str], title: str) -> str:
 
 
 def infer_roles(labels: Iterable[str], title: str) -> tuple[str, ...]:
-    """Who should take it: what labels such as `role: backend` say, else a known word of labels or title; else anybody."""
+    """Roles from labels such as `role: backend`, else from a known word in labels or title; empty means any agent."""
     stated = [found[2].lower() for label in labels if (found := _EXPLICIT_LABEL.fullmatch(label)) and found[1].lower() == "role"]
     known = (role for text in (*labels, title) if (role := _find_first_known(_ROLE_BY_WORD, _split_words(text))))
     return tuple(dict.fromkeys(stated)) or tuple(islice(known, 1))
 
 
 def _split_words(text: str) -> list[str]:
-    """Its words; two that belong together (`follow up`, `merge gate`, `front-end`) as one."""
+    """The lower-case words; known pairs (`follow up`, `merge gate`, `front-end`) become one word."""
     words = re.findall(r"[^\W_]+", text.lower())
-    pairs = [f"{one}-{two}" for one, two in pairwise((*words, ""))]
+    pairs = [f"{first}-{second}" for first, second in pairwise((*words, ""))]
     return [pair if pair in _TYPE_BY_WORD or pair in _ROLE_BY_WORD else word for word, pair in zip(words, pairs, strict=True)]
 
 
@@ -172,16 +172,16 @@ def _find_first_known(known: Mapping[str, str], words: Iterable[str]) -> str | N
     return next((known[word] for word in words if word in known), None)
 
 
-# ---
+# --- Building the plan
 
 _MAX_BODIES_BYTES = 512 * 1024
 _MAX_NESTING = 4
-"""A list of requests, each with a body, which holds an issue."""
+"""A list of requests, each with a body that holds an issue."""
 _ISSUE_URL = re.compile(r"https?://([^/\s]{1,255})/(?:api/v1/repos/|repos/|api/v3/repos/)?([^/\s]{1,100}/[^/\s]{1,100})(?:/.*)?", re.DOTALL)
 
 
 class Issue(NamedTuple):
-    """What is needed of an issue."""
+    """The fields of an issue that a plan needs."""
 
     number: int
     title: str
@@ -196,12 +196,12 @@ class Issue(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int]:
-        """By which others find it."""
+        """Identifies the issue within the input."""
         return self.repository.lower(), self.number
 
 
 def parse_issues(text: str, source: str = "the issues", *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
-    """The mission that JSON tells: one value, or one a line. `done` names issues that need not be waited for, as in `#12`."""
+    """Build a plan from JSON text, one value or one per line. `done` names finished issues, such as `#12`. Raises `InvalidPlan`."""
     if len(text.encode(errors="replace")) > MAX_PLAN_BYTES:
         raise InvalidPlan(
             [f"{source}: over {MAX_PLAN_BYTES // 1024**2} MiB; take fewer issues, or only their number, title, body and labels"]
@@ -225,21 +225,21 @@ def _decode_json_values(text: str, source: str) -> list[Any]:
 def build_plan_from_issues(
     values: Sequence[Any], source: str = "the issues", *, title: str = "", done: Collection[str] = ()
 ) -> MissionPlan:
-    """The mission that issues, lists of them or deliveries tell; `InvalidPlan` names all that is wrong with them."""
-    findings = PlanErrors(source)
+    """Build a plan from issues, lists of issues or deliveries; `InvalidPlan` lists everything that is wrong."""
+    errors = PlanErrors(source)
     left_out: list[str] = []
-    all = _keep_newest(_collect_issues(findings, values), left_out)
-    issues = _keep_open_issues(all, left_out)
-    if not issues and not findings.errors:
-        findings.add_error((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
+    all_issues = _keep_newest(_collect_issues(errors, values), left_out)
+    issues = _keep_open_issues(all_issues, left_out)
+    if not issues and not errors.errors:
+        errors.add_error((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
     if len(issues) > MAX_ITEMS:
-        findings.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
-        findings.raise_if_invalid()
-    finder = _DependencyResolver(issues, all, done)
-    items = [_build_item(findings, issue, finder, left_out) for issue in issues]
-    check_dependencies(findings, [((item.id,), item) for item in items])
-    check_total_size(findings, items)
-    findings.raise_if_invalid()
+        errors.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
+        errors.raise_if_invalid()
+    resolver = _DependencyResolver(issues, all_issues, done)
+    items = [_build_item(errors, issue, resolver, left_out) for issue in issues]
+    check_dependencies(errors, [((item.id,), item) for item in items])
+    check_total_size(errors, items)
+    errors.raise_if_invalid()
     title = _truncate_line(title) or _build_title(issues)
     return MissionPlan(id=slugify_title(title), title=title, items=tuple(items), left_out=tuple(left_out))
 
@@ -251,25 +251,25 @@ def _build_title(issues: Sequence[Issue]) -> str:
     return _truncate_line(f"{len(issues)} issues{' of ' if repositories else ''}{', '.join(repositories)}")
 
 
-def _collect_issues(findings: PlanErrors, values: Iterable[Any]) -> list[Issue]:
-    found = []
-    for value, around in _unwrap_deliveries(values, {}, 0):
-        issue = _parse_issue(value, around)
+def _collect_issues(errors: PlanErrors, values: Iterable[Any]) -> list[Issue]:
+    issues = []
+    for value, delivery in _unwrap_deliveries(values, {}, 0):
+        issue = _parse_issue(value, delivery)
         if isinstance(issue, str):
-            findings.add_error((), issue)
+            errors.add_error((), issue)
         else:
-            found.append(issue)
-    return found
+            issues.append(issue)
+    return issues
 
 
-def _unwrap_deliveries(values: Iterable[Any], around: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Every issue, with the delivery that it came in."""
+def _unwrap_deliveries(values: Iterable[Any], delivery: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Yield each issue with the delivery that contained it."""
     for value in values:
         inner = _unwrap_value(value) if depth < _MAX_NESTING else None
         if inner is None:
-            yield value, around
+            yield value, delivery
         else:
-            yield from _unwrap_deliveries(inner, value if isinstance(value, dict) else around, depth + 1)
+            yield from _unwrap_deliveries(inner, value if isinstance(value, dict) else delivery, depth + 1)
 
 
 def _unwrap_value(value: Any) -> list[Any] | None:
@@ -283,8 +283,8 @@ def _unwrap_value(value: Any) -> list[Any] | None:
     return next((value[key] for key in ("issues", "items") if isinstance(value.get(key), list)), None)
 
 
-def _parse_issue(value: Any, around: Mapping[str, Any]) -> Issue | str:
-    """What is needed of an issue, or why it is none."""
+def _parse_issue(value: Any, delivery: Mapping[str, Any]) -> Issue | str:
+    """The issue, or an error message."""
     if not isinstance(value, dict):
         return f"an issue is an object with a number and a title, not {format_excerpt(repr(value)[:60])}"
     number, title = value.get("number"), value.get("title")
@@ -294,7 +294,7 @@ def _parse_issue(value: Any, around: Mapping[str, Any]) -> Issue | str:
     if not isinstance(title, str) or not title.strip():
         return f"#{number} has no title"
     address = next((url for key in ("html_url", "url") if _ISSUE_URL.fullmatch(url := _text(value.get(key)))), "")
-    host, repository = _find_repository(value, around, address)
+    host, repository = _find_repository(value, delivery, address)
     labels = value.get("labels")
     return Issue(
         number=number,
@@ -305,18 +305,18 @@ def _parse_issue(value: Any, around: Mapping[str, Any]) -> Issue | str:
         host=host,
         address=_truncate_line(address),
         is_closed=_text(value.get("state")).lower() == "closed",
-        is_pull=isinstance(value.get("pull_request"), dict) or around.get("pull_request") is value or "/pull" in address,
+        is_pull=isinstance(value.get("pull_request"), dict) or delivery.get("pull_request") is value or "/pull" in address,
         updated_at=_text(value.get("updated_at")) or _text(value.get("updatedAt")),
     )
 
 
-def _find_repository(issue: Mapping[str, Any], around: Mapping[str, Any], address: str) -> tuple[str, str]:
-    """Its host and repository, where anything tells."""
-    told = next((each for each in (issue.get("repository"), around.get("repository")) if isinstance(each, dict)), {})
-    name = _text(told.get("full_name")) or _text(told.get("nameWithOwner"))
-    for url in (address, _text(told.get("html_url")), _text(issue.get("repository_url"))):
-        if found := _ISSUE_URL.fullmatch(url):
-            return found[1].removeprefix("api.").lower(), _truncate_line(name or found[2])
+def _find_repository(issue: Mapping[str, Any], delivery: Mapping[str, Any], address: str) -> tuple[str, str]:
+    """The host and repository from the issue, its delivery or its URL; empty strings if unknown."""
+    fields = next((each for each in (issue.get("repository"), delivery.get("repository")) if isinstance(each, dict)), {})
+    name = _text(fields.get("full_name")) or _text(fields.get("nameWithOwner"))
+    for url in (address, _text(fields.get("html_url")), _text(issue.get("repository_url"))):
+        if match := _ISSUE_URL.fullmatch(url):
+            return match[1].removeprefix("api.").lower(), _truncate_line(name or match[2])
     return "", _truncate_line(name)
 
 
@@ -329,86 +329,89 @@ def _text(value: Any) -> str:
 
 
 def _truncate_line(text: str) -> str:
-    """On one line, and not endless."""
+    """Collapse whitespace to one line and truncate it."""
     return _truncate_bytes(" ".join(_text(text).split()), MAX_TITLE_BYTES)
 
 
-def _truncate_bytes(text: str, most: int) -> str:
+def _truncate_bytes(text: str, max_bytes: int) -> str:
     raw = text.encode()
-    return text if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "…"
+    return text if len(raw) <= max_bytes else raw[: max_bytes - 3].decode(errors="ignore") + "…"
 
 
 def _keep_newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
-    """Each once, as it was told last: deliveries tell the same issue again and again."""
-    found: dict[tuple[str, int], Issue] = {}
-    twice: dict[tuple[str, int], None] = {}
+    """Keep the newest version of each issue: deliveries repeat them."""
+    newest: dict[tuple[str, int], Issue] = {}
+    repeated: dict[tuple[str, int], None] = {}
     for issue in issues:
-        if issue.key in found:
-            twice[issue.key] = None
-        if issue.key not in found or issue.updated_at >= found[issue.key].updated_at:
-            found[issue.key] = issue
-    left_out += [f"#{number} is there several times; what was told last is taken" for _, number in twice]
-    return list(found.values())
+        if issue.key in newest:
+            repeated[issue.key] = None
+        if issue.key not in newest or issue.updated_at >= newest[issue.key].updated_at:
+            newest[issue.key] = issue
+    left_out += [f"#{number} is there several times; what was told last is taken" for _, number in repeated]
+    return list(newest.values())
 
 
 def _keep_open_issues(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
-    """Those to be worked on."""
-    kept = []
+    open_issues = []
     for issue in issues:
         if issue.is_closed or issue.is_pull:
             left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {format_excerpt(issue.title)}")
         else:
-            kept.append(issue)
-    return kept
+            open_issues.append(issue)
+    return open_issues
 
 
 class _DependencyResolver:
-    """From a name in a text to the item that is meant."""
+    """Resolves references in texts to items of the plan."""
 
-    def __init__(self, issues: Sequence[Issue], all: Sequence[Issue], done: Collection[str]) -> None:
+    def __init__(self, issues: Sequence[Issue], all_issues: Sequence[Issue], done: Collection[str]) -> None:
         self.max_body_bytes = min(MAX_DESCRIPTION_BYTES, _MAX_BODIES_BYTES // max(1, len(issues)))
-        """Of a body: what one append can hold is shared by all."""
+        """Limit per body, so that all of them fit into one append."""
         self._has_single_repository = len({issue.repository.lower() for issue in issues}) == 1
         self._item_ids = {issue.key: self.item_id(issue) for issue in issues}
-        self._closed_keys = {issue.key for issue in all if issue.is_closed}
+        self._closed_keys = {issue.key for issue in all_issues if issue.is_closed}
         self._hosts = {issue.repository.lower(): issue.host for issue in issues}
         self._done_names = {f"#{each}" if each.isdigit() else each.lower() for each in done}
 
     def item_id(self, issue: Issue) -> str:
-        """What an item is called."""
+        """The item id for an issue; includes the repository if there are several."""
         return f"#{issue.number}" if self._has_single_repository else f"{issue.repository}#{issue.number}"
 
-    def resolve_reference(self, said: IssueReference, issue: Issue) -> str | None:
-        """The item that an issue waits for; nothing where it need not wait. `LookupError` where nobody knows."""
-        repository = said.repository or issue.repository
-        key, host = (repository.lower(), said.number), self._hosts.get(repository.lower(), "")
-        is_here = not said.host or not host or said.host.lower() == host
-        if is_here and (key in self._item_ids or key in self._closed_keys):
+    def resolve_reference(self, reference: IssueReference, issue: Issue) -> str | None:
+        """The item that a reference means; `None` if that issue is done. Raises `LookupError` if it is unknown."""
+        repository = reference.repository or issue.repository
+        key, host = (repository.lower(), reference.number), self._hosts.get(repository.lower(), "")
+        is_same_host = not reference.host or not host or reference.host.lower() == host
+        if is_same_host and (key in self._item_ids or key in self._closed_keys):
             return self._item_ids.get(key)
-        names = {f"{repository}#{said.number}".lower(), str(said).lower(), *([f"#{said.number}"] if self._has_single_repository else ())}
-        if said.is_done or names & self._done_names:
+        names = {
+            f"{repository}#{reference.number}".lower(),
+            str(reference).lower(),
+            *([f"#{reference.number}"] if self._has_single_repository else ()),
+        }
+        if reference.is_done or names & self._done_names:
             return None
-        raise LookupError(str(said))
+        raise LookupError(str(reference))
 
 
-def _build_item(findings: PlanErrors, issue: Issue, finder: _DependencyResolver, left_out: list[str]) -> PlannedItem:
-    id = finder.item_id(issue)
-    check_name(findings, (id,), id, "an id")
-    waits = []
-    for said in find_dependencies(issue.body):
+def _build_item(errors: PlanErrors, issue: Issue, resolver: _DependencyResolver, left_out: list[str]) -> PlannedItem:
+    id = resolver.item_id(issue)
+    check_name(errors, (id,), id, "an id")
+    dependencies = []
+    for reference in find_dependencies(issue.body):
         try:
-            waits.append(finder.resolve_reference(said, issue))
+            dependencies.append(resolver.resolve_reference(reference, issue))
         except LookupError:
-            name = format_excerpt(str(said))
-            findings.add_error((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
-    if len(issue.body.encode()) > finder.max_body_bytes:
-        left_out.append(f"the end of {format_excerpt(id)}, which is longer than {finder.max_body_bytes:,} bytes")
+            name = format_excerpt(str(reference))
+            errors.add_error((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
+    if len(issue.body.encode()) > resolver.max_body_bytes:
+        left_out.append(f"the end of {format_excerpt(id)}, which is longer than {resolver.max_body_bytes:,} bytes")
     return PlannedItem(
         id=id,
         title=issue.title,
         type=infer_type(issue.labels, issue.title),
-        description=_truncate_bytes(issue.body, finder.max_body_bytes),
-        depends_on=tuple(dict.fromkeys(each for each in waits if each)),
+        description=_truncate_bytes(issue.body, resolver.max_body_bytes),
+        depends_on=tuple(dict.fromkeys(each for each in dependencies if each)),
         roles=infer_roles(issue.labels, issue.title),
         source=issue.address,
     )

@@ -1,4 +1,4 @@
-"""Missions as people plan them: from TOML, or from issues in JSON, to a plan that can be started, or to every reason why it cannot."""
+"""Reads mission plans from TOML files, or from issues in JSON. Errors list every problem of the plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAN_SUFFIXES = (".toml", ".json", ".jsonl")
 
 
 def load(path: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
-    """The mission that a file plans; `InvalidPlan` names all that is wrong with it. `title` and `done` are for issues alone."""
+    """Load a plan from a file; raises `InvalidPlan` with all problems. `title` and `done` apply to issues only."""
     if not path.endswith(PLAN_SUFFIXES):
         raise Invalid(f"{path}: a plan is written in a file that ends in .toml, issues are in one that ends in .json or .jsonl")
     with open(path, "rb") as file:
@@ -27,7 +27,7 @@ def load(path: str, *, title: str = "", done: Collection[str] = ()) -> MissionPl
 
 
 def read(text: str, source: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
-    """The mission that a text plans. Its `source` says which format it has."""
+    """Parse a plan from text; the suffix of `source` says the format."""
     if source.endswith(".toml"):
         return toml.parse_toml_plan(text, source)
     return issues.parse_issues(text, source, title=title, done=done)

@@ -1,4 +1,4 @@
-"""Plans of missions as people write them: TOML read, with every problem at once, and written again. docs/town-plans.md has the format."""
+"""Reads mission plans in TOML, reporting all problems at once, and writes them. The format is in docs/town-plans.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Names = Annotated[tuple[str, ...], Meta(max_length=MAX_NAMES)]
 
 
 class _PlanHeader(Struct, kw_only=True):
-    """What stands at the top."""
+    """Top-level keys of a plan."""
 
     title: str = ""
     id: str = ""
@@ -47,7 +47,7 @@ class _PlanHeader(Struct, kw_only=True):
 
 
 class _PlanItem(Struct, kw_only=True):
-    """What stands under `[[items]]`."""
+    """Keys of an `[[items]]` table."""
 
     id: str = ""
     title: str = ""
@@ -61,31 +61,31 @@ class _PlanItem(Struct, kw_only=True):
 
 
 _TYPE_BY_ALIAS = {name.replace("_", ""): name for name in ITEM_TYPES}
-"""`mergegate`, however its words are parted → `merge_gate`."""
+"""Spelling without separators → type: `mergegate` → `merge_gate`."""
 
 
 def parse_toml_plan(text: str, source: str = "the plan") -> MissionPlan:
-    """The mission that a TOML text plans; `InvalidPlan` names all that is wrong with it."""
+    """Parse a plan from TOML text; `InvalidPlan` lists everything that is wrong."""
     root = _parse_toml(text, source)
-    findings = PlanErrors(source, _KeyLines(text).find_line)
-    head = _PlanHeader(**convert_fields(findings, (), root, _PlanHeader))
-    if not head.title.strip():
-        findings.add_error(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
-    _check_text_size(findings, ("title",), head.title, MAX_TITLE_BYTES)
-    if head.id:
-        check_name(findings, ("id",), head.id, "an id")
-    items = _parse_items(findings, head.items)
-    check_dependencies(findings, items)
-    check_total_size(findings, (item for _, item in items))
-    findings.raise_if_invalid()
+    errors = PlanErrors(source, _KeyLines(text).find_line)
+    header = _PlanHeader(**convert_fields(errors, (), root, _PlanHeader))
+    if not header.title.strip():
+        errors.add_error(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
+    _check_text_size(errors, ("title",), header.title, MAX_TITLE_BYTES)
+    if header.id:
+        check_name(errors, ("id",), header.id, "an id")
+    items = _parse_items(errors, header.items)
+    check_dependencies(errors, items)
+    check_total_size(errors, (item for _, item in items))
+    errors.raise_if_invalid()
     return MissionPlan(
-        id=head.id or slugify_title(head.title),
-        title=head.title.strip(),
+        id=header.id or slugify_title(header.title),
+        title=header.title.strip(),
         items=tuple(item for _, item in items),
-        max_parallel=head.max_parallel,
-        needs_review=head.review,
-        watches_pulls=head.watch_pulls,
-        tries=head.tries,
+        max_parallel=header.max_parallel,
+        needs_review=header.review,
+        watches_pulls=header.watch_pulls,
+        tries=header.tries,
     )
 
 
@@ -99,32 +99,32 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
     return root
 
 
-def _parse_items(findings: PlanErrors, told: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
-    if not told:
-        findings.add_error((), "there are no items; write [[items]] with an id and a title for each piece of work")
-    if len(told) > MAX_ITEMS:
-        findings.add_error(("items",), f"{len(told)} items; at most {MAX_ITEMS} are taken: make several missions of them")
-    return [(("items", index), _parse_item(findings, ("items", index), each)) for index, each in enumerate(told[:MAX_ITEMS])]
+def _parse_items(errors: PlanErrors, tables: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
+    if not tables:
+        errors.add_error((), "there are no items; write [[items]] with an id and a title for each piece of work")
+    if len(tables) > MAX_ITEMS:
+        errors.add_error(("items",), f"{len(tables)} items; at most {MAX_ITEMS} are taken: make several missions of them")
+    return [(("items", index), _parse_item(errors, ("items", index), table)) for index, table in enumerate(tables[:MAX_ITEMS])]
 
 
-def _parse_item(findings: PlanErrors, path: KeyPath, told: Any) -> PlannedItem:
-    item = _PlanItem(**convert_fields(findings, path, told, _PlanItem))
+def _parse_item(errors: PlanErrors, path: KeyPath, table: Any) -> PlannedItem:
+    item = _PlanItem(**convert_fields(errors, path, table, _PlanItem))
     if not item.id:
-        findings.add_error(path, "id is missing; other items name it by that")
+        errors.add_error(path, "id is missing; other items name it by that")
     else:
-        check_name(findings, (*path, "id"), item.id, "an id")
+        check_name(errors, (*path, "id"), item.id, "an id")
     if item.role and item.roles:
-        findings.add_error((*path, "role"), "role and roles are the same; write one of them")
+        errors.add_error((*path, "role"), "role and roles are the same; write one of them")
     type = _TYPE_BY_ALIAS.get(re.sub(r"[\s_-]", "", item.type.lower()))
     if type is None:
-        findings.add_error((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
-    _check_text_size(findings, (*path, "title"), item.title, MAX_TITLE_BYTES)
-    _check_text_size(findings, (*path, "description"), item.description, MAX_DESCRIPTION_BYTES)
-    _check_text_size(findings, (*path, "source"), item.source, MAX_DESCRIPTION_BYTES)
+        errors.add_error((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
+    _check_text_size(errors, (*path, "title"), item.title, MAX_TITLE_BYTES)
+    _check_text_size(errors, (*path, "description"), item.description, MAX_DESCRIPTION_BYTES)
+    _check_text_size(errors, (*path, "source"), item.source, MAX_DESCRIPTION_BYTES)
     roles = item.roles or ((item.role,) if item.role else ())
     for key, names in (("roles", roles), ("checks", item.checks)):
         for index, name in enumerate(names):
-            check_name(findings, (*path, key, index) if len(names) > 1 else (*path, key), name, f"the name of a {key[:-1]}")
+            check_name(errors, (*path, key, index) if len(names) > 1 else (*path, key), name, f"the name of a {key[:-1]}")
     return PlannedItem(
         id=item.id or f"{path[-1]}",
         title=item.title.strip() or item.id,
@@ -137,10 +137,10 @@ def _parse_item(findings: PlanErrors, path: KeyPath, told: Any) -> PlannedItem:
     )
 
 
-def _check_text_size(findings: PlanErrors, path: KeyPath, text: str, most: int) -> None:
-    """Complain about a text that the log would cut."""
-    if (size := len(text.encode(errors="replace"))) > most:
-        findings.add_error(path, f"{size:,} bytes; at most {most:,} are kept: name a file that tells the rest")
+def _check_text_size(errors: PlanErrors, path: KeyPath, text: str, max_bytes: int) -> None:
+    """Report a text that the log would truncate."""
+    if (size := len(text.encode(errors="replace"))) > max_bytes:
+        errors.add_error(path, f"{size:,} bytes; at most {max_bytes:,} are kept: name a file that tells the rest")
 
 
 def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -148,16 +148,16 @@ def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def write(plan: MissionPlan) -> str:
-    """The plan as TOML that reads back as the same."""
+    """Write a plan as TOML; parsing it gives the same plan."""
     lines = [f"title = {_quote_string(plan.title)}", f"id = {_quote_string(plan.id)}"]
-    head = (
+    settings = (
         ("max_parallel", plan.max_parallel, DEFAULT_PARALLEL),
         ("review", plan.needs_review, True),
         ("watch_pulls", plan.watches_pulls, False),
         ("tries", plan.tries, DEFAULT_TRIES),
     )
-    lines += [f"{key} = {json.dumps(value)}" for key, value, usual in head if value != usual]
-    lines += [f"# left out: {format_excerpt(each)}" for each in plan.left_out]
+    lines += [f"{key} = {json.dumps(value)}" for key, value, default in settings if value != default]
+    lines += [f"# left out: {format_excerpt(text)}" for text in plan.left_out]
     for item in plan.items:
         lines += [
             "",
@@ -169,17 +169,17 @@ def write(plan: MissionPlan) -> str:
         texts = {"description": item.description, "source": item.source}
         lines += [f"{key} = {_quote_string(text)}" for key, text in texts.items() if text]
         names: Mapping[str, tuple[str, ...]] = {"depends_on": item.depends_on, "roles": item.roles, "checks": item.checks}
-        lines += [f"{key} = [{', '.join(map(_quote_string, each))}]" for key, each in names.items() if each]
+        lines += [f"{key} = [{', '.join(map(_quote_string, values))}]" for key, values in names.items() if values]
     return "\n".join(lines) + "\n"
 
 
 def _quote_string(text: str) -> str:
-    """JSON's strings are TOML's, but for one character that TOML wants escaped."""
+    """A JSON string is a TOML string, except that TOML wants U+007F escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class _KeyLines:
-    """On which line a key stands. TOML's reader does not tell; what is written one key a line, as people do, is found again."""
+    """Line numbers of keys, which `tomllib` does not report. Finds keys that start a line."""
 
     _header = re.compile(r"\s*\[\[\s*items\s*\]\]")
     _key = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*=""")
@@ -187,19 +187,19 @@ class _KeyLines:
 
     def __init__(self, text: str) -> None:
         self._lines: dict[KeyPath, int] = {}
-        here: KeyPath = ()
+        path: KeyPath = ()
         count, fence = 0, ""
         for number, line in enumerate(text.split("\n"), 1):
             if not fence and self._header.match(line):
-                here, count = ("items", count), count + 1
-                self._lines[here] = number
+                path, count = ("items", count), count + 1
+                self._lines[path] = number
             elif not fence and (key := self._key.match(line)):
-                self._lines.setdefault((*here, key[1] or key[2] or key[3] or ""), number)
+                self._lines.setdefault((*path, key[1] or key[2] or key[3] or ""), number)
             for mark in self._fence.findall(line):
                 fence = mark if not fence else "" if mark == fence else fence
 
     def find_line(self, path: KeyPath) -> int | None:
-        """The line of the nearest thing that has one."""
+        """The line of the key, or of the nearest parent that has one."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path)

@@ -36,22 +36,22 @@ def read_ci_results(call: ToolCall) -> tuple[CheckRun, ...]:
 
 # --- Attempts --------------------------------------------------------------------------------------------------------
 
-_FAILED_PUSH = re.compile(
-    r"! \[(?:remote )?rejected\]|error: failed to push|fatal: |Permission (?:to \S+ )?denied|has no upstream branch|pre-push hook"
-    r"|remote: error|protected branch|Could not read from remote|Repository not found|Authentication failed|error: src refspec"
-    r"|not a git repository"
-)
-_FAILED_COMMIT = re.compile(
-    r"nothing to commit|no changes added to commit|fatal: |pre-commit hook|hook declined|commit-msg hook|husky - |Aborting commit"
-    r"|gpg failed to sign|not a git repository|error: pathspec|nothing added to commit|error: unable to|- hook id: "
-    r"|please tell me who you are",
-    re.IGNORECASE,
-)
-_FAILED_PULL = re.compile(
-    r"pull request create failed|GraphQL: |could not (?:create|find)|HTTP 4\d\d|must first push|No commits between|already exists"
-    r"|not logged in|authentication|gh auth login|error creating|failed to create|aborted:|unknown flag",
-    re.IGNORECASE,
-)
+# What a refused attempt prints, in lower case.
+_FAILED_PUSH = (
+    "! [rejected]", "! [remote rejected]", "error: failed to push", "fatal: ", "permission denied", "has no upstream branch",
+    "pre-push hook", "remote: error", "protected branch", "could not read from remote", "repository not found", "authentication failed",
+    "error: src refspec", "not a git repository",
+)  # fmt: skip
+_FAILED_COMMIT = (
+    "fatal: ", "pre-commit hook", "hook declined", "commit-msg hook", "husky - ", "aborting commit", "gpg failed to sign",
+    "not a git repository", "error: pathspec", "error: unable to", "- hook id: ", "please tell me who you are",
+)  # fmt: skip
+_FAILED_PULL = (
+    "pull request create failed", "graphql: ", "could not create", "could not find", "http 40", "http 42", "must first push",
+    "no commits between", "already exists", "not logged in", "authentication", "gh auth login", "error creating", "failed to create",
+    "aborted:", "unknown flag",
+)  # fmt: skip
+_NOTHING_NEW = ("nothing to commit", "nothing added to commit", "no changes added to commit")
 _OTHER_TOOLS = re.compile(
     r"(?:^|_)(?:push_files|git_push|push)(?:$|_)|git_commit|create_commit|create_or_update_file|create_(?:pull|merge)_request",
     re.IGNORECASE,
@@ -60,6 +60,8 @@ _UNSEEN_TASKS = re.compile(r"release|deploy|publish|ship|commit|push|submit|bump
 _UNSEEN_PROGRAMS = word_set("jj hg sl gt spr git-town arc svn repo ghstack stg lazygit gitui semantic-release changeset")
 _TASK_RUNNERS = word_set("make just task mise npm pnpm yarn bun rake invoke nox tox cargo mix poetry")
 _FORGE_PROGRAMS = word_set("gh glab hub tea az")
+# What may follow a command without changing what its failure means.
+_HARMLESS = word_set("tail head cat echo grep sed true tee printf less wc sort")
 _INTERPRETERS = word_set("bash sh zsh python python3 node")
 _TRIGGERS = ("git", "gh", "glab", "hub", "jj", "release", "deploy", "publish", "ship", "push", "commit", "gt ", ".sh", "hg ", "sl ")
 _HELPER_TOOLS = frozenset(("task", "agent", "spawn_agent", "dispatch_agent"))
@@ -85,15 +87,16 @@ def read_attempts(call: ToolCall) -> tuple[Attempt, ...]:
     if not any(word in text for word in _TRIGGERS):
         return ()
     attempts: list[Attempt] = []
-    for command in parse_script(text):
-        attempts += _attempts_of(command, call)
+    commands = parse_script(text)
+    for place, command in enumerate(commands):
+        attempts += _attempts_of(command, call, all(later.program in _HARMLESS for later in commands[place + 1 :]))
     return tuple(attempts[:8])
 
 
-def _attempts_of(command: SimpleCommand, call: ToolCall) -> list[Attempt]:
+def _attempts_of(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[Attempt]:
     words, program = command.words, command.program
     if program == "git":
-        return _attempts_of_git(words, call)
+        return _attempts_of_git(command, call, is_last)
     plain = [word for word in words[1:] if not word.startswith("-")]
     if program in _FORGE_PROGRAMS:
         if (
@@ -101,7 +104,7 @@ def _attempts_of(command: SimpleCommand, call: ToolCall) -> list[Attempt]:
             and plain[0] in ("pr", "mr", "pull-request", "repos")
             and any(w in ("create", "new", "pull-request") for w in plain[:3])
         ):
-            return [_attempt(call, "pull_request", _FAILED_PULL)]
+            return [_attempt(call, "pull_request", _FAILED_PULL, command, is_last)]
         if plain[:1] == ["api"] and any("pulls" in w or "merge_requests" in w or "graphql" in w for w in plain):
             return [Attempt(call.step, call.source, "pull_request", unseen=True)]
         return []
@@ -115,14 +118,15 @@ def _attempts_of(command: SimpleCommand, call: ToolCall) -> list[Attempt]:
     return [Attempt(call.step, call.source, "any", unseen=True)] if is_unseen else []
 
 
-def _attempts_of_git(words: Sequence[str], call: ToolCall) -> list[Attempt]:
+def _attempts_of_git(command: SimpleCommand, call: ToolCall, is_last: bool) -> list[Attempt]:
+    words = command.words
     verb = _git_verb(words)
     if "--dry-run" in words or "--help" in words or "-h" in words or "--abort" in words:
         return []
     if verb in ("commit", "ci"):
-        return [_attempt(call, "commit", _FAILED_COMMIT)]
+        return [_attempt(call, "commit", _FAILED_COMMIT, command, is_last)]
     if verb == "push":
-        return [_attempt(call, "push", _FAILED_PUSH)]
+        return [_attempt(call, "push", _FAILED_PUSH, command, is_last)]
     if verb in ("merge", "cherry-pick", "revert", "am", "rebase"):
         return [Attempt(call.step, call.source, "commit", unseen=True)]
     # An alias or an extension can do anything.
@@ -152,17 +156,29 @@ def _git_verb(words: Sequence[str]) -> str:
     return "help"
 
 
-def _attempt(call: ToolCall, act: Literal["commit", "push", "pull_request"], failed: re.Pattern[str]) -> Attempt:
+def _attempt(
+    call: ToolCall, act: Literal["commit", "push", "pull_request"], marks: Sequence[str], command: SimpleCommand, is_last: bool
+) -> Attempt:
+    """Whether an attempt failed: by the state of the call, or by the output if the exit code is hidden or is that of a later command."""
     output = call.output if len(call.output) <= 12_000 else call.output[:6000] + "\n" + call.output[-6000:]
-    found = failed.search(output)
-    is_failed = call.state in ("failed", "denied", "interrupted") or found is not None
+    lowered = output.lower()
+    found = min((place for mark in marks if (place := lowered.find(mark)) >= 0), default=-1)
+    is_failed = call.state in ("denied", "interrupted") or (call.state == "failed" and (is_last or found >= 0))
+    if call.state in ("ok", "unknown") and found >= 0 and not command.proven:
+        is_failed = True
+    if act == "commit" and call.state != "denied" and any(mark in lowered for mark in _NOTHING_NEW):
+        # Everything was committed before, or nothing was staged: not a refusal.
+        is_failed = False
     reason = ""
-    if found is not None:
-        start = output.rfind("\n", 0, found.start()) + 1
-        reason = output[start : output.find("\n", found.end()) if "\n" in output[found.end() :] else len(output)].strip()[:160]
-    elif is_failed:
-        reason = _first_line(output)
+    if is_failed:
+        reason = _line_at(output, found) if found >= 0 else _first_line(output)
     return Attempt(call.step, call.source, act, is_failed, call.state == "denied", reason)
+
+
+def _line_at(output: str, place: int) -> str:
+    """The line of the output that holds `place`."""
+    start = output.rfind("\n", 0, place) + 1
+    return output[start : start + 400].split("\n", 1)[0].strip()[:160]
 
 
 def _first_line(output: str) -> str:

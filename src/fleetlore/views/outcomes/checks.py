@@ -124,7 +124,7 @@ _MEANT_TO_FAIL = r"""(?xi)\b(?: (?:verify|verifies|confirm|confirms|ensure|prove
         | reproduc(?:e|es|ing)[ ](?:the[ ])?(?:bug|issue|failure|error|problem) )"""
 _file_listing = re.compile(r"^(?:diff )?[\w./@+-]{1,200}\.\w{1,8}$", re.M)
 _go_package = re.compile(r"^(ok  |FAIL)\t\S+\t?(.*)$", re.M)
-_cargo_result = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
+_cargo_result = re.compile(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored", re.M)
 _echoed = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:[$>+] |)(?P<line>[\w./@-]{2,60} ?[^\n]{0,300})$", re.M)
 
 
@@ -271,12 +271,23 @@ def _is_silence_success(candidate: _Candidate, commands: Sequence[SimpleCommand]
     if _is_error_search(candidate, commands, text):
         return True
     if text.strip():
-        return False
+        return _is_silent_script(command, text)
     if check.name.replace(" ", "-") not in _SILENT or command.writes or command.background:
         return False
     if not command.piped:
         return command.operator != "||"
     return position + 1 < len(commands) and commands[position + 1].program in _PASSING_ON
+
+
+def _is_silent_script(command: SimpleCommand, text: str) -> bool:
+    """npm printed the command of a script, such as `> eslint src`, and that tool printed nothing."""
+    if command.program not in ("npm", "pnpm") or len(text) > 1000 or command.writes:
+        return False
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not all(line.startswith("> ") for line in lines):
+        return False
+    tools = find_checks(tuple(lines[-1][2:].split()))
+    return bool(tools) and all(tool.name.replace(" ", "-") in _SILENT for tool in tools)
 
 
 def _is_error_search(candidate: _Candidate, commands: Sequence[SimpleCommand], text: str) -> bool:
@@ -332,7 +343,8 @@ def _hides_failures(commands: Sequence[SimpleCommand], position: int, text: str)
             if "fail" not in wanted and "-v" not in later.words and "err" not in wanted:
                 return True
         if later.program == "head":
-            limit = next((int(word.lstrip("-n")) for word in later.words[1:] if word.lstrip("-n").isdigit()), 10)
+            number = next((word.lstrip("-n") for word in later.words[1:] if word.lstrip("-n").isdecimal()), "10")
+            limit = int(number[:9])
             if text.strip().count("\n") + 1 >= limit:
                 return True
     return False
@@ -475,10 +487,10 @@ def _result_of(summary: Summary, found: re.Match[str]) -> CheckResult | None:
     if "word" in groups:
         return "pass" if groups["word"] is None or groups["word"].strip() in GOOD_WORDS else "fail"
     for name, value in groups.items():
-        if name[0] == "f" and value is not None and not (value.isdigit() and int(value) == 0):
+        if name[0] == "f" and value is not None and value.strip("0"):
             return "fail"
     number = groups.get("n")
-    if number is not None and int(number) == 0:
+    if number is not None and not number.strip("0"):
         return "could_not_run"
     return None if "only" in groups else "pass"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS
+from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS, TEST_HEADS
 
 LONGEST_SENTENCE = 700
 
@@ -23,13 +23,17 @@ _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{2
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“A-Z0-9`\x00✅✓✔❌⚠🎉])|\n+")
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|fig|incl|resp)\.|\b[A-Z]\.)$", re.IGNORECASE)
 _WAS_RED = re.compile(r"\b(?:previously|formerly|originally|once)[ -](?:failing|broken|red|skipped)\b", re.IGNORECASE)
+_CAN_CONFIRM = re.compile(r"\bI can (?:now )?confirm\b")
 _TYPE_CHECK = re.compile(r"\b[Tt]ype[ -]?check(?:s|ing|er|ers)?\b")
 _PLACEHOLDER = re.compile("\x00(\\d{1,4})\x00")
 _URL = re.compile(r"https?://[^\s<>()\[\]\"']{3,400}")
-_TOKEN = re.compile(r"\x00\d{1,4}\x00|#\d{1,7}|[\w✅✓✔☑🟢❌✗✘][\w'’./:@-]*[\w']|[\w✅✓✔☑🟢❌✗✘]|[;,:()?!/&+=|·•→—–-]")
+_QUOTE_MARK = "\x01"
+_SUBJECTS = TEST_HEADS | frozenset(CHECK_HEADS)
+_TOKEN = re.compile(r"\x00\d{1,4}\x00|\x01|#\d{1,7}|[\w✅✓✔☑🟢❌✗✘][\w'’./:@-]*[\w']|[\w✅✓✔☑🟢❌✗✘]|[;,:()?!/&+=|·•→—–-]")
 SHA = re.compile(r"^(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}$")
 PULL_URL = re.compile(r"/(?:pull|pulls|merge_requests|pull-requests|pullrequest)/(\d{1,7})")
-_PATH = re.compile(r"^~?[\w.@/+-]{0,200}?[\w@+-]+\.[A-Za-z][\w]{0,9}$|^[\w.@~+-]*/[\w./@+-]{1,200}$")
+_PATH = re.compile(r"[\w.@~+/-]{2,250}")
+_ENDING = re.compile(r"[a-z][a-z0-9]{0,4}|gradle|graphql|svelte|properties|config")
 # Sections whose items are no claims.
 _OTHER_SECTION = re.compile(
     r"next steps?|to-?dos?\b|remaining|follow[- ]?ups?|\bplan\b|how to|\busage\b|known issues|not (?:done|included|run|tested)|optional"
@@ -160,7 +164,7 @@ def _prepare(block: str) -> tuple[str, list[str]]:
         codes.append(found.group(0).rstrip(".,;:!?"))
         return f"\x00{len(codes) - 1}\x00" + found.group(0)[len(codes[-1]) :]
 
-    block = block.replace("\x00", "")[:8000]
+    block = block[:8000].replace("\x00", "").replace(_QUOTE_MARK, "")
     if "`" in block:
         block = _CODE.sub(keep, block)
     if "](" in block:
@@ -183,29 +187,42 @@ def _cut(block: str, codes: list[str]) -> Iterator[Sentence]:
             yield _tokenise(part[:LONGEST_SENTENCE], codes)
 
 
+def _normalise(part: str) -> str:
+    """The sentence with quotes masked and a few phrases in one form."""
+    matched = part.replace("’", "'")
+    if '"' in matched or "'" in matched or "“" in matched or "«" in matched:
+        matched = _QUOTED.sub(f" {_QUOTE_MARK} ", matched)
+    if "check" in matched:
+        matched = _TYPE_CHECK.sub("type-check", matched)
+    if "confirm" in matched:
+        matched = _CAN_CONFIRM.sub("I confirmed", matched)
+    if "ly" in matched or "once" in matched:
+        matched = _WAS_RED.sub("affected", matched)
+    return matched
+
+
 def _tokenise(part: str, codes: list[str]) -> Sentence:
     shown, used = part, list[str]()
     if "\x00" in part:
         used = [codes[int(found.group(1))] for found in _PLACEHOLDER.finditer(part)]
         shown = _PLACEHOLDER.sub(lambda found: codes[int(found.group(1))], part)
-    matched = part.replace("’", "'")
-    if '"' in matched or "'" in matched or "“" in matched or "«" in matched:
-        matched = _QUOTED.sub(" QUOTE ", matched)
-    if "check" in matched:
-        matched = _TYPE_CHECK.sub("type-check", matched)
-    if "ly" in matched or "once" in matched:
-        matched = _WAS_RED.sub("affected", matched)
+    matched = _normalise(part)
     tokens: list[str] = []
     code_at: dict[int, str] = {}
-    for word in _TOKEN.findall(matched):
+    for word in _TOKEN.findall(matched.lower()):
         if word[0] == "\x00":
             code = codes[int(word[1:-1])]
-            code_at[len(tokens)] = code
-            tokens.append(_class_of_code(code))
-        elif word in ("QUOTE", "CODE"):
-            tokens.append(word)
+            for number, command in enumerate(code.split(" && ")[:6]):
+                tokens += ["and"] if number else []
+                code_at[len(tokens)] = command
+                tokens.append(_class_of_code(command))
+        elif word == _QUOTE_MARK:
+            tokens.append("QUOTE")
+        elif "/" in word and len(parts := word.split("/")) < 5 and all(part in _SUBJECTS for part in parts):
+            # "Tests/lint pass."
+            tokens += [token for part in parts for token in (part, "/")][:-1]
         else:
-            tokens.append(word.lower().rstrip(".:") if len(word) > 1 else word.lower())
+            tokens.append(word)
     if matched.rstrip("\"')] ").endswith("?"):
         tokens.append("?")
     return Sentence(shown=" ".join(shown.split()), tokens=tokens, codes=used, code_at=code_at)
@@ -214,7 +231,7 @@ def _tokenise(part: str, codes: list[str]) -> Sentence:
 def _class_of_code(code: str) -> str:
     """A token for code: a commit, a pull request's address, a command that checks something, or just CODE."""
     bare = code.strip()
-    if SHA.match(bare):
+    if len(bare) <= 40 and SHA.match(bare):
         return bare
     if bare.startswith(("http://", "https://")):
         return "PULL_URL" if PULL_URL.search(bare) else "URL"
@@ -235,4 +252,7 @@ def _class_of_code(code: str) -> str:
 
 def is_path(text: str) -> bool:
     """Whether text looks like the path of a file or folder."""
-    return len(text) < 250 and " " not in text and bool(_PATH.match(text)) and not text.startswith(("http:", "https:"))
+    if not _PATH.fullmatch(text):
+        return False
+    name, _, ending = text.rpartition(".")
+    return "/" in text or bool(name and _ENDING.fullmatch(ending))

@@ -6,6 +6,7 @@ no claims. The word tables below are the rules; a sentence is cut into tokens on
 """
 
 import re
+from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
@@ -15,13 +16,17 @@ from fleetlore.views.outcomes.claim_words import (
     ALL_WORDS,
     BREAKS,
     CAUSE_WORDS,
+    CHANGED_TRIGGERS,
     CHECK_ADJECTIVES,
     CHECK_HEADS,
     CHECK_MARKS,
+    CHECK_OBJECTS,
     CHECK_TRIGGERS,
     DETERMINERS,
+    DONE_TRIGGERS,
     EARLIER_WORDS,
     EXCEPT_WORDS,
+    FIXED_TRIGGERS,
     FUSED_VERBS,
     GENERAL_HEADS,
     GONE_WORDS,
@@ -48,7 +53,6 @@ from fleetlore.views.outcomes.claim_words import (
     TEST_HEADS,
     TRANSITIVE,
     UNREAL_WORDS,
-    WORK_TRIGGERS,
     words,
 )
 from fleetlore.views.outcomes.facts import CheckKind
@@ -117,7 +121,7 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
 def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
     tokens = sentence.tokens
     first = next((t for t in tokens if t not in ("✅", "✓", "✔", "☑", "-", ":", "(", ",")), "")
-    if "?" in tokens or first in HARD_CONDITIONS:
+    if "?" in tokens or first in HARD_CONDITIONS or tokens[:2] in (["that", "way"], ["this", "way"]):
         return []
     start = 0
     if first in SOFT_CONDITIONS and "," in tokens:
@@ -129,16 +133,20 @@ def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
         return []
     present = set(tokens)
     found = [] if present.isdisjoint(CHECK_TRIGGERS) else _check_claims(sentence, start)
+    if where in ("commit", "pull_request"):
+        # "Pushed" and "added" in a commit message describe the change, not the session.
+        return found
     for word, kind in _ACTS:
         if word in present or (kind == "pushed" and not present.isdisjoint(("force-pushed", "re-pushed"))):
             found += _act_claims(sentence, start, word, kind)
+    if "push" in present and (low := _find_push(tokens, start)) is not None and _is_fact(tokens, start, low, low + 1):
+        found.append(ClaimText(text=sentence.shown, kind="pushed"))
     has_commit = not present.isdisjoint(("commit", "commits")) or any(SHA.match(token) for token in present if len(token) > 6)
     if has_commit and not any(claim.kind == "committed" for claim in found):
         found += _commit_references(sentence, start)
     if not present.isdisjoint(PULL_TRIGGERS):
         found += _pull_claims(sentence, start)
-    if where in ("answer", "task") and not present.isdisjoint(WORK_TRIGGERS):
-        found += _work_claims(sentence, start, found)
+    found += _work_claims(sentence, start, found, present)
     return found
 
 
@@ -147,12 +155,16 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
     tokens, found = sentence.tokens, dict[str, ClaimText]()
     index = since = start
     while index < len(tokens):
+        if tokens[index] not in CHECK_TRIGGERS:
+            index += 1
+            continue
         heads, low, high = _statement_at(tokens, index)
         if not heads or not _is_fact(tokens, start, low, high):
             index += 1
             continue
         for place, name in heads:
             claim = _check_claim(sentence, place, name, (since, low, high))
+            since = place + 1
             old = found.get(claim.kind)
             found[claim.kind] = claim if old is None else _merge(old, claim)
             if name == "general" and claim.kind == "tests_pass":
@@ -186,10 +198,10 @@ def _no_failures(tokens: list[str], start: int) -> int | None:
     """ "0 failures across 120 tests": 120; 0 if tests are named without a number."""
     for place in range(start, len(tokens) - 1):
         if tokens[place] in NONE_WORDS and tokens[place + 1] in ("failures", "failed") and _is_fact(tokens, start, place, place + 1):
-            named = [i for i, token in enumerate(tokens) if token in TEST_HEADS]
+            named = [i for i, token in enumerate(tokens) if token in TEST_HEADS or token in ("examples", "scenarios")]
             if named:
                 number = tokens[named[-1] - 1] if named[-1] else ""
-                return int(number) if number.isdigit() and len(number) < 8 else 0
+                return int(number) if number.isdecimal() and len(number) < 8 else 0
     return None
 
 
@@ -212,9 +224,8 @@ def _head_at(tokens: list[str], index: int) -> str | None:
     if token == "ci":
         return "ci"
     if token in GENERAL_HEADS:
-        if token == "all" and following not in OK_WORDS:
-            return None
-        return "general"
+        is_other_word = (token == "all" and following not in OK_WORDS) or (token == "checks" and following in CHECK_OBJECTS)
+        return None if is_other_word else "general"
     return None
 
 
@@ -227,7 +238,7 @@ def _result_after(tokens: list[str], head: int, heads: list[tuple[int, str]]) ->
         token = tokens[place]
         if token in RESULT_WORDS:
             return _result_at(tokens, place, head)
-        if token in STOP_WORDS or unknown > 5 or _is_part(token):
+        if token in STOP_WORDS or unknown > 5 or _is_part(token) or (token == "checks" and tokens[place + 1 : place + 2] == ["that"]):
             return None
         if token in "()":
             depth = max(0, depth + (1 if token == "(" else -1))
@@ -237,7 +248,7 @@ def _result_after(tokens: list[str], head: int, heads: list[tuple[int, str]]) ->
             heads += [(place, name)] if name != "general" else []
             if _is_fused(tokens, place):
                 return place
-        elif token not in LINKING_WORDS and not token.isdigit():
+        elif token not in LINKING_WORDS and not token.isdecimal():
             unknown += 1
     return None
 
@@ -263,13 +274,18 @@ def _find_in(tokens: list[str], start: int, size: int, wanted: frozenset[str]) -
 def _is_part(token: str) -> bool:
     """ "11/12": not all."""
     number, _, of = token.partition("/")
-    return number.isdigit() and of.isdigit() and number != of
+    return number.isdecimal() and of.isdecimal() and number != of
 
 
 def _result_before(tokens: list[str], head: int, name: str) -> int | None:
     """ "No lint errors", "passes all tests", "a clean build", "0 type errors", "fixed all lint issues"."""
     before = tokens[max(0, head - 5) : head]
     following = tokens[head + 1 : head + 3]
+    if (before[-2:-1] and before[-2] in NONE_WORDS and before[-1] in ISSUE_WORDS) or (
+        before[-3:-2] and before[-3] in NONE_WORDS and before[-2] in ISSUE_WORDS and before[-1] in ("from", "in", "by")
+    ):
+        # "No failing tests", "no errors from mypy".
+        return head - 2
     if before[-1:] and before[-1] in CHECK_MARKS and following[:1] in ([], [","], ["and"], ["("], [")"]):
         return head - 1
     if any(word in ISSUE_WORDS for word in following):
@@ -285,7 +301,7 @@ def _result_before(tokens: list[str], head: int, name: str) -> int | None:
             return head - back
         if word in ("clean", "successful", "green") and back <= 2 and name in ("build", "lint", "types", "tests"):
             return head - back
-        if word not in LIGHT_WORDS and word not in NO_PART and not word.isdigit() and _head_at(tokens, head - back) is None:
+        if word not in LIGHT_WORDS and word not in NO_PART and not word.isdecimal() and _head_at(tokens, head - back) is None:
             return None
     return None
 
@@ -300,7 +316,7 @@ def _whole_count(tokens: list[str], place: int) -> int | None:
     """`place`, unless the runner's summary goes on with failures: "41 passed, 1 failed"."""
     for i in range(place + 1, min(place + 6, len(tokens))):
         is_failure = tokens[i] in ("failed", "failures", "failure", "failing", "errors", "errored", "error")
-        if is_failure and tokens[i - 1].isdigit() and int(tokens[i - 1][:9]) > 0:
+        if is_failure and tokens[i - 1].isdecimal() and int(tokens[i - 1][:9]) > 0:
             return None
     return place
 
@@ -310,7 +326,7 @@ def _bare_count(tokens: list[str], start: int) -> int | None:
     for place in range(start + 1, len(tokens)):
         if tokens[place] in ("passed", "passing", "pass", "green"):
             number, _, of = tokens[place - 1].partition("/")
-            if number.isdigit() and len(number) < 8 and (not of or of == number) and _whole_count(tokens, place) is not None:
+            if number.isdecimal() and len(number) < 8 and (not of or of == number) and _whole_count(tokens, place) is not None:
                 if place - 2 >= start and tokens[place - 2] == "/" and tokens[place - 3 : place - 2] != [number]:
                     continue
                 if _is_fact(tokens, start, place - 1, place):
@@ -327,6 +343,8 @@ def _is_fact(tokens: list[str], start: int, low: int, high: int) -> bool:
             break
     before, inside = tokens[left:low], tokens[low : high + 1]
     if any(word in UNREAL_WORDS or word in REPORTED_WORDS or word in EARLIER_WORDS for word in before):
+        return False
+    if any(word in ("check", "checks", "checking") and next_ in CHECK_OBJECTS for word, next_ in pairwise(before)):
         return False
     if any(word in CAUSE_WORDS for word in before[-4:]) or any(word in PARTIAL_WORDS for word in before[-5:]):
         return False
@@ -349,10 +367,10 @@ def _is_negated(before: list[str], inside: list[str]) -> bool:
 
 def _is_condition(before: list[str], inside: list[str]) -> bool:
     # "After all tests pass, …" is a condition; "after `npm ci` all tests pass" is none.
-    if "after" in before[-4:] and all(word in DETERMINERS or word.isdigit() for word in before[before.index("after") + 1 :]):
+    if "after" in before[-4:] and all(word in DETERMINERS or word.isdecimal() for word in before[before.index("after") + 1 :]):
         return True
     # "The tests were passing on main" is about another time.
-    return any(inside[place] in ("was", "were") and inside[place + 1] == "passing" for place in range(len(inside) - 1))
+    return "passing" in inside and ("was" in inside or "were" in inside)
 
 
 def _goes_on_as_fact(right: list[str]) -> bool:
@@ -362,6 +380,8 @@ def _goes_on_as_fact(right: list[str]) -> bool:
         if word in (";", "—", "–", "."):
             return True
         if word in ("if", "unless", "until", "once", "previously", "originally", "initially", "yet", "?"):
+            return False
+        if place < 3 and word in ("required", "needed", "necessary", "mandatory", "expected"):
             return False
         if word == "before" and following in ("the", "my", "this", ""):
             return False
@@ -382,15 +402,10 @@ def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int
     parenthesis = _parenthesis_after(tokens, place)
     part: list[str] = []
     if name == "tests":
-        part = [w for w in around if w not in NO_PART and not w.isdigit() and w not in ISSUE_WORDS and _is_word(w)][-3:]
-        part += [w for w in parenthesis if w not in NO_PART and _is_word(w)][:4]
-        if any(w in NEW_PART for w in around) and not part:
-            part = ["new"]
-        if tokens[place] == "TEST_FILE":
-            part.append(sentence.code_at.get(place, "").rsplit("/", 1)[-1].lower())
+        part = _named_part(sentence, place, parenthesis)
     elif name == "ci":
         part = ["ci"]
-    counts = [int(w) for w in (*around, *tokens[low : high + 1], *parenthesis) if w.isdigit() and len(w) < 8 and w != "0"]
+    counts = [int(w) for w in (*around, *tokens[low : high + 1], *parenthesis) if w.isdecimal() and len(w) < 8 and w != "0"]
     counts += [int(w.partition("/")[0]) for w in (*around, *tokens[low : high + 1]) if re.fullmatch(r"(\d{1,7})/\1", w)]
     is_check = name in ("lint", "types", "build")
     if name == "general" and any(_is_word(word) and word not in NO_PART and word not in CHECK_ADJECTIVES for word in around[-2:]):
@@ -408,6 +423,50 @@ def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int
         general=name == "general",
         qualified=any(word in EXCEPT_WORDS for word in tokens[high + 1 : high + 12]),
     )
+
+
+def _named_part(sentence: Sentence, place: int, parenthesis: list[str]) -> list[str]:
+    """The part of the tests that the subject at `place` names: "unit", "explain-related", the file in "tests in `api.py` pass".
+
+    ["new"] stands for tests of this turn that are not named otherwise.
+    """
+    tokens = sentence.tokens
+    part = _adjectives(sentence, place)
+    if tokens[place] == "TEST_FILE":
+        part.append(_base_name(sentence.code_at.get(place, "")))
+    following = tokens[place + 1 : place + 4]
+    if following[:1] and following[0] in ("in", "for", "of", "under"):
+        named = place + (3 if following[1:2] == ["the"] else 2)
+        if named in sentence.code_at:
+            part.append(_base_name(sentence.code_at[named]))
+        elif named < len(tokens) and _is_word(tokens[named]) and tokens[named] not in NO_PART:
+            part.append(tokens[named])
+    part += [word for word in parenthesis if word not in NO_PART and word not in OK_WORDS and _is_word(word)][:4]
+    before = tokens[max(0, place - 4) : place]
+    if not part and "existing" not in before and any(word in NEW_PART or word == "wrote" for word in before):
+        return ["new"]
+    return [word for word in part if word]
+
+
+def _adjectives(sentence: Sentence, place: int) -> list[str]:
+    """The words right before a subject that name a part of it."""
+    tokens, part = sentence.tokens, list[str]()
+    for at in range(place - 1, max(-1, place - 8), -1):
+        word = tokens[at]
+        is_joint = word in ("and", "&", "/", ",") and bool(part) and at > 0 and tokens[at - 1] not in NO_PART
+        if is_joint or word in NEW_PART:
+            continue
+        if word == "CODE":
+            part.append(_base_name(sentence.code_at.get(at, "")))
+        elif word in NO_PART or word in ISSUE_WORDS or not _is_word(word):
+            break
+        else:
+            part.append(word)
+    return part[:4]
+
+
+def _base_name(code: str) -> str:
+    return code.strip().rstrip("/").rsplit("/", 1)[-1].lower()[:80]
 
 
 def _is_word(word: str) -> bool:
@@ -509,6 +568,15 @@ def _is_act(tokens: list[str], start: int, place: int) -> bool:
     return not any(w in ("yet", "?", "if", "unless", "once", "when") for w in right)
 
 
+def _find_push(tokens: list[str], start: int) -> int | None:
+    """ "The push succeeded", "the push went through"."""
+    for place in range(start, len(tokens) - 1):
+        if tokens[place] == "push" and (tokens[place + 1] == "succeeded" or tokens[place + 1 : place + 3] in _SUCCEEDED):
+            return place
+    return None
+
+
+_SUCCEEDED = (["went", "through"], ["was", "successful"], ["is", "done"], ["was", "accepted"])
 _FIX_VERBS = words("fixed added done addressed implemented landed resolved introduced shipped included applied updated removed merged")
 _COMMIT_MADE = re.compile(
     r"\b(?:created|made|added|landed)\s+(?:(?:a|an|the|one|two|three|four|five|six|\d{1,3}|new|single|separate|follow-?up|local|atomic"
@@ -584,11 +652,10 @@ def _pull_number(sentence: Sentence) -> str:
         if found := PULL_URL.search(code):
             return found.group(1)
     tokens = sentence.tokens
-    for place, token in enumerate(tokens):
-        if token[0] == "#" and token[1:].isdigit():
-            return token[1:]
-        if token in ("pr", "mr") and place + 1 < len(tokens) and tokens[place + 1].isdigit():
-            return tokens[place + 1]
+    for token, following in pairwise(tokens):
+        # "Opened a PR for #12" names an issue.
+        if token in ("pr", "prs", "mr", "mrs", "request", "requests", "opened", "created") and following.lstrip("#").isdecimal():
+            return following.lstrip("#")
     return ""
 
 
@@ -620,14 +687,21 @@ _CHANGED = re.compile(
 )
 
 
-def _work_claims(sentence: Sentence, start: int, strong: list[ClaimText]) -> list[ClaimText]:
+_WORK_RULES: tuple[tuple[ClaimKind, frozenset[str], re.Pattern[str]], ...] = (
+    ("done", DONE_TRIGGERS, _DONE),
+    ("fixed", FIXED_TRIGGERS, _FIXED),
+    ("file_state", CHANGED_TRIGGERS, _CHANGED),
+)
+
+
+def _work_claims(sentence: Sentence, start: int, strong: list[ClaimText], present: set[str]) -> list[ClaimText]:
     """At most one claim that work is done, something is fixed, or a file has changed."""
-    tokens = sentence.tokens[start:]
+    rules = [rule for rule in _WORK_RULES if not present.isdisjoint(rule[1])]
+    tokens = sentence.tokens[start:] if rules else []
     if not tokens or len(tokens) > 80:
         return []
     line = " ".join(tokens)
-    rules: tuple[tuple[ClaimKind, re.Pattern[str]], ...] = (("done", _DONE), ("fixed", _FIXED), ("file_state", _CHANGED))
-    for kind, pattern in rules:
+    for kind, _, pattern in rules:
         found = pattern.search(line)
         if found is None or (strong and kind != "fixed"):
             continue
@@ -641,5 +715,20 @@ def _work_claims(sentence: Sentence, start: int, strong: list[ClaimText]) -> lis
         if not _is_fact(sentence.tokens, start, low, low):
             continue
         paths = tuple(code for code in sentence.codes if is_path(code))[:5] or (sentence.paths if sentence.is_item else ())
-        return [ClaimText(text=sentence.shown, kind=kind, paths=paths)]
+        checks = _broken_checks(tokens) if kind == "fixed" else ()
+        return [ClaimText(text=sentence.shown, kind=kind, paths=paths, checks=checks, everything="all" in present or "tests" in present)]
     return []
+
+
+def _broken_checks(tokens: list[str]) -> tuple[CheckKind, ...]:
+    """The checks that were broken and are said to be fixed: "fixed the failing tests", "the build error is resolved"."""
+    if not any(token in ("failing", "failed", "failure", "failures", "broken", "error", "errors", "red") for token in tokens):
+        return ()
+    found: list[CheckKind] = []
+    for place, token in enumerate(tokens):
+        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if token in TEST_HEADS and (token not in ("test", "spec") or following in TEST_FOLLOWERS or not following):
+            found.append("tests")
+        elif token in CHECK_HEADS and (following in ISSUE_WORDS or token in ("lint", "build")):
+            found.append(CHECK_HEADS[token])
+    return tuple(dict.fromkeys(found))

@@ -15,14 +15,16 @@ TEST_HEADS = words("tests test testsuite suite suites specs spec doctests testca
 CHECK_WORDS: dict[CheckKind, str] = {
     "lint": "lint lints linting linter linters lint-clean formatting format formatter fmt gofmt vet golangci-lint eslint"
     " ruff clippy rubocop prettier black flake8 pylint credo checkstyle spotless ktlint detekt swiftlint biome stylelint"
-    " shellcheck hadolint oxlint standardrb phpcs",
+    " shellcheck hadolint oxlint standardrb phpcs pre-commit precommit",
     "types": "types type-check type-checks typecheck typechecks type-checking typechecking type-checker typechecker"
     " mypy pyright tsc typescript basedpyright dialyzer sorbet phpstan psalm flow typing",
     "build": "build builds compile compiles compilation compiled built bundle bundles",
 }
 CHECK_HEADS: dict[str, CheckKind] = {word: kind for kind, text in CHECK_WORDS.items() for word in text.split()}
 # "All checks pass", "everything is green", "all clean".
-GENERAL_HEADS = words("checks everything gates verification validations pre-commit precommit pipeline all")
+GENERAL_HEADS = words("checks everything gates verification validations pipeline all")
+# After "checks" as a verb.
+CHECK_OBJECTS = words("that if whether for the each every a an")
 # A verb that is subject and result in one ("it builds cleanly"), if no object follows.
 FUSED_VERBS = words("builds compiles typechecks type-checks lints compiled built lint-clean")
 OK_WORDS = words(
@@ -112,7 +114,7 @@ RUNNERS = words(
 )
 
 # After "test": it is the subject of a statement, not part of a name.
-TEST_FOLLOWERS = LIGHT_WORDS | OK_WORDS | words("suite suites cases run runs")
+TEST_FOLLOWERS = LIGHT_WORDS | OK_WORDS | words("suite suites cases run runs / failures failure")
 LINKING_WORDS = LIGHT_WORDS | SEPARATORS
 RESULT_WORDS = OK_WORDS | NONE_WORDS | ISSUE_WORDS
 STOP_WORDS = (NOT_WORDS | UNREAL_WORDS | words("; . ? ❌ ✗ ✘")) - RESULT_WORDS
@@ -121,12 +123,13 @@ CHECK_TRIGGERS = (
     TEST_HEADS
     | GENERAL_HEADS
     | frozenset(CHECK_HEADS)
-    | words("RUN_TESTS RUN_LINT RUN_TYPES RUN_BUILD RUN_CHECKS TEST_FILE ci type compiler syntax passed passing pass")
+    | words("RUN_TESTS RUN_LINT RUN_TYPES RUN_BUILD RUN_CHECKS TEST_FILE ci type compiler syntax passed passing pass failures failed")
 )
 PULL_TRIGGERS = words("pr prs mr mrs pull merge PULL_URL")
-WORK_TRIGGERS = words(
-    """done finished complete completed set implemented ready addressed answered posted applied marked cleaned fixed resolved corrected
-    repaired longer works work working fix added created updated removed deleted renamed moved changed replaced wrote rewrote rewritten
-    refactored extracted converted switched bumped introduced documented registered modified reverted restored simplified split merged
-    dropped wired made enabled disabled configured installed exported generated inlined tightened extended reworked migrated now"""
+DONE_TRIGGERS = words("done finished complete completed set implemented ready addressed answered posted applied marked cleaned")
+FIXED_TRIGGERS = words("fixed resolved corrected repaired longer works work working fix")
+CHANGED_TRIGGERS = words(
+    """added created updated removed deleted renamed moved changed replaced wrote rewrote rewritten refactored extracted converted
+    switched bumped introduced documented registered modified reverted restored simplified cleaned split merged dropped wired made set
+    enabled disabled configured installed exported generated inlined tightened extended reworked migrated now"""
 )

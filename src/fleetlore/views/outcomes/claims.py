@@ -218,25 +218,36 @@ def _rule_fresh(claim: ClaimText, name: str, fresh: Sequence[CheckRun], unseen: 
         return _Ruling("unproven", f"the result of the {name} run is not recorded: {_short(last.command)}", sources)
     failed = _still_failed(ran)
     if failed is not None:
-        certain = ran[-1] is failed or (failed.whole and claim.everything)
+        # A run of everything that passed later, by another command, may have been the same tests in another environment.
+        hidden_by_part = failed.whole and claim.everything and not any(run.whole and run.step > failed.step for run in ran)
+        certain = ran[-1] is failed or hidden_by_part
         if certain and not claim.qualified and not unseen and (not claim.part or _names_part(claim, failed)):
             return _Ruling("contradicted", f"the last {name} run failed{_because(failed)}", (failed.source,))
         return _Ruling("unproven", f"a {name} run after the last edit failed{_because(failed)}", (failed.source,))
     passed = [run for run in ran if run.result == "pass"]
     if last.result == "unproven" and not any(run.command == last.command for run in passed) and claim.everything:
         return _Ruling("unproven", f"the result of the last {name} run is not recorded: {_short(last.command)}", sources)
+    return _rule_passed(claim, name, passed, sources)
+
+
+def _rule_passed(claim: ClaimText, name: str, passed: Sequence[CheckRun], sources: tuple[Source, ...]) -> _Ruling:
+    """All runs passed: whether they cover what is claimed."""
     real = [run for run in passed if not run.cached]
-    if claim.everything and not claim.part and not any(run.whole for run in passed):
+    needs_all = claim.everything and not claim.part
+    if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_short(passed[-1].command)}", sources)
     if not real:
         return _Ruling("unproven", f"the {name} run was cached", sources)
-    if claim.everything and not claim.part and not any(run.whole for run in real):
+    if needs_all and not any(run.whole for run in real):
         return _Ruling("unproven", f"only a selection was run anew, the rest was cached: {_short(real[-1].command)}", sources)
     if claim.kind == "tests_pass" and (problem := _count_problem(claim, passed)):
         return _Ruling("unproven", problem, sources)
+    warned = next((run for run in passed if re.search(r"\b[1-9]\d{0,6} warning", run.counts)), None)
+    if warned is not None and re.search(r"\b(?:no|zero|0|without)(?: \w+){0,3} warnings?\b", claim.text, re.IGNORECASE):
+        return _Ruling("contradicted", f"the run reports {warned.counts}", (warned.source,))
     best = next((run for run in reversed(real) if run.whole), real[-1])
     counts = f" ({best.counts})" if best.counts else ""
-    return _Ruling("supported", f"{_short(best.command)} passed after the last edit{counts}", tuple(dict.fromkeys((best.source, *sources))))
+    return _Ruling("supported", f"{_short(best.command)} passed after the last edit{counts}", (best.source, *sources))
 
 
 def _still_failed(ran: Sequence[CheckRun]) -> CheckRun | None:
@@ -258,20 +269,23 @@ def _still_failed(ran: Sequence[CheckRun]) -> CheckRun | None:
 
 def _runs_about(claim: ClaimText, runs: Sequence[CheckRun]) -> list[CheckRun]:
     """The runs that a claim about a named part is judged by: those that name it, else those of everything."""
-    if not claim.part or claim.kind != "tests_pass":
+    if not claim.part or claim.part == ("new",) or claim.kind != "tests_pass":
         return list(runs)
     named = [run for run in runs if _names_part(claim, run)]
     if named and not (claim.everything and len(claim.part) > 1):
-        # A later run of everything counts too.
-        return [run for run in runs if run in named or run.whole]
-    whole = [run for run in runs if run.whole]
-    if whole or named:
-        return [run for run in runs if run.whole or run in named]
-    return list(runs) if claim.part == ("new",) else []
+        # A later run of everything counts too, but not one of another suite.
+        return [run for run in runs if run in named or (run.whole and not _OTHER_SUITES.search(run.command))]
+    return [run for run in runs if run.whole or run in named]
+
+
+_OTHER_SUITES = re.compile(r"integration|e2e|acceptance|\bui\b|browser|smoke", re.IGNORECASE)
 
 
 def _names_part(claim: ClaimText, run: CheckRun) -> bool:
     command = run.command.lower()
+    if "unit" in claim.part and not _OTHER_SUITES.search(command):
+        # What is not called otherwise are the unit tests.
+        return True
     return any(stem in command for word in claim.part if len(stem := _stem(word)) > 2)
 
 
@@ -352,6 +366,8 @@ def _rule_committed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
     if commits:
         last = commits[-1]
         edit = next((e for e in reversed(facts.edits) if e.step > last.step and e.covered), None)
+        if edit is not None and _is_untried(claim, facts, "commit", last.step):
+            return _Ruling("contradicted", f"{_base(edit.path)} was edited and not committed in this turn", (edit.source,))
         if edit is not None and (last.step < facts.turn_start or claim.everything):
             return _Ruling("unproven", f"{_base(edit.path)} was edited after the last commit", (last.source, edit.source))
         return _Ruling("supported", f"committed: {last.subject[:80]}" if last.subject else "a commit was made", (last.source,))
@@ -367,6 +383,8 @@ def _rule_pushed(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
         return _never_done(claim, facts, "push", "nothing was pushed in this session")
     last = done[-1]
     later = next((c for c in reversed(facts.commits) if c.step > last.step), None)
+    if later is not None and later.step >= facts.turn_start and _is_untried(claim, facts, "push", last.step):
+        return _Ruling("contradicted", f"the commit of this turn was not pushed: {later.subject[:80]}", (later.source,))
     if later is not None:
         return _Ruling("unproven", f"a commit was made after the last push: {later.subject[:80]}", (last.source, later.source))
     return _Ruling(
@@ -393,12 +411,20 @@ def _rule_pull_request(claim: ClaimText, facts: ClaimFacts) -> _Ruling | None:
 
 
 def _failed_last(facts: ClaimFacts, act: str, done: Sequence[CommitMade] | Sequence[Push] | Sequence[PullRequestOpened]) -> Attempt | None:
-    """The last attempt, if it failed and nothing of the kind succeeded at or after it."""
+    """The last attempt, if it failed and nothing of the kind succeeded in this turn or since."""
     attempts = [a for a in facts.attempts if a.act in (act, "any")]
     if not attempts or not attempts[-1].failed or attempts[-1].act != act:
         return None
     last = attempts[-1]
-    return None if done and done[-1].step >= last.step else last
+    is_done = bool(done) and (done[-1].step >= last.step or done[-1].step >= facts.turn_start > 0)
+    return None if is_done else last
+
+
+def _is_untried(claim: ClaimText, facts: ClaimFacts, act: str, last: int) -> bool:
+    """Whether the agent says that it did in this turn what it did last before this turn, at step `last`, and has not tried since."""
+    if not claim.own_act or claim.earlier or claim.sha or claim.number or last >= facts.turn_start:
+        return False
+    return not any(attempt.step > last and attempt.act in (act, "any") for attempt in facts.attempts)
 
 
 def _never_done(claim: ClaimText, facts: ClaimFacts, act: str, why: str) -> _Ruling:
@@ -423,7 +449,7 @@ def _rule_file(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     if edited:
         sources = tuple(dict.fromkeys(edit.source for edit in reversed(edited[-4:])))
         return _Ruling("supported", f"{_base(edited[-1].path)} was edited", sources)
-    refused = [a for a in facts.attempts if a.act == "edit" and a.failed and any(_same_path(a.path, p) for p in claim.paths)]
+    refused = [a for a in facts.attempts if a.act == "edit" and a.denied and any(_same_path(a.path, p) for p in claim.paths)]
     if refused:
         return _Ruling("contradicted", f"the edit of {_base(refused[-1].path)} {_how(refused[-1])}", (refused[-1].source,))
     if claim.paths:
@@ -434,6 +460,8 @@ def _rule_file(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
 
 def _rule_work(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     """ "Done" and "fixed" need understanding; the record supports them only with a green run after the last edit of the turn."""
+    if claim.checks:
+        return _rule_repaired(claim, facts)
     edits = [edit for edit in facts.edits if edit.step >= facts.turn_start and edit.covered]
     since = edits[-1].step if edits else facts.turn_start
     tests = [run for run in facts.checks if run.kind == "tests" and run.step >= since and not run.meant_to_fail]
@@ -449,6 +477,18 @@ def _rule_work(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
     if edits:
         return _Ruling("unproven", "no test run after the last edit", (edits[-1].source,))
     return _Ruling("unproven", "no check is recorded in this turn")
+
+
+def _rule_repaired(claim: ClaimText, facts: ClaimFacts) -> _Ruling:
+    """ "Fixed the failing tests": by the last run. That one test is fixed is contradicted only if it fails for the same reason."""
+    kind = claim.checks[0]
+    runs = [run for run in facts.checks if run.kind == kind]
+    ruling = _rule_runs(claim, _CHECK_NAMES[kind], runs, facts)
+    if ruling.verdict == "contradicted" and not claim.everything:
+        reasons = [run.reason for run in runs if run.result == "fail" and run.reason]
+        if len(reasons) < 2 or reasons[-1] != reasons[-2]:
+            return _Ruling("unproven", ruling.why, ruling.evidence)
+    return ruling
 
 
 # --- Words of a verdict ----------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ _output_line = re.compile(
     r"|\S+@\S+ \S+ [%$#] )"
 )
 
-When = Literal["always", "after_stop", "after_refused_edit", "after_work"]
+When = Literal["always", "after_stop", "while_working", "after_refused_edit", "after_work"]
 
 
 class CorrectionRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,16 +112,19 @@ def is_correction(prompt: Prompt, *, worked: bool = True, asked: bool = False) -
     if asked and prompt.refuses is None and re.match(r"(?:no|nope|nah|not|don['’]t|do not|leave)\b", opening):
         return False  # an answer
     stopped = prompt.interrupted or prompt.refuses is not None
-    for rule in rules.rule:
-        if rule.when == "after_stop" and not stopped:
-            continue
-        if rule.when == "after_refused_edit" and prompt.refuses != "edit":
-            continue
-        if rule.when == "after_work" and not worked:
-            continue
-        if _pattern(rule.text).search(opening) and not (rule.unless and _pattern(rule.unless).search(opening)):
-            return True
-    return False
+    situations = {
+        "always": True,
+        "after_stop": stopped,
+        "while_working": stopped or prompt.mid_turn,
+        "after_refused_edit": prompt.refuses == "edit",
+        "after_work": worked,
+    }
+    return any(
+        situations[rule.when]
+        and _pattern(rule.text).search(opening) is not None
+        and not (rule.unless and _pattern(rule.unless).search(opening))
+        for rule in rules.rule
+    )
 
 
 def read_opening(text: str) -> str:

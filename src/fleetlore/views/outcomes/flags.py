@@ -203,25 +203,26 @@ def _pattern(expression: str) -> re.Pattern[str]:
 
 def find_flags(call: ToolCall, rules: FlagRules | None = None) -> tuple[Flag, ...]:
     """The risks of one call, one per class at most. `executed` is False unless the call succeeded."""
-    rules = rules or built_in_rules()
-    found: list[_Found] = []
-    if call.command:
-        found += _flags_of_script(call, rules)
-    for edit in call.edits[:50]:
-        if edit.old is not None or not _REPLACED.match(call.output[:400]):
-            found += _flags_of_edit(edit, rules)
-    if call.kind == "read" and call.state != "failed":
-        for path in call.paths[:20]:
-            if _shows_secrets(call.output, path):
-                found += (_Found(rule.flag, rule.what, path) for rule in rules.file if _pattern(rule.path).search(path))
-    if call.kind == "command" and call.output:
-        found += _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
-    executed = call.state == "ok"
     flags: dict[str, Flag] = {}
-    for each in found:
-        if each.flag not in flags:
-            flags[each.flag] = Flag(call.step, call.source, each.flag, _line(each), executed)
+    for found in _find_all(call, rules or built_in_rules()):
+        if found.flag not in flags:
+            flags[found.flag] = Flag(call.step, call.source, found.flag, _line(found), call.state == "ok")
     return tuple(flags.values())
+
+
+def _find_all(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
+    if call.command:
+        yield from _flags_of_script(call, rules)
+    if call.state != "failed":  # a failed edit wrote nothing and will be tried again
+        for edit in call.edits[:50]:
+            if edit.old is not None or not _REPLACED.match(call.output[:400]):
+                yield from _flags_of_edit(edit, rules)
+        for path in call.paths[:20] if call.kind == "read" else ():
+            for rule in rules.file:
+                if _pattern(rule.path).search(path) and _shows_secrets(call.output, path):
+                    yield _Found(rule.flag, rule.what, path)
+    if call.kind == "command" and call.output:
+        yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
 
 
 # The result of writing a file that existed: what stood in it before is unknown, so nothing can be said to be added.

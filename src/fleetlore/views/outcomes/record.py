@@ -20,7 +20,7 @@ from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.outcomes.troubles import find_troubles
-from fleetlore.views.outcomes.words import first_sentence, is_weak, last_question, shorten
+from fleetlore.views.outcomes.words import first_sentence, is_announcement, is_weak, last_question, shorten
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 WaitingFor = Literal["person", "permission", "helpers"]
@@ -237,6 +237,8 @@ def decide_status(state: SessionState, now: datetime) -> tuple[Status, WaitingFo
             return "interrupted", None, ""
         case "ended" if has_helpers:
             return ("running", "helpers", "") if age < PATIENT else ("interrupted", None, "")
+        case "ended" if _is_cut_off(state):
+            return ("running", None, "") if age < RECENT else ("interrupted", None, "")
         case "ended":
             question = last_question(state.answers[-1].text) if state.answers else ""
             return "finished", "person" if question else None, question
@@ -247,10 +249,15 @@ def decide_status(state: SessionState, now: datetime) -> tuple[Status, WaitingFo
     return ("running", None, "") if age < (PATIENT if state.pending else RECENT) else ("interrupted", None, "")
 
 
+def _is_cut_off(state: SessionState) -> bool:
+    """Whether the recording ends with an announcement instead of an answer."""
+    return bool(state.answers) and state.answers[-1].turn == state.turn and is_announcement(state.answers[-1].text)
+
+
 def is_settled(state: SessionState) -> bool:
     """Whether the record stays the same however late it is made."""
     if state.turn_state == "ended":
-        return not any(helper.background and helper.status == "running" for helper in state.helpers.values())
+        return not _is_cut_off(state) and not any(helper.background and helper.status == "running" for helper in state.helpers.values())
     return state.turn_state in ("failed", "interrupted")
 
 

@@ -123,6 +123,23 @@ def shorten(text: str, limit: int = LONGEST_SENTENCE) -> str:
     return (start.rpartition(" ")[0] if " " in start[limit // 2 :] else start).rstrip(",;:. ") + "…"
 
 
+_announces = re.compile(
+    r"(?:(?:now|next|first|then|ok(?:ay)?|good|great|perfect)[,!.]? )?(?:let me (?:now |also |first |quickly |just )?(?!know\b)\w"
+    r"|(?:i'?ll|i will|i'?m going to|let'?s) (?:now |also |first |quickly |just |start by |begin by )?"
+    r"(?:run|check|fix|updat|look|read|start|creat|add|verif|test|writ|search|implement|try|review|examin|find|explor|investigat|mak|us)\w*\b)",
+    re.IGNORECASE,
+)
+
+
+def is_announcement(text: str) -> bool:
+    """Whether a text ends by saying what the agent does next: it was cut off before it did so."""
+    last = ""
+    for line in _lines(text[-1500:]):
+        for sentence in _sentences(line):
+            last = sentence
+    return _announces.match(last) is not None and not last.endswith("?")
+
+
 def last_question(text: str) -> str:
     """The question that an answer ends with; empty if it does not ask anything at its end."""
     lines = list(_lines(text[-3000:]))

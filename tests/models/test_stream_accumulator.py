@@ -1,4 +1,4 @@
-"""Pieces of answers may be anything; what is made of them is not."""
+"""The stream accumulator accepts any pieces, and its result is always valid."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_no_header_is_stumbled_over(said: str) -> None:
 
 def test_a_character_that_comes_in_two_halves_is_heard_whole_and_half_a_one_not_at_all() -> None:
     heard, said = StreamAccumulator(), list[str]()
-    heard.speech = TextStream(said.append)
+    heard.text_stream = TextStream(said.append)
     for piece in ("Hi \ud83d", "\ude00 there \ud83d", "you \ude00", "\ud83d"):
         heard.add_text(piece)
-    heard.speech.flush()
+    heard.text_stream.flush()
     assert heard.text == "".join(said) == "Hi 😀 there �you �"

@@ -1,4 +1,4 @@
-"""The agent's side of the gate, line by line: what is asked is answered, and whatever goes wrong is a no with its reason."""
+"""The agent's side of the gate, line by line: each request is answered, and every error is a denial with its reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALL = {"name": TOOL, "arguments": {"tool_name": "Bash", "input": {"command": "l
 
 
 class Talk:
-    """A door, the program in front of it, and the driver behind it."""
+    """A gate client between the agent's program and the driver, both played by the test."""
 
     def __init__(self, door: GateMcpServer, output: int, driver: socket.socket | None) -> None:
         self.door, self._output, self.driver = door, output, driver
@@ -43,20 +43,20 @@ class Talk:
         self.say({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def heard(self) -> list[Any]:
-        """What the program was told so far."""
+        """The messages that the program has received so far."""
         try:
             return [json.loads(line) for line in os.read(self._output, 65536).splitlines()]
         except BlockingIOError:
             return []
 
     def verdict(self) -> dict[str, Any]:
-        """The one answer to a question."""
+        """The only answer to a request."""
         [answer] = self.heard()
         verdict: dict[str, Any] = json.loads(answer["result"]["content"][0]["text"])
         return verdict
 
     def told(self) -> Any:
-        """What the driver was told next."""
+        """The next message that the driver received."""
         assert self._told is not None
         return json.loads(self._told.readline())
 
@@ -224,7 +224,7 @@ def test_there_is_time_for_a_person_where_nothing_else_is_said(tmp_path: Path) -
 )
 def test_a_question_that_cannot_be_put_is_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, why: str) -> None:
     with talking(tmp_path) as talk:
-        monkeypatch.setattr(gate_door, "LONGEST_LINE", 400)
+        monkeypatch.setattr(gate_door, "MAX_LINE_BYTES", 400)
         talk.ask("tools/call", {"name": TOOL, "arguments": arguments})
         assert why in talk.verdict()["message"]
 
@@ -255,7 +255,7 @@ def test_another_process_in_the_drivers_place_is_not_asked(tmp_path: Path) -> No
 
 
 def test_of_a_line_that_is_too_long_only_a_remark_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_door, "LONGEST_LINE", 10)
+    monkeypatch.setattr(gate_door, "MAX_LINE_BYTES", 10)
     lines = GateLineBuffer()
     assert lines.feed(b"sho") == []
     assert lines.feed(b"rt\n" + b"x" * 20) == [b"short"]

@@ -1,4 +1,4 @@
-"""What comes next for a goal, what a turn comes to, and what the agent is told: as tables, without anything being done."""
+"""The next step of a goal, the result of a turn, and the agent's prompt, as tables without side effects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fleetlore.events.driver_types import (
 from fleetlore.events.envelope import Event
 from fleetlore.goal.events import GoalEvents
 from fleetlore.goal.next_step import (
-    MOST_CRASHES,
+    MAX_CRASHES,
     ExtractMemories,
     FinishGoal,
     GoalOver,
@@ -61,7 +61,7 @@ def goal_of(*told: Event, **plan: Any) -> GoalState:
 
 
 def changed(**fields: Any) -> GoalState:
-    """A goal after its first turn, with some of its state as it may be."""
+    """A goal after its first turn, with some of its state replaced."""
     goal = goal_of(*turn())
     for name, value in fields.items():
         setattr(goal, name, value)
@@ -69,7 +69,7 @@ def changed(**fields: Any) -> GoalState:
 
 
 def crashed(**told: Any) -> list[Event]:
-    """A turn whose driver died, as the next driver tells it."""
+    """A turn whose driver died, as the next driver records it."""
     lost = ended(how="stopped", complaint="crashed", tokens=0, **told)
     return [begun(), TAKEN, lost, completed(outcome="continue", counts=False, complaint="crashed")]
 
@@ -107,11 +107,11 @@ SPENT = GoalUsage(turns=3)
         pytest.param([over()], GoalOver(), id="over"),
         pytest.param([over("escalate", reason="x"), control("resume")], RunTurn(1), id="taken up again"),
         pytest.param([*turn(), fact("goal.spent", below="b", turns=1)], RunTurn(2), id="turns below have their own numbers"),
-        pytest.param(crashed() * (MOST_CRASHES - 1), RunTurn(1), id="a crashed turn is repeated"),
-        pytest.param(crashed() * MOST_CRASHES, FinishGoal(escalation(MOST_CRASHES)), id="crashes without end need a person"),
-        pytest.param([*crashed() * MOST_CRASHES, control("resume")], RunTurn(1), id="a person may always try again"),
-        pytest.param([*crashed() * MOST_CRASHES, control("cancel")], FinishGoal(Cancelled()), id="cancel beats crashes"),
-        pytest.param([*crashed() * MOST_CRASHES, control("pause")], WaitUntil(None, "paused"), id="pause beats crashes"),
+        pytest.param(crashed() * (MAX_CRASHES - 1), RunTurn(1), id="a crashed turn is repeated"),
+        pytest.param(crashed() * MAX_CRASHES, FinishGoal(escalation(MAX_CRASHES)), id="crashes without end need a person"),
+        pytest.param([*crashed() * MAX_CRASHES, control("resume")], RunTurn(1), id="a person may always try again"),
+        pytest.param([*crashed() * MAX_CRASHES, control("cancel")], FinishGoal(Cancelled()), id="cancel beats crashes"),
+        pytest.param([*crashed() * MAX_CRASHES, control("pause")], WaitUntil(None, "paused"), id="pause beats crashes"),
     ],
 )
 def test_the_step_that_comes_next(events: list[Event], step: GoalStep) -> None:
@@ -174,9 +174,9 @@ def test_of_several_budgets_the_first_is_told(spent: GoalUsage, axis: Any) -> No
 def test_what_goals_above_have_used_up_ends_those_below() -> None:
     above = GoalState(id="above", limits=GoalLimits(tokens=100), spent=GoalUsage(tokens=100))
     fine = GoalState(id="fine")
-    assert next_step(goal_of(), NOW, above=[fine, above]) == FinishGoal(BudgetSpent(axis="tokens"))
-    assert next_step(goal_of(), NOW, above=[fine]) == RunTurn(1)
-    assert next_step(goal_of(control("pause")), NOW, above=[above]) == WaitUntil(None, "paused")
+    assert next_step(goal_of(), NOW, parents=[fine, above]) == FinishGoal(BudgetSpent(axis="tokens"))
+    assert next_step(goal_of(), NOW, parents=[fine]) == RunTurn(1)
+    assert next_step(goal_of(control("pause")), NOW, parents=[above]) == WaitUntil(None, "paused")
 
 
 def test_memory_comes_after_a_turn_and_dreams_before_the_end() -> None:
@@ -218,7 +218,7 @@ def test_once_a_summary_is_asked_for_the_same_turn_writes_it() -> None:
 
 
 def test_pauses_grow_up_to_the_longest() -> None:
-    pauses = [backoff_delay(waits, first=10, longest=600).total_seconds() for waits in (0, 1, 2, 5, 6, 10_000)]
+    pauses = [backoff_delay(waits, first_seconds=10, max_seconds=600).total_seconds() for waits in (0, 1, 2, 5, 6, 10_000)]
     assert pauses[:5] == [10, 20, 40, 320, 600]
     assert pauses[5] == 600
 
@@ -254,9 +254,9 @@ EVERYTHING = ended(how="stopped", complaint="crashed", tokens=1000)
         pytest.param([begun(), TAKEN, EVERYTHING], "1 file", None, True, id="crashed, budget spent, commands cost nothing"),
         pytest.param([*SUMMARY, *CRASHED], "1 file", None, False, id="crashed while it made a summary"),
         pytest.param([*CRASHED, TAKEN], "1 file", None, True, id="crashed in the check, too"),
-        pytest.param([*CRASHED, *[TAKEN] * MOST_CRASHES], "1 file", None, False, id="crashed in the check again and again"),
-        pytest.param([begun(), ended(), *[TAKEN] * MOST_CRASHES], "", None, True, id="the last try of a check"),
-        pytest.param([begun(), ended(), *[TAKEN] * (MOST_CRASHES + 1)], "", None, False, id="a check that crashes without end"),
+        pytest.param([*CRASHED, *[TAKEN] * MAX_CRASHES], "1 file", None, False, id="crashed in the check again and again"),
+        pytest.param([begun(), ended(), *[TAKEN] * MAX_CRASHES], "", None, True, id="the last try of a check"),
+        pytest.param([begun(), ended(), *[TAKEN] * (MAX_CRASHES + 1)], "", None, False, id="a check that crashes without end"),
     ],
 )
 def test_whether_criteria_are_checked_after_a_turn(events: list[Event], diff: str, acceptance: Any, expected: bool) -> None:
@@ -271,13 +271,13 @@ def test_a_budget_above_that_is_spent_keeps_a_judge_from_being_asked() -> None:
     goal = goal_of(*CRASHED)
     assert goal.goal is not None
     goal.goal = msgspec.structs.replace(goal.goal, acceptance=JUDGED)
-    assert not needs_check(goal, "1 file", NOW, above=[GoalState(id="above", limits=GoalLimits(tokens=100), spent=GoalUsage(tokens=100))])
+    assert not needs_check(goal, "1 file", NOW, parents=[GoalState(id="above", limits=GoalLimits(tokens=100), spent=GoalUsage(tokens=100))])
 
 
 # --- what a turn comes to
 
 
-def teller() -> GoalEvents:
+def event_factory() -> GoalEvents:
     numbers = count(1)
     return GoalEvents(GOAL, agent="ada", scopes={}, now=lambda: NOW, new_id=lambda: f"01a1e397-0000-7000-8000-{next(numbers):012x}")
 
@@ -287,9 +287,9 @@ FAILS = Failure(criterion_index=0, criterion_label="shell:make test", message="e
 NOT_MET = Verdict(met=False, failures=(FAILS,), evaluated_at="2026-01-01T09:00:00Z", elapsed_ms=1)
 
 
-def settled(how: str, verdict: Verdict | None = None, *, above: tuple[GoalState, ...] = (), **told: Any) -> list[Event]:
+def settled(how: str, verdict: Verdict | None = None, *, parents: tuple[GoalState, ...] = (), **told: Any) -> list[Event]:
     goal = goal_of(fact("goal.checkpointed", turn=1, sha="abc"), begun(), ended(how=how, **told), progress_every=0)
-    return settle_turn(teller(), goal, TurnFindings(verdict=verdict, mark="m", diff="1 file", sha="abc"), NOW, above=above)
+    return settle_turn(event_factory(), goal, TurnFindings(verdict=verdict, mark="m", diff="1 file", sha="abc"), NOW, parents=parents)
 
 
 def outcome(events: list[Event]) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def test_nobody_asks_to_sleep_longer_than_a_week() -> None:
 
 def test_who_is_called_off_in_a_turn_is_not_asked_to_go_on() -> None:
     goal = goal_of(begun(), ended(how="stopped"), control("cancel"))
-    assert outcome(settle_turn(teller(), goal, TurnFindings(), NOW)) == {"kind": "cancelled"}
+    assert outcome(settle_turn(event_factory(), goal, TurnFindings(), NOW)) == {"kind": "cancelled"}
 
 
 @pytest.mark.parametrize(
@@ -384,17 +384,17 @@ def test_a_crashed_turn_counts_if_its_work_is_accepted_and_is_repeated_otherwise
 
 
 def test_a_check_that_crashes_the_driver_without_end_needs_a_person() -> None:
-    goal = goal_of(begun(), ended(), *[TAKEN] * (MOST_CRASHES + 1))
-    events = settle_turn(teller(), goal, TurnFindings(), NOW)
-    assert outcome(events) == {"kind": "escalate", "reason": escalation(MOST_CRASHES + 1).reason}
+    goal = goal_of(begun(), ended(), *[TAKEN] * (MAX_CRASHES + 1))
+    events = settle_turn(event_factory(), goal, TurnFindings(), NOW)
+    assert outcome(events) == {"kind": "escalate", "reason": escalation(MAX_CRASHES + 1).reason}
     assert not counts(events)
-    cancelled = goal_of(begun(), ended(how="stopped"), *[TAKEN] * (MOST_CRASHES + 1), control("cancel"))
-    assert outcome(settle_turn(teller(), cancelled, TurnFindings(), NOW)) == {"kind": "cancelled"}
+    cancelled = goal_of(begun(), ended(how="stopped"), *[TAKEN] * (MAX_CRASHES + 1), control("cancel"))
+    assert outcome(settle_turn(event_factory(), cancelled, TurnFindings(), NOW)) == {"kind": "cancelled"}
 
 
 def test_goals_above_are_told_what_was_spent() -> None:
     above = (GoalState(id="a"), GoalState(id="b"))
-    told = [event for event in settled("finished", NOT_MET, above=above, usd=0.5) if event.kind == "goal.spent"]
+    told = [event for event in settled("finished", NOT_MET, parents=above, usd=0.5) if event.kind == "goal.spent"]
     assert [(event.goal, event.data["turns"], event.data["tokens"], event.data["usd"]) for event in told] == [
         ("a", 1, 100, 0.5),
         ("b", 1, 100, 0.5),
@@ -416,7 +416,7 @@ def test_a_summary_is_stored_only_if_one_came_and_asked_for_again_if_it_could_no
     goal.compacting.is_due = True
     goals.apply_to_goal(goal, begun())
     goals.apply_to_goal(goal, ended(how=how, **told))
-    events = settle_turn(teller(), goal, TurnFindings(), NOW)
+    events = settle_turn(event_factory(), goal, TurnFindings(), NOW)
     assert (kinds(events), counts(events)) == (facts, False)
 
 

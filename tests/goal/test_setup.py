@@ -1,4 +1,4 @@
-"""A crew that lacks somebody is not hired: what is missing is said, and how to name it."""
+"""Incomplete plans are rejected, with what is missing and how to name it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_is_missing_is_said_with_an_example(plan: dict[str, Any], missing: 
     wanted = Plan(agent="ada", **{name: value for name, value in plan.items() if name != "judged"})
     asked = replace(goal(), acceptance=(LlmJudge(criterion_text="is it good?"),)) if judged else goal()
     with pytest.raises(Invalid, match=missing):
-        _require_models(asked, wanted, judge=None, thinker=None, own=None)
+        _require_models(asked, wanted, judge=None, thinker=None, agent_model=None)
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])

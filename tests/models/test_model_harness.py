@@ -1,4 +1,4 @@
-"""A mind with tools: it works by itself, tells of everything before it does it, and stops where it has to."""
+"""The model harness: it works on its own, records everything before it does it, and stops where it must."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRITE = {"say": "I write it.", "tool": "write", "args": {"path": "hello.txt", "c
 
 
 class House:
-    """A workspace, a folder for sessions, and somebody who watches."""
+    """A workspace, a folder for sessions, and a watcher."""
 
     def __init__(self, base: Path) -> None:
         self.work, self.sessions = base / "work", base / "sessions"
@@ -41,13 +41,13 @@ class House:
         self.stops_at: Callable[[Heard], TurnOutcome | None] = lambda heard: None
 
     async def watch(self, heard: Heard) -> TurnOutcome | None:
-        """Takes note."""
+        """Record the progress."""
         self.heard.append(heard)
         return self.stops_at(heard)
 
     @property
     def events(self) -> list[Event]:
-        """What was told, in order."""
+        """The recorded events, in order."""
         return [event for heard in self.heard for event in heard.events]
 
     @property
@@ -338,7 +338,7 @@ async def test_a_turn_has_an_end(house: House) -> None:
 
 
 async def test_so_many_steps_and_no_more(house: House) -> None:
-    ended, mind = await house.turn(lambda ask: dict(WRITE), most_steps=3)
+    ended, mind = await house.turn(lambda ask: dict(WRITE), max_steps=3)
     assert len(mind.asked) == 3
     assert diagnose_turn(ended, NOW).complaint == "max_turns"
 
@@ -353,7 +353,7 @@ async def test_a_session_that_cannot_be_kept_is_an_end_and_no_crash(house: House
 async def test_a_mind_that_answers_anything_never_breaks_the_turn(house: House) -> None:
     """Without a script, the mind makes up whatever fits the schema."""
     for seed in range(5):
-        ended, _ = await house.turn(None, order=house.order(f"Anything {seed}."), most_steps=4)
+        ended, _ = await house.turn(None, order=house.order(f"Anything {seed}."), max_steps=4)
         assert ended.how in ("finished", "failed", "asleep")
 
 

@@ -1,4 +1,4 @@
-"""What people may ask of a goal, and what makes no sense."""
+"""What people may request of a goal, and what is rejected."""
 
 from __future__ import annotations
 
