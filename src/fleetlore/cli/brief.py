@@ -54,23 +54,27 @@ def run(args: Namespace) -> int:
 
 
 def read_brief(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime) -> Brief:
-    """The brief of the period that the arguments ask for; by default of the newest day with a session or a closed task."""
+    """The brief of the period that the arguments ask for; by default of the newest day with a session or a task."""
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.cli.sessions import open_outcomes
-    from fleetlore.cli.tell.range import Span, bounds, span_of, zone_of
-    from fleetlore.projections.outcomes import Wanted, find_newest_time, read_period, select_scope
-    from fleetlore.story.brief import make_brief
+    from fleetlore.cli.tell.range import span_of, zone_of
+    from fleetlore.projections.outcomes import Wanted, select_scope
+    from fleetlore.story import reading
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
-    zone, costs = zone_of(args.tz), Costs(Prices(settings.prices.value))
+    zone = zone_of(args.tz)
+    span = span_of(args, zone, now)
     scope = scopes.resolve(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
-    wanted = select_scope(log, scope, Wanted())
+    wanted = select_scope(log, scope, Wanted(span.since, span.until))
     with open_outcomes(log) as store, bar_if_long() as progress:
-        span = span_of(args, zone, now)
-        if span.is_newest_day:
-            newest = find_newest_time(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress) or now
-            span = Span(*bounds(newest.astimezone(zone).date(), zone))
-        wanted = wanted._replace(since=span.since, until=span.until)
-        found = read_period(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress)
-    return make_brief(found.sessions, found.tasks, since=span.since, until=span.until, zone=zone)
+        return reading.read_brief(
+            log,
+            now=now,
+            zone=zone,
+            costs=Costs(Prices(settings.prices.value)),
+            wanted=wanted,
+            store=store,
+            newest_day=span.is_newest_day,
+            progress=progress,
+        )

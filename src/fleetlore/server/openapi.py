@@ -39,12 +39,13 @@ _READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
     ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.Found),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
+    ("/api/sessions/{id}", "What happened in one session, with evidence", queries.AsOf, common.Session),
     ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
     ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
     ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
     *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
 )
-_BY_NAME = ("/api/events", "/api/search", "/api/story", "/api/timeline")
+_BY_NAME = ("/api/events", "/api/search", "/api/brief", "/api/sessions", "/api/sessions/{id}", "/api/story", "/api/timeline")
 """Reads that take names of agents, tasks and the like; one that is not on the log is a 404 with suggestions."""
 _TALK = (Message, Clearing, Switching, graph.ChatReply, graph.ChatStanding)
 _TYPES = (
@@ -68,6 +69,7 @@ def document() -> bytes:
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, Any] = {path: {"get": _get(summary, query, answer)} for path, summary, query, answer in _READS}
     paths["/api/events"]["post"] = _POST_EVENTS
+    paths["/api/sessions/{id}"]["get"]["parameters"].append(_SESSION)
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": {"parameters": [_GOAL]} | _steering(summary, body)} for path, summary, body in _STEERING}
     paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
@@ -217,6 +219,7 @@ def _talking(summary: str, body: str, reply: str) -> dict[str, Any]:
 
 
 _GOAL = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
+_SESSION = _GOAL | {"description": "The session's, or how it begins"}
 _DOORS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast, get_args
 from msgspec import Struct
 
 from fleetlore.chronicle.vocabulary import arc_kinds
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, UnknownName
 from fleetlore.log.base import Position
-from fleetlore.projections.outcomes import Wanted, runs_in
+from fleetlore.projections.outcomes import Wanted, runs_in, select_scope
 from fleetlore.server import queries
 from fleetlore.server.answers import arcs, costs, fleet, goals, stage, story, threads, timeline, town
 from fleetlore.server.queries import AsOf, zone_of
@@ -19,6 +19,7 @@ from fleetlore.server.types import goals as types_goals
 from fleetlore.server.types import stage as types_stage
 from fleetlore.server.types import town as types_town
 from fleetlore.server.view_cache import Desk
+from fleetlore.story.brief import bounds_of_day
 from fleetlore.views.cost_sums import CostDimension
 
 
@@ -74,6 +75,32 @@ def _sessions(desk: Desk, query: queries.SessionsQuery, position: Position | Non
     return common.Sessions(**head, sessions=found[: query.limit], more=len(found) > query.limit)
 
 
+def show_session(desk: Desk, id: str, position: Position | None) -> common.Session:
+    """One session, by its id or its beginning."""
+    scope = desk.scope(f"run:{id}")
+    with desk.looking(position, ("calendar",)) as look:
+        head = look.head()
+    found = desk.outcomes(Wanted(runs=runs_in(desk.log, scope), upto=position))
+    if not found:
+        raise UnknownName("run", id, [], "GET /api/sessions lists the sessions")
+    return common.Session(**head, session=found[0])
+
+
+def _brief(desk: Desk, query: queries.BriefQuery, position: Position | None) -> common.PeriodBrief:
+    zone, since, until = zone_of(query.tz), query.since, query.until
+    if (query.day is not None and since is not None) or (until is not None and since is None):
+        raise Invalid("say day, or since, or since and until")
+    if query.day is not None:
+        try:
+            since, until = bounds_of_day(query.day, zone)
+        except OverflowError as error:
+            raise Invalid(f"day: out of reach of the calendar: {query.day}") from error
+    wanted = select_scope(desk.log, desk.scope(query.scope), Wanted(since, until, upto=position))
+    with desk.looking(position, ("calendar",)) as look:
+        head = look.head()
+    return common.PeriodBrief(**head, brief=desk.brief(wanted, zone))
+
+
 def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> common.Story:
     wanted = story.Wanted(desk.scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
     with desk.looking(position, story.NEEDS if position is None else story.NEEDS_THEN) as look:
@@ -113,6 +140,9 @@ VIEWS: tuple[Shown, ...] = (
     Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _threads),
     Shown("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.Arcs, _arcs),
     Shown("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.Sessions, _sessions),
+    Shown(
+        "/api/brief", "What a day delivered, what went wrong, what to check, who needs you", queries.BriefQuery, common.PeriodBrief, _brief
+    ),
     Shown("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.Costs, _costs),
     Shown("/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, common.Story, _story),
     Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.Timeline, _timeline),

@@ -20,11 +20,11 @@ from fleetlore.projections.newest_events import read_newest
 from fleetlore.server import queries
 from fleetlore.server.context import House
 from fleetlore.server.types import common
-from fleetlore.server.view_table import VIEWS, Shown
+from fleetlore.server.view_table import VIEWS, Shown, show_session
 from fleetlore.views.fleet import SILENT_AFTER
 
 JSON = "application/json"
-_COSTLY = frozenset(("/api/story", "/api/timeline"))
+_COSTLY = frozenset(("/api/brief", "/api/story", "/api/timeline"))
 """Views that are made once for all who look at the same head. As those of the past, and the search, they wait for their turn."""
 MOST_BYTES = 8 << 20
 """Of events in one answer."""
@@ -60,6 +60,18 @@ def _view(house: House, shown: Shown, query: queries.AsOf) -> bytes:
     known = (house.log.head() or "") if is_shared else position
     fresh = int(house.clock().timestamp() // FRESH) if is_shared else None
     return desk.answer((shown.path, fresh, msgspec.json.encode(query)), known, make, is_newest=is_shared)
+
+
+async def session(request: Request) -> Response:
+    """The outcome record of one session."""
+    house: House = request.app.state.house
+    await house.keys.need(request, "read")
+    query = queries.read(request, queries.AsOf)
+    return answer(await house.run(_session, house, request.path_params["id"], query))
+
+
+def _session(house: House, id: str, query: queries.AsOf) -> common.Session:
+    return show_session(house.desk, id, house.desk.place(query.as_of))
 
 
 async def events(request: Request) -> Response:
@@ -180,5 +192,6 @@ ROUTES = [
     Route("/api/events", events, methods=["GET"]),
     Route("/api/search", find, methods=["GET"]),
     Route("/api/meta", meta, methods=["GET"]),
+    Route("/api/sessions/{id}", session, methods=["GET"]),
     *(Route(shown.path, _viewing(shown), methods=["GET"], name=shown.path) for shown in VIEWS),
 ]

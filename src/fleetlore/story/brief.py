@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -165,6 +165,12 @@ def count_words(brief: Brief) -> int:
     """The words of all lines."""
     sections = (brief.delivered, brief.in_progress, brief.went_wrong, brief.check_this, brief.needs_you)
     return sum(len(line.text.split()) for lines in sections for line in lines) + len(f"{brief.title} {brief.bill.text}".split())
+
+
+def bounds_of_day(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+    """When a day begins and when the next one does; `OverflowError` at the ends of the calendar."""
+    first, last = (datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1)))
+    return first, last
 
 
 def name_period(since: datetime | None, until: datetime | None, zone: tzinfo) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from fleetlore.errors import Invalid
-from fleetlore.projections.outcomes import Wanted, runs_in
+from fleetlore.projections.outcomes import Wanted, runs_in, select_scope
 from fleetlore.server.mcp import requests, responses, times
 from fleetlore.server.mcp.reading import head
 from fleetlore.server.mcp.sanitise import clock_of, going_on, line, page, quoted, told, with_dots
@@ -90,6 +90,28 @@ def session(source: Source, caller: Caller, ask: requests.Session) -> responses.
         files=_lines(f"{one.path} +{one.added} -{one.removed}" for one in outcome.files),
         helpers=_lines(f"{one.role or one.agent} ({one.status}): {one.answer or one.asked}" for one in outcome.helpers),
     )
+
+
+BRIEF_PARTS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
+
+
+def brief(source: Source, caller: Caller, ask: requests.Brief) -> responses.Brief:
+    """The brief of a period, or of the newest day with sessions."""
+    scope, zone = meant(source, ask.scope), zone_of(ask.tz)
+    with source.looking(None, ("calendar",)) as look:
+        since = times.parse_since(ask.since, now=look.now, zone=zone)
+        start = head(look)
+    found = source.brief(select_scope(source.log, scope, Wanted(since=since)), zone)
+    answer = responses.Brief(**start, title=found.title, bill=found.bill.text)
+    for name in BRIEF_PARTS:
+        setattr(answer, name, _lines(item.text for item in getattr(found, name)))
+    return answer
+
+
+def brief_told(answer: responses.Brief) -> str:
+    """The brief as text."""
+    rows = [with_dots(name.replace("_", " "), text) for name in BRIEF_PARTS for text in getattr(answer, name)]
+    return told(f"The brief of {answer.title}:", quoted(*rows, answer.bill))
 
 
 def _lines(texts: Iterable[str]) -> list[str]:

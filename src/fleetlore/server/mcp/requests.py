@@ -124,6 +124,14 @@ class Sessions(Ask, kw_only=True):
     page: Page | None = None
 
 
+class Brief(Ask, kw_only=True):
+    """The brief of a period."""
+
+    scope: Scope = "town"
+    since: When | None = None
+    tz: Zone = "UTC"
+
+
 class Session(Ask, kw_only=True):
     """One session."""
 

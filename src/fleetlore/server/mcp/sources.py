@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import tzinfo
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -14,9 +15,12 @@ from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup, outcomes, search
 from fleetlore.projections.live_views import FindStore
+from fleetlore.projections.outcomes import Wanted
 from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import Look
+from fleetlore.story.brief import Brief
+from fleetlore.story.reading import read_brief
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
 
@@ -62,6 +66,9 @@ class Source(Protocol):
     def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
 
+    def brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period; without one, of the newest day with sessions."""
+
 
 def meant(source: Source, scope: str) -> str:
     """The scope of the log that a question means; an error with suggestions if there is none."""
@@ -86,6 +93,10 @@ class Served:
     def outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions."""
         return self._house.desk.outcomes(wanted)
+
+    def brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period."""
+        return self._house.desk.brief(wanted, zone)
 
 
 class OnDemand:
@@ -140,6 +151,13 @@ class OnDemand:
         """The outcome records of sessions."""
         self._refresh()
         return outcomes.find_outcomes(self.log, now=self._now(), costs=self._costs, wanted=wanted, store=self._find_store())
+
+    def brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period."""
+        self._refresh()
+        newest_day = wanted.since is None and wanted.until is None
+        store = self._find_store()
+        return read_brief(self.log, now=self._now(), zone=zone, costs=self._costs, wanted=wanted, store=store, newest_day=newest_day)
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds at a time; until that is done, only the newest are looked through."""

@@ -70,6 +70,17 @@ TOOLS: tuple[Tool, ...] = (
         reading.arcs_told,
     ),
     Tool(
+        "brief",
+        "What a day came to",
+        "The brief of a period, by default of the newest day with sessions: what was delivered, what is in progress, what went wrong, "
+        "what to check, who needs a person, and the bill.",
+        requests.Brief,
+        responses.Brief,
+        outcomes.brief,
+        outcomes.brief_told,
+        is_costly=True,
+    ),
+    Tool(
         "sessions",
         "What came of each session",
         "Sessions of coding agents with their outcome: what was asked and delivered, which checks passed after the last edit, what is "
