@@ -1,4 +1,4 @@
-"""`lore setup`: from a fresh install to one's own story, and no harm done."""
+"""`lore setup`: from a fresh install to the first brief, and no harm done."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def prompts(lore: Lore) -> list[str]:
     return [event["text"] for event in lore("events", "--all", "--json", "--kind", "prompt.submitted").ndjson]
 
 
-def test_with_a_yes_it_imports_everything_installs_hooks_and_tells_yesterday(lore: Lore, home: Path) -> None:
+def test_with_a_yes_it_imports_everything_installs_hooks_and_sums_up_the_newest_day(lore: Lore, home: Path) -> None:
     session(home, 1, days_ago=1, prompt="mend_the_parser")
     session(home, 2, days_ago=400, prompt="long_ago")
     said = lore("setup", "--yes", code=0).out
     assert f"Importing 2 files, {day(400)} to {day(1)}, the newest first." in said
     assert f"{day(1)}: 1 file imported. Older ones follow." in said
     assert "Imported 2 files: 4 records new to your log." in said
-    assert "The story of yesterday" in said
+    assert f"{datetime.now(UTC) - timedelta(days=1):%A} {day(1)}" in said
     assert "mend_the_parser" in said
     assert "Now try:" in said
     assert len(json.loads((home / ".claude" / "settings.json").read_text())["hooks"]) > 20
@@ -246,7 +246,7 @@ def test_running_it_twice_changes_nothing(lore: Lore, home: Path) -> None:
     first = lore("setup", "--yes", code=0).out
     settings = (home / ".claude" / "settings.json").read_bytes()
     events = lore("events", "--all", "--json").raw
-    assert "The story of the newest day" in first
+    assert "1 question answered" in first
     again = lore("setup", "--yes", code=0).out
     assert "0 records new" in again
     assert "Nothing to do: Claude Code calls fleetlore already" in again
@@ -254,7 +254,7 @@ def test_running_it_twice_changes_nothing(lore: Lore, home: Path) -> None:
     assert lore("events", "--all", "--json").raw == events
 
 
-def test_of_somebody_who_has_not_worked_for_a_while_the_newest_session_is_told(lore: Lore, home: Path) -> None:
+def test_of_somebody_who_has_not_worked_for_a_while_the_newest_day_is_summed_up(lore: Lore, home: Path) -> None:
     session(home, 1, days_ago=40, prompt="an_old_task")
     session(home, 2, days_ago=30, prompt="the_last_task")
     said = lore("setup", "--yes", "--no-hooks", code=0).out
@@ -277,7 +277,7 @@ def test_on_a_terminal_it_asks_once_before_it_changes_settings(lore: Lore, home:
     assert "mend_the_parser" in shown
 
 
-def test_broken_settings_are_said_and_the_story_is_told_all_the_same(lore: Lore, home: Path) -> None:
+def test_broken_settings_are_said_and_the_brief_follows_all_the_same(lore: Lore, home: Path) -> None:
     session(home, 1, days_ago=1)
     (home / ".claude" / "settings.json").write_text("{oops")
     result = lore("setup", "--yes", code=0)

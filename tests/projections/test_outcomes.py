@@ -108,6 +108,55 @@ def test_a_damaged_row_is_made_again(log: BlockingRecorder, store: ProjectionSto
     assert listed(log, store) == listed(log, None)
 
 
+def a_task(name: str, minute: int, *kinds: str) -> list[Event]:
+    at = START + timedelta(minutes=minute)
+    data = {"title": f"Task {name}", "result": "done"}
+    return [Event(kind=kind, at=at + timedelta(seconds=place), agent="ada", task=name, data=data) for place, kind in enumerate(kinds)]
+
+
+PERIODS = [
+    Wanted(clip=True),
+    Wanted(since=START + timedelta(minutes=2), clip=True),
+    Wanted(until=START + timedelta(minutes=2), clip=True),
+    Wanted(since=START + timedelta(minutes=2), until=START + timedelta(minutes=11), clip=True),
+    Wanted(runs=frozenset(["00000000-run"]), tasks=frozenset(["t1"]), since=START + timedelta(minutes=2), clip=True),
+]
+
+
+@pytest.mark.parametrize("wanted", PERIODS)
+def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store: ProjectionStore, wanted: Wanted) -> None:
+    for number in range(4):
+        log.append([*a_turn(number, number, f"Task {number}"), *a_task(f"t{number}", number, "fleet.dispatch", "town.task_completed")])
+        log.append([*a_turn(0, 10 + number, f"More {number}"), *a_task("t1", 10 + number, "work.reopened")])
+        kept = outcomes.read_period(log, now=NOW, costs=COSTS, wanted=wanted, store=store)
+        assert kept == outcomes.read_period(log, now=NOW, costs=COSTS, wanted=wanted)
+        assert kept.sessions
+        assert kept.tasks
+
+
+def test_the_newest_time_is_found_in_sessions_and_tasks(log: BlockingRecorder, store: ProjectionStore) -> None:
+    def newest(wanted: Wanted = outcomes.ALL) -> datetime | None:
+        kept = outcomes.find_newest_time(log, now=NOW, costs=COSTS, wanted=wanted, store=store)
+        assert kept == outcomes.find_newest_time(log, now=NOW, costs=COSTS, wanted=wanted)
+        return kept
+
+    assert newest() is None
+    log.append(a_turn(1, 1, "Early"))
+    assert newest() == START + timedelta(minutes=1, seconds=6)
+    log.append(a_task("t1", 30, "town.task_completed"))
+    assert newest() == START + timedelta(minutes=30)
+    assert newest(Wanted(tasks=frozenset())) == START + timedelta(minutes=1, seconds=6)
+    log.append(a_turn(2, 60 * 24 * 2 + 600, "From a clock that is ahead"))
+    assert newest() == NOW
+
+
+def test_a_scope_selects_sessions_and_tasks(log: BlockingRecorder) -> None:
+    log.append([*a_turn(1, 1, "One"), *a_task("t1", 1, "town.task_completed"), *a_task("t2", 1, "town.task_completed")])
+    assert outcomes.select_scope(log, "town") == outcomes.ALL
+    assert outcomes.select_scope(log, "task:t2").tasks == frozenset(["t2"])
+    assert outcomes.select_scope(log, "run:00000001-run").runs == frozenset(["00000001-run"])
+
+
 def test_sessions_in_python(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for number in range(3):

@@ -89,6 +89,17 @@ def test_it_says_what_came_of_each_session(served: Served) -> None:
     over_http(served, talk)
 
 
+def test_it_sums_up_a_day(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        found = await answer(client, "brief")
+        assert found["title"]
+        assert "session" in found["bill"] or "task" in found["bill"]
+        assert found["bill"] in await text(client, "brief")
+        assert (await answer(client, "brief", since="2020-01-01T00:00:00Z"))["title"].startswith("Since 2020-01-01")
+
+    over_http(served, talk)
+
+
 def test_the_board_says_who_has_which_task(served: Served) -> None:
     async def talk(client: Client) -> None:
         [row] = [row for row in (await answer(client, "tasks"))["tasks"] if row["id"] == TASK]

@@ -83,6 +83,7 @@ def hostile_life(words: str) -> list[Event]:
 
 
 ASKED: dict[str, dict[str, Any]] = {
+    "brief": {},
     "sessions": {},
     "session": {"id": "r1"},
     "fleet": {"everybody": True},

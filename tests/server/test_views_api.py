@@ -58,6 +58,7 @@ VIEWS = {
     "threads": (common.Threads, {"threads", "total"}),
     "arcs": (common.Arcs, {"arcs", "counts"}),
     "sessions": (common.SessionsPage, {"sessions", "more"}),
+    "brief": (common.PeriodBrief, {"brief"}),
     "costs": (common.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
     "story": (common.Story, {"opening", "chapters", "open", "closing", "more"}),
@@ -196,6 +197,38 @@ def test_sessions_are_those_of_the_command_line(served: Served) -> None:
         run = told[0]["session"]
         assert [row["headline"] for row in served.view("sessions", scope=f"run:{run}")["sessions"]] == [told[0]["headline"]]
         assert served.view("sessions", as_of="0" * len(answer["as_of"]))["sessions"] == []
+
+
+def test_one_session_is_had_by_its_id_or_its_beginning(own: Served) -> None:
+    who: dict[str, Any] = {"agent": "claude-code/11111111", "run": "11111111-aaaa"}
+    own.log.append(
+        [
+            Event(kind="prompt.submitted", at=at(0), text="Fix it", data={"prompt": "Fix it"}, **who),
+            Event(kind="session.turn_ended", at=at(1), text="The parser accepts tabs now.", **who),
+        ]
+    )
+    assert own.view("sessions/11111111")["session"]["asked"] == "Fix it"
+    assert own.view("sessions/11111111-aaaa")["session"] == own.view("sessions")["sessions"][0]
+    assert own.get("/api/sessions/none").status == 404
+    assert own.get("/api/sessions/11111111", since="x").status == 422
+
+
+def test_the_brief_is_that_of_the_command_line(served: Served) -> None:
+    for query, words in (
+        ({}, []),
+        ({"day": "2026-11-15"}, ["--day", "2026-11-15"]),
+        ({"since": "2020-01-01T00:00:00Z"}, ["--since", "2020-01-01"]),
+    ):
+        told = lore(served)("brief", "--json", *words, "--log", served.house.url, code=0).json
+        assert served.view("brief", **query)["brief"]["bill"] == told["bill"]
+        assert served.view("brief", **query)["brief"]["delivered"] == told["delivered"]
+
+
+@pytest.mark.parametrize(
+    "query", [{"day": "2026-11-15", "since": "2026-11-15T00:00:00Z"}, {"until": "2026-11-15T00:00:00Z"}, {"day": "9999-12-31"}]
+)
+def test_a_brief_of_no_period_is_refused(served: Served, query: dict[str, Any]) -> None:
+    assert served.get("/api/brief", **query).status == 422
 
 
 def test_costs_by_two_add_up_to_those_by_one_and_a_range_to_the_whole(served: Served) -> None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, open_log, terminal
-from fleetlore.log.base import TOWN
+from fleetlore.cli import arguments, open_log, scopes, terminal
+from fleetlore.log.base import TOWN, check_scope
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from datetime import datetime, tzinfo
+    from datetime import datetime
 
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
     from fleetlore.story.brief import Brief
-    from fleetlore.views.outcomes.record import Outcome
 
-SUMMARY = "sum up a day: what was delivered, what went wrong, what to check, who needs you, and the bill"
+SUMMARY = "sum up a day: what was delivered, what went wrong, what to check, who needs you"
 
 _EXAMPLES = (
-    ("lore brief", "the newest day that has sessions"),
+    ("lore brief", "the newest day with sessions"),
     ("lore brief --day yesterday --format markdown", "yesterday, for a wiki page or an issue"),
     ("lore brief --since 1d --format chat", "the last 24 hours, as a short message"),
 )
@@ -56,65 +54,27 @@ def run(args: Namespace) -> int:
 
 
 def read_brief(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime) -> Brief:
-    """The brief of the period that the arguments ask for."""
-    import msgspec
-
-    from fleetlore.cli.sessions import read_outcomes, select_sessions
-    from fleetlore.cli.tell.range import zone_of
-    from fleetlore.story.brief import clip_outcome, make_brief
-    from fleetlore.views.outcomes.record import Outcome
+    """The brief of the period that the arguments ask for; by default of the newest day with a session or a task."""
+    from fleetlore.cli.progress import bar_if_long
+    from fleetlore.cli.sessions import open_outcomes
+    from fleetlore.cli.tell.range import span_of, zone_of
+    from fleetlore.projections.outcomes import Wanted, select_scope
+    from fleetlore.story import reading
+    from fleetlore.views.costs import Costs
+    from fleetlore.views.prices import Prices
 
     zone = zone_of(args.tz)
-    if args.day is None and args.since is None and not args.all:
-        newest = _find_newest_day(args, log, settings, now, zone)
-        args.day = newest or "today"
-    wanted = select_sessions(args, log, now)
-    decode = msgspec.json.Decoder(Outcome).decode
-    outcomes = [decode(raw) for raw in read_outcomes(log, settings, wanted, now)]
-    clipped = []
-    for outcome in outcomes:
-        if _reaches_beyond(outcome, wanted.since, wanted.until):
-            times = _read_times(log, outcome)
-            outcome = clip_outcome(outcome, times, wanted.since, wanted.until)
-        clipped.append(outcome)
-    return make_brief(clipped, since=wanted.since, until=wanted.until, zone=zone)
-
-
-def _find_newest_day(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime, zone: tzinfo) -> str | None:
-    """The day of the newest session that is not from the future."""
-    import msgspec
-
-    from fleetlore.cli.sessions import read_outcomes, select_sessions
-    from fleetlore.views.outcomes.record import Outcome
-
-    decode = msgspec.json.Decoder(Outcome).decode
-    args.all = True
-    wanted = select_sessions(args, log, now)
-    args.all = False
-    for raw in read_outcomes(log, settings, wanted, now):
-        ended = decode(raw).ended
-        if ended is not None and ended <= now + timedelta(days=1):
-            return ended.astimezone(zone).date().isoformat()
-    return None
-
-
-def _reaches_beyond(outcome: Outcome, since: datetime | None, until: datetime | None) -> bool:
-    starts_before = since is not None and outcome.started is not None and outcome.started < since
-    ends_after = until is not None and outcome.ended is not None and outcome.ended >= until
-    return starts_before or ends_after
-
-
-def _read_times(log: BlockingRecorder, outcome: Outcome) -> dict[str, datetime]:
-    """When the source events of a record happened."""
-    delivered = outcome.delivered
-    cited = [
-        *(item.evidence for item in delivered.commits),
-        *(item.evidence for item in delivered.pull_requests),
-        *(item.evidence for item in outcome.troubles),
-        *(item.evidence for item in outcome.flags),
-        *(item.evidence for item in outcome.claims),
-        *(item.evidence for item in outcome.files),
-        outcome.evidence.get("delivered.pushed", []),
-    ]
-    ids = {source.event for evidence in cited for source in evidence}
-    return {event.id: event.at for event in log.get(sorted(ids)) if event.id is not None and event.at is not None}
+    span = span_of(args, zone, now)
+    scope = scopes.resolve(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
+    wanted = select_scope(log, scope, Wanted(span.since, span.until))
+    with open_outcomes(log) as store, bar_if_long() as progress:
+        return reading.read_brief(
+            log,
+            now=now,
+            zone=zone,
+            costs=Costs(Prices(settings.prices.value)),
+            wanted=wanted,
+            store=store,
+            newest_day=span.is_newest_day,
+            progress=progress,
+        )

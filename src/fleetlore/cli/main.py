@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 GROUPS = {
-    "every day": ("demo", "setup", "up", "status", "brief", "sessions", "tell", "costs", "goal", "town", "decide"),
+    "every day": ("demo", "setup", "up", "status", "brief", "sessions", "costs", "goal", "town", "decide"),
     "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
-    "read it back": ("show", "claims", "find", "events", "arcs", "chronicle", "context"),
+    "read it back": ("tell", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
     "run agents": ("worker", "stage", "graph", "mcp"),
     "share it": ("ship", "export"),
     "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),
@@ -49,7 +49,7 @@ examples:
   lore demo                                        see it first: a fleet at work, in the browser
   lore setup                                       your own coding agents, from now on
   lore up --open                                   the control room of your log
-  lore tell --since 1d                             the last day as a story
+  lore brief                                       the newest day in short
   lore emit fleet.commit --agent ada --text done   record one event
   lore events --scope agent:ada --follow           read an agent's events, live
   lore --log nats://HOST:4222 status               the same on a log that your team shares

@@ -13,10 +13,12 @@ from fleetlore.log.base import TOWN, check_scope
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.projections.outcomes import Wanted
+    from fleetlore.projections.store import ProjectionStore
     from fleetlore.settings import Settings
     from fleetlore.views.outcomes.record import Outcome
 
@@ -70,18 +72,24 @@ def select_sessions(args: Namespace, log: BlockingRecorder, now: datetime) -> Wa
     return Wanted(span.since, span.until, runs_in(log, scope))
 
 
+def open_outcomes(log: BlockingRecorder) -> AbstractContextManager[ProjectionStore | None]:
+    """The store that keeps records; none for a short log, which is folded each time."""
+    from fleetlore.projections.runner import SAVE_AFTER
+    from fleetlore.projections.store import open_store
+
+    info = log.info()
+    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
+    return store or nullcontext()
+
+
 def read_outcomes(log: BlockingRecorder, settings: Settings, wanted: Wanted, now: datetime) -> Iterator[bytes]:
     """The records as JSON, the newest first."""
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.projections.outcomes import list_outcomes
-    from fleetlore.projections.runner import SAVE_AFTER
-    from fleetlore.projections.store import open_store
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
-    info = log.info()
-    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
-    with store or nullcontext(), bar_if_long() as progress:
+    with open_outcomes(log) as store, bar_if_long() as progress:
         yield from list_outcomes(log, now=now, costs=Costs(Prices(settings.prices.value)), wanted=wanted, store=store, progress=progress)
 
 

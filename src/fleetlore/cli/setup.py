@@ -1,12 +1,10 @@
-"""`lore setup`: from a fresh install to one's own story."""
+"""`lore setup`: from a fresh install to the brief of the newest day."""
 
 from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from datetime import datetime
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
@@ -27,12 +25,9 @@ if TYPE_CHECKING:
     from fleetlore.programs.base import Program
     from fleetlore.programs.hook_settings import HookFile
 
-SUMMARY = "find your coding agents, import their sessions, record new ones, and tell yesterday"
+SUMMARY = "find your coding agents, import their sessions, record new ones, sum up a day"
 
 _DAY = 86_400.0
-_SHOWN = 14
-"""Lines of the story."""
-_WIDEST = 100
 
 _EXAMPLES = (
     ("lore setup", "asks once before it changes anybody's settings"),
@@ -47,8 +42,8 @@ Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (the
 """
 _NEXT = """
 Now try:
-  lore tell --day today
-      what they did since midnight, as a story
+  lore brief --day today
+      what was delivered since midnight, what went wrong, what needs you
   lore status --watch
       who needs you, who works, who has fallen silent
   lore costs --by day
@@ -84,7 +79,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Look, import, ask, install, tell."""
+    """Look, import, ask, install, sum up."""
     skipped = summary.SkippedFiles()
     found = [look_for(program, on_skipped=skipped.add) for program in registry.load_programs()]
     for each in found:
@@ -100,7 +95,7 @@ def run(args: Namespace) -> int:
         skipped.end()
         if not args.no_hooks:
             _install(there, ask=not args.yes)
-        _tell(args, log)
+        _show_brief(args, log)
     terminal.out(_NEXT)
     return SOME_REJECTED if rejected or skipped.paths else OK
 
@@ -217,33 +212,18 @@ def _is_installed(file: HookFile) -> bool:
         return False
 
 
-def _tell(args: Namespace, log: BlockingRecorder) -> None:
-    """The beginning of yesterday's story, or else of the newest day's."""
-    for what, words in (("yesterday", ["--day", "yesterday"]), ("the newest day", [])):
-        story = _story(args, log, words)
-        if story:
-            lines = [line for part in story.splitlines() for line in _wrapped(part)]
-            terminal.out(f"\nThe story of {what}, so far as it begins (`{' '.join(['lore tell', *words])}` tells it all):\n")
-            for line in lines[:_SHOWN]:
-                terminal.out(terminal.sanitise(line))
-            if len(lines) > _SHOWN:
-                terminal.out("…")
-            return
+def _show_brief(args: Namespace, log: BlockingRecorder) -> None:
+    """The brief of the newest day that has sessions."""
+    from fleetlore.cli import brief
+    from fleetlore.story.brief_formats import write_text
 
-
-def _story(args: Namespace, log: BlockingRecorder, words: Sequence[str]) -> str:
-    """What `lore tell` would write; nothing if there is nothing to tell."""
-    from fleetlore.chronicle.teller import NOTHING_THEN
-    from fleetlore.cli.tell import command
-
-    parser = arguments.Parser(prog="lore tell", description="")
-    command.configure(parser)
-    with TemporaryDirectory(prefix="fleetlore-") as folder:
-        path = os.path.join(folder, "story")
-        command.tell(log, parser.parse_args([*words, "--out", path]))
-        with open(path, encoding="utf-8") as file:
-            story = file.read()
-    return "" if story.startswith(("Nothing has been recorded yet", NOTHING_THEN)) else story.strip()
+    parser = arguments.Parser(prog="lore brief", description="")
+    brief.configure(parser)
+    found = brief.read_brief(parser.parse_args([]), log, open_log.settings_of(args), clock.now())
+    if found.bill.sessions:
+        terminal.out("")
+        for line in write_text(found).splitlines():
+            terminal.out(terminal.sanitise(line))
 
 
 def _can_ask() -> bool:
@@ -260,11 +240,6 @@ def _short(path: str) -> str:
     """A path with `~` for the home directory."""
     home = os.path.join(os.path.expanduser("~"), "")
     return terminal.sanitise(f"~/{path.removeprefix(home)}" if path.startswith(home) else path)
-
-
-def _wrapped(line: str) -> list[str]:
-    indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.wrap(line, min(terminal.width(sys.stdout), _WIDEST), subsequent_indent=indent) or [""]
 
 
 def _size(count: int) -> str:

@@ -1,15 +1,15 @@
-"""Outcome records of sessions, kept in the store: one row per session, indexed by time.
+"""Outcome records of sessions and tasks, kept in the store: one row per session or task, indexed by time.
 
-A row holds the session's folded facts and, unless the clock can still change it, the finished record as JSON. New events
-update only the rows of their sessions, so the time to answer depends on what is asked and on what is new, not on the
-length of the log. Without a store the log is folded for each question.
+A row holds the folded facts and, of a session that the clock cannot change any more, the finished record as JSON. New events
+update only the rows of their sessions and tasks, so the time to answer depends on what is asked and on what is new, not on
+the length of the log. Without a store the log is folded for each question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from zlib import compress, decompress
 from zlib import error as NotCompressed
@@ -25,17 +25,22 @@ from fleetlore.log.sqlite.file import ask
 from fleetlore.programs import registry
 from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, open_store, raise_anchor, set_fact
+from fleetlore.views import task_outcomes
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold, session
+from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, is_settled, make_record
 from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
 CHUNK = 5000
 """Events that are folded between two writes."""
 _LEAST_EFFORT = 1
+_END = 1 << 62
 _NOT_READABLE = (msgspec.MsgspecError, NotCompressed, ValueError, TypeError)
 _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(SessionState).decode
+_decode_task = msgspec.msgpack.Decoder(TaskState).decode
 _decode_record = msgspec.json.Decoder(Outcome).decode
 
 
@@ -52,14 +57,27 @@ class Wanted(NamedTuple):
     """At most so many, the newest."""
     upto: Position | None = None
     """As known at this position of the log."""
+    clip: bool = False
+    """Without what happened before `since` or after `until`."""
+    tasks: frozenset[str] | None = None
+    """Of tasks, only these."""
 
     def takes(self, state: SessionState) -> bool:
         """Whether a session is asked for."""
-        if self.runs is not None and state.run not in self.runs:
-            return False
+        return (self.runs is None or state.run in self.runs) and self._touches(state)
+
+    def takes_task(self, state: TaskState) -> bool:
+        """Whether a task is asked for."""
+        return (self.tasks is None or state.task in self.tasks) and self._touches(state)
+
+    def _touches(self, state: SessionState | TaskState) -> bool:
         return (self.since is None or state.ended is None or state.ended >= self.since) and (
             self.until is None or state.started is None or state.started < self.until
         )
+
+    def make(self, state: SessionState, now: datetime) -> Outcome | None:
+        """The record of a session; `None` if it did nothing in the period."""
+        return make_period_record(state, now, self.since, self.until) if self.clip else make_record(state, now)
 
 
 ALL = Wanted()
@@ -82,8 +100,58 @@ def list_outcomes(
     for state, record in rows:
         if record:
             yield decompress(record)
-        else:
-            yield msgspec.json.encode(make_record(_decode_state(decompress(state)), now))
+        elif (made := wanted.make(_decode_state(decompress(state)), now)) is not None:
+            yield msgspec.json.encode(made)
+
+
+def list_tasks(log: BlockingRecorder, *, costs: Costs, wanted: Wanted = ALL, store: ProjectionStore | None = None) -> list[TaskOutcome]:
+    """What happened to tasks between `since` and `until`, the newest last."""
+    states = None
+    if store is not None and wanted.upto is None and update(log, store, costs):
+        states = store.run_read(lambda connection: _select_tasks(connection, wanted), None)
+    if states is None:
+        states = [state for state in _fold_tasks(log, wanted).values() if wanted.takes_task(state)]
+    found = [made for state in states if (made := make_task_outcome(state, wanted.since, wanted.until)) is not None]
+    return sorted(found, key=lambda one: (one.at, one.task))
+
+
+def find_newest_time(
+    log: BlockingRecorder,
+    *,
+    now: datetime,
+    costs: Costs,
+    wanted: Wanted = ALL,
+    store: ProjectionStore | None = None,
+    progress: ProgressCallback | None = None,
+) -> datetime | None:
+    """When the newest session or task that is asked for was active; a time in the future counts as now."""
+    newest = wanted._replace(limit=1, clip=False, since=None, until=now + timedelta(days=1))
+    found = list_outcomes(log, now=now, costs=costs, wanted=newest, store=store, progress=progress)
+    times = [_decode_record(raw).ended for raw in found]
+    times += [task.at for task in list_tasks(log, costs=costs, wanted=newest._replace(limit=20), store=store)]
+    return max((min(at, now) for at in times if at is not None), default=None)
+
+
+class PeriodOutcomes(NamedTuple):
+    """What happened in a period."""
+
+    sessions: list[Outcome]
+    tasks: list[TaskOutcome]
+
+
+def read_period(
+    log: BlockingRecorder,
+    *,
+    now: datetime,
+    costs: Costs,
+    wanted: Wanted = ALL,
+    store: ProjectionStore | None = None,
+    progress: ProgressCallback | None = None,
+) -> PeriodOutcomes:
+    """What sessions did and what happened to tasks between `since` and `until`: nothing before or after that, nor its costs."""
+    inside = wanted._replace(clip=True)
+    found = list_outcomes(log, now=now, costs=costs, wanted=inside, store=store, progress=progress)
+    return PeriodOutcomes([_decode_record(raw) for raw in found], list_tasks(log, costs=costs, wanted=inside, store=store))
 
 
 def find_outcomes(
@@ -125,13 +193,36 @@ def _fold_all(log: BlockingRecorder, now: datetime, costs: Costs, wanted: Wanted
     states = [state for state in sessions.runs.values() if fold.is_row(state) and wanted.takes(state)]
     states.sort(key=lambda state: (_time(state.ended), state.run), reverse=True)
     for state in states[: wanted.limit]:
-        yield msgspec.json.encode(make_record(state, now))
+        if (made := wanted.make(state, now)) is not None:
+            yield msgspec.json.encode(made)
+
+
+def _fold_tasks(log: BlockingRecorder, wanted: Wanted) -> dict[str, TaskState]:
+    tasks: dict[str, TaskState] = {}
+    for event in log.read(kinds=sorted(task_outcomes.KINDS)):
+        if event.task is not None and (wanted.upto is None or (event.position or "") <= wanted.upto):
+            task_outcomes.apply(tasks.setdefault(event.task, task_outcomes.begin(event.task)), event)
+    return tasks
 
 
 def _read_events(log: BlockingRecorder, wanted: Wanted) -> Iterator[Event]:
     """The events of the log, or of one session if only that is asked for."""
     runs = wanted.runs
     return log.read(f"run:{next(iter(runs))}" if runs is not None and len(runs) == 1 else TOWN)
+
+
+def select_scope(log: BlockingRecorder, scope: str, wanted: Wanted = ALL) -> Wanted:
+    """The same question about the sessions and tasks with events in a scope only."""
+    if scope == TOWN:
+        return wanted
+    runs, tasks = set[str](), set[str]()
+    kind, _, name = scope.partition(":")
+    for event in log.read(scope):
+        if kind == "agent" and event.agent != name:
+            continue
+        runs.update(() if event.run is None else (event.run,))
+        tasks.update(() if event.task is None else (event.task,))
+    return wanted._replace(runs=frozenset(runs), tasks=frozenset(tasks))
 
 
 def runs_in(log: BlockingRecorder, scope: str) -> frozenset[str] | None:
@@ -176,13 +267,14 @@ def update(log: BlockingRecorder, store: ProjectionStore, costs: Costs, progress
 def _key_of(costs: Costs) -> str:
     """What rows depend on beside the log: the rules, the prices, and the coding agents whose tools are known."""
     installed = "".join(f"-{name}" for name in registry.PROGRAMS.list_names())
-    return f"{session.VERSION}-{costs.prices.key}{installed}"
+    return f"{session.VERSION}.{task_outcomes.VERSION}-{costs.prices.key}{installed}"
 
 
 def _keep_version(connection: apsw.Connection, key: str) -> bool:
     """Delete rows that were made by other rules."""
     if get_fact(connection, "outcomes_key") != key:
         connection.execute("DELETE FROM sessions")
+        connection.execute("DELETE FROM tasks")
         set_fact(connection, "outcomes_key", key)
         set_fact(connection, "outcomes_at", None)
     return True
@@ -193,11 +285,11 @@ def _add_all(log: BlockingRecorder, store: ProjectionStore, costs: Costs, key: s
     done = 0
     known: dict[str, SessionState] = {}
     for chunk in split_chunks(log.read(after=after), CHUNK):
-        touched = _fold_chunk(chunk, store, costs, known)
-        if touched is None:
+        touched, tasks = _fold_chunk(chunk, store, costs, known), _fold_tasks_of_chunk(chunk, store)
+        if touched is None or tasks is None:
             return "failed"
         place = EventAnchor(chunk[-1].position or "", chunk[-2].position if len(chunk) > 1 else after, chunk[-1].id or "")
-        outcome = store.run_write(_writing(touched, after, place, key), "failed")
+        outcome = store.run_write(_writing(touched, tasks, after, place, key), "failed")
         if outcome != "done":
             return outcome
         # A session that goes on is near the end of the chunk; older ones are read again if they go on after all.
@@ -224,6 +316,24 @@ def _fold_chunk(
     return touched
 
 
+def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dict[str, TaskState] | None:
+    """The tasks that these events belong to, with the events in them; `None` if the store cannot be read."""
+    said = [(event.task, event) for event in events if event.task is not None and event.kind in task_outcomes.KINDS]
+    if not said:
+        return {}
+    tasks: dict[str, TaskState] | None = store.run_read(lambda connection: _tasks_of(connection, {task for task, _ in said}), None)
+    if tasks is None:
+        return None
+    for task, event in said:
+        task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin(task)), event)
+    return tasks
+
+
+def _tasks_of(connection: apsw.Connection, names: Iterable[str]) -> dict[str, TaskState]:
+    sql = "SELECT state FROM tasks WHERE task = ?"
+    return {name: _decode_task(packed) for name in sorted(names) for (packed,) in ask(connection, sql, (name,))}
+
+
 def _states_of(connection: apsw.Connection, runs: Iterable[str]) -> dict[str, SessionState] | None:
     states = {}
     for run in runs:
@@ -232,13 +342,17 @@ def _states_of(connection: apsw.Connection, runs: Iterable[str]) -> dict[str, Se
     return states
 
 
-def _writing(touched: dict[str, SessionState], after: Position | None, place: EventAnchor, key: str) -> Callable[[apsw.Connection], str]:
+def _writing(
+    touched: dict[str, SessionState], tasks: dict[str, TaskState], after: Position | None, place: EventAnchor, key: str
+) -> Callable[[apsw.Connection], str]:
     rows = [_row_of(state) for state in touched.values()]
+    task_rows = [(state.task, _time(state.started), _time(state.ended), _encode_state(state)) for state in tasks.values()]
 
     def work(connection: apsw.Connection) -> str:
         if get_fact(connection, "outcomes_at") != after or get_fact(connection, "outcomes_key") != key:
             return "again"
         connection.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?, ?, ?, ?)", task_rows)
         set_fact(connection, "outcomes_at", place.position)
         raise_anchor(connection, place)
         return "done"
@@ -261,21 +375,34 @@ def _time(at: datetime | None) -> int:
 
 
 def _select(connection: apsw.Connection, wanted: Wanted) -> list[tuple[bytes, bytes]]:
-    where, values = ["is_row = 1"], list[int | str]()
+    """State and record of each session; only one of the two is read."""
+    where, values = _where(wanted)
+    clipped = f"(started < {_time(wanted.since)} OR ended >= {_time(wanted.until) or _END})" if wanted.clip else "0"
+    columns = f"iif(record = x'' OR {clipped}, state, x''), iif({clipped}, x'', record)"
+    if wanted.runs is not None:
+        sql = f"SELECT ended, run, {columns} FROM sessions WHERE is_row = 1 AND {where} AND run = ?"
+        found = [row for run in sorted(wanted.runs) for row in ask(connection, sql, (*values, run))]
+        return [row[2:] for row in sorted(found, key=lambda row: row[:2], reverse=True)[: wanted.limit]]
+    sql = f"SELECT {columns} FROM sessions WHERE is_row = 1 AND {where} ORDER BY ended DESC, run DESC LIMIT ?"
+    return list(ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit)))
+
+
+def _select_tasks(connection: apsw.Connection, wanted: Wanted) -> list[TaskState]:
+    where, values = _where(wanted)
+    if wanted.tasks is not None:
+        sql = f"SELECT state FROM tasks WHERE {where} AND task = ?"
+        return [_decode_task(packed) for task in sorted(wanted.tasks) for (packed,) in ask(connection, sql, (*values, task))]
+    sql = f"SELECT state FROM tasks WHERE {where} ORDER BY ended DESC, task DESC LIMIT ?"
+    return [_decode_task(packed) for (packed,) in ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
+
+
+def _where(wanted: Wanted) -> tuple[str, tuple[int, ...]]:
+    """The rows that touch the period."""
+    conditions, values = ["1"], list[int]()
     if wanted.since is not None:
-        where.append("ended >= ?")
+        conditions.append("ended >= ?")
         values.append(_time(wanted.since))
     if wanted.until is not None:
-        where.append("started < ?")
+        conditions.append("started < ?")
         values.append(_time(wanted.until))
-    statement = f"SELECT run, state, record FROM sessions WHERE {' AND '.join(where)} ORDER BY ended DESC, run DESC LIMIT ?"
-    if wanted.runs is not None:
-        found = [
-            row
-            for run in sorted(wanted.runs)
-            for row in ask(connection, "SELECT ended, run, state, record FROM sessions WHERE is_row = 1 AND run = ?", (run,))
-            if (wanted.since is None or row[0] >= _time(wanted.since))
-        ]
-        return [(state, record) for _, _, state, record in sorted(found, key=lambda row: row[:2], reverse=True)[: wanted.limit]]
-    values.append(-1 if wanted.limit is None else wanted.limit)
-    return [(b"" if record else state, record) for _, state, record in ask(connection, statement, values)]
+    return " AND ".join(conditions), tuple(values)

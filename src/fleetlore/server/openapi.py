@@ -41,12 +41,13 @@ _READ_PATHS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
     ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.SearchHits),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
+    ("/api/sessions/{id}", "What happened in one session, with evidence", queries.AsOfQuery, common.Session),
     ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
     ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
     ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
     *((view.path, view.summary, view.query, view.response) for view in VIEWS),
 )
-_READS_BY_NAME = ("/api/events", "/api/search", "/api/story", "/api/timeline")
+_READS_BY_NAME = ("/api/events", "/api/search", "/api/brief", "/api/sessions", "/api/sessions/{id}", "/api/story", "/api/timeline")
 """Reads that take names of agents, tasks and so on: an unknown name is a 404 with suggestions."""
 _CHAT_TYPES = (ChatPost, ClearSession, SwitchGraph, graph.ChatReply, graph.ChatStanding)
 _TYPES = (
@@ -70,6 +71,7 @@ def build_document() -> bytes:
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, Any] = {path: {"get": _read_operation(summary, query, answer)} for path, summary, query, answer in _READ_PATHS}
     paths["/api/events"]["post"] = _POST_EVENTS
+    paths["/api/sessions/{id}"]["get"]["parameters"].append(_SESSION_ID)
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": {"parameters": [_GOAL_ID]} | _write_operation(summary, body)} for path, summary, body in _GOAL_POSTS}
     paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
@@ -219,6 +221,7 @@ def _chat_operation(summary: str, body: str, reply: str) -> dict[str, Any]:
 
 
 _GOAL_ID = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
+_SESSION_ID = _GOAL_ID | {"description": "The session's, or how it begins"}
 _INGEST_POSTS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),

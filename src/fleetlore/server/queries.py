@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
@@ -90,6 +90,16 @@ class SessionsQuery(AsOfQuery, kw_only=True):
     since: Annotated[Time, Meta(description="Sessions that were active then or later.")] | None = None
     until: Annotated[Time, Meta(description="Sessions that began before.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class BriefQuery(AsOfQuery, kw_only=True):
+    """The brief of a period; without one, of the newest day with sessions."""
+
+    scope: Scope = "town"
+    day: Annotated[date, Meta(description="One day of the time zone, such as 2026-11-15.")] | None = None
+    since: Annotated[Time, Meta(description="From then on; not together with day.")] | None = None
+    until: Annotated[Time, Meta(description="Before then; only together with since.")] | None = None
+    tz: Text = "UTC"
 
 
 class StoryQuery(AsOfQuery, kw_only=True):

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ from fleetlore.projections.runner import LogView, view_of
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at_from
+from fleetlore.story.brief import Brief
+from fleetlore.story.reading import read_brief
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
@@ -161,6 +163,12 @@ class ViewCache:
         """The outcome records of sessions, the newest first."""
         store = self._find_store()
         return find_outcomes(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=store)
+
+    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period; without one, of the newest day with sessions."""
+        newest_day = wanted.since is None and wanted.until is None
+        store = self._find_store()
+        return read_brief(self.log, now=self._now(), zone=zone, costs=self.costs, wanted=wanted, store=store, newest_day=newest_day)
 
     def find_driver(self, goal: str) -> str | None:
         """The holder of a goal's lease; `None` if no driver runs it."""

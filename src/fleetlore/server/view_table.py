@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, cast, get_args
 from msgspec import Struct
 
 from fleetlore.chronicle.vocabulary import arc_kinds
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, UnknownName
 from fleetlore.log.base import Position
-from fleetlore.projections.outcomes import Wanted, runs_in
+from fleetlore.projections.outcomes import Wanted, runs_in, select_scope
 from fleetlore.server import queries
 from fleetlore.server.answers import arcs, costs, fleet, goals, stage, story, threads, timeline, town
 from fleetlore.server.queries import AsOfQuery, parse_time_zone
@@ -22,6 +22,7 @@ from fleetlore.server.types import goals as types_goals
 from fleetlore.server.types import stage as types_stage
 from fleetlore.server.types import town as types_town
 from fleetlore.server.view_cache import ViewCache
+from fleetlore.story.brief import bounds_of_day
 from fleetlore.views.cost_sums import CostDimension
 
 
@@ -77,6 +78,32 @@ def _make_sessions(view_cache: ViewCache, query: queries.SessionsQuery, position
     return common.SessionsPage(**head, sessions=found[: query.limit], more=len(found) > query.limit)
 
 
+def make_session(view_cache: ViewCache, id: str, position: Position | None) -> common.Session:
+    """One session, by its id or its beginning."""
+    scope = view_cache.resolve_scope(f"run:{id}")
+    with view_cache.snapshot(position, ("calendar",)) as snapshot:
+        head = snapshot.head_fields()
+    found = view_cache.find_outcomes(Wanted(runs=runs_in(view_cache.log, scope), upto=position))
+    if not found:
+        raise UnknownName("run", id, [], "GET /api/sessions lists the sessions")
+    return common.Session(**head, session=found[0])
+
+
+def _make_brief(view_cache: ViewCache, query: queries.BriefQuery, position: Position | None) -> common.PeriodBrief:
+    zone, since, until = parse_time_zone(query.tz), query.since, query.until
+    if (query.day is not None and since is not None) or (until is not None and since is None):
+        raise Invalid("say day, or since, or since and until")
+    if query.day is not None:
+        try:
+            since, until = bounds_of_day(query.day, zone)
+        except OverflowError as error:
+            raise Invalid(f"day: out of reach of the calendar: {query.day}") from error
+    wanted = select_scope(view_cache.log, view_cache.resolve_scope(query.scope), Wanted(since, until, upto=position))
+    with view_cache.snapshot(position, ("calendar",)) as snapshot:
+        head = snapshot.head_fields()
+    return common.PeriodBrief(**head, brief=view_cache.make_brief(wanted, zone))
+
+
 def _make_story(view_cache: ViewCache, query: queries.StoryQuery, position: Position | None) -> common.Story:
     wanted = story.StoryOptions(
         view_cache.resolve_scope(query.scope),
@@ -123,6 +150,13 @@ VIEWS: tuple[ApiView, ...] = (
     ApiView("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _make_threads),
     ApiView("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.Arcs, _make_arcs),
     ApiView("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.SessionsPage, _make_sessions),
+    ApiView(
+        "/api/brief",
+        "What a day delivered, what went wrong, what to check, who needs you",
+        queries.BriefQuery,
+        common.PeriodBrief,
+        _make_brief,
+    ),
     ApiView("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.CostsPage, _make_costs),
     ApiView(
         "/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, common.Story, _make_story

@@ -20,11 +20,11 @@ from fleetlore.projections.newest_events import read_newest
 from fleetlore.server import queries
 from fleetlore.server.context import AppContext
 from fleetlore.server.types import common
-from fleetlore.server.view_table import VIEWS, ApiView
+from fleetlore.server.view_table import VIEWS, ApiView, make_session
 from fleetlore.views.fleet import SILENT_AFTER
 
 JSON = "application/json"
-_COSTLY_PATHS = frozenset(("/api/story", "/api/timeline"))
+_COSTLY_PATHS = frozenset(("/api/brief", "/api/story", "/api/timeline"))
 """Slow views: made once for all requests at the same head, and a few at a time, like views of the past and searches."""
 MAX_PAGE_BYTES = 8 << 20
 """Of events in one response."""
@@ -64,6 +64,18 @@ def _render_view(context: AppContext, view: ApiView, query: queries.AsOfQuery) -
     cached_at = (context.log.head() or "") if is_shared else position
     time_slot = int(context.clock().timestamp() // FRESH_SECONDS) if is_shared else None
     return view_cache.cached_answer((view.path, time_slot, msgspec.json.encode(query)), cached_at, make, is_newest=is_shared)
+
+
+async def get_session(request: Request) -> Response:
+    """The outcome record of one session."""
+    context: AppContext = request.app.state.context
+    await context.keys.need(request, "read")
+    query = queries.parse_query(request, queries.AsOfQuery)
+    return json_response(await context.run(_read_session, context, request.path_params["id"], query))
+
+
+def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.Session:
+    return make_session(context.view_cache, id, context.view_cache.resolve_position(query.as_of))
 
 
 async def get_events(request: Request) -> Response:
@@ -186,5 +198,6 @@ ROUTES = [
     Route("/api/events", get_events, methods=["GET"]),
     Route("/api/search", search_events, methods=["GET"]),
     Route("/api/meta", get_meta, methods=["GET"]),
+    Route("/api/sessions/{id}", get_session, methods=["GET"]),
     *(Route(view.path, _view_handler(view), methods=["GET"], name=view.path) for view in VIEWS),
 ]

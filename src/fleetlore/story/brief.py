@@ -1,32 +1,52 @@
-"""The brief: what a period delivered, what went wrong, what to check, who needs you, and the bill.
+"""The brief: what a period delivered, what is in progress, what went wrong, what to check, who needs you, and the bill.
 
-`make_brief` decides what is said, from outcome records; `brief_formats` writes it as text, Markdown, HTML or for a chat.
-Every line names its session and its source events.
+`make_brief` decides what is said, from the outcome records of sessions and tasks; `brief_formats` writes it as text, Markdown,
+HTML or for a chat. Every line names its sessions and its source events.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
+from fleetlore.story.titles import (
+    find_report,
+    format_usd,
+    has_discarded,
+    list_work_files,
+    name_agent,
+    name_files,
+    name_repo,
+    name_topic,
+    shorten_paths,
+    shorten_text,
+    title_delivery,
+)
 from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.record import CHECKS, Delivered, JudgedClaim, Outcome, RiskFlag, Trouble
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag, Trouble
+from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
-MOST_DELIVERED = 24
-MOST_TROUBLES = 5
-MOST_CHECKS = 7
-MOST_WAITING = 8
-LONGEST_TITLE = 90
-LONGEST_CAUSE = 140
-MOST_NAMED = 3
+MOST_EVIDENCE = 5
+GIVEN_OFTEN = 3
+"""A task that was given out so often in the period is worth a line."""
+
+MAIN_REPO = 0.7
+"""The repository of so many sessions need not be named."""
+
+SMALL_DAY = 14
+WORDS_OF_SMALL_DAY = 350
+MOST_WORDS = 800
+WORDS_PER_SESSION = 10
+"""A brief may have so many more words for each session above a small day."""
 
 PROVABLE = frozenset(["tests_pass", "build_or_lint_ok", "committed", "pushed", "pr_opened"])
-"""Claims that a record can prove; others are not mentioned unless they are contradicted."""
+"""Claims that a record can prove; others are mentioned only if they are contradicted."""
 FLAG_ORDER = (
     "secret_exposed",
     "destructive_command",
@@ -39,16 +59,46 @@ FLAG_ORDER = (
     "loop",
     "repeated_work",
 )
-_CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
+SERIOUS = frozenset(FLAG_ORDER[:5])
+"""Flags that are never grouped over several sessions."""
+_CONTRADICTED, _FLAGS, _NOT_RUN, _UNPROVEN = 0, 1, 30, 60
+_offer = re.compile(
+    r"(?i)(?:(?:do you )?want me to|would you like|shall i|should i (?:go ahead|proceed|continue)|anything else|ready to)\b"
+)
+_times = re.compile(r" (\d+) times\b")
+_error = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
-Values = Mapping[str, object]
+
+class Limits(NamedTuple):
+    """How much a brief says. The first that fits into the words is taken."""
+
+    title: int
+    cause: int
+    delivered: int
+    in_progress: int
+    troubles: int
+    checks: int
+    waiting: int
+    named: int
+
+
+LIMITS = (
+    Limits(90, 140, 24, 14, 5, 7, 8, 3),
+    Limits(75, 120, 24, 10, 5, 7, 7, 3),
+    Limits(70, 110, 20, 7, 5, 7, 6, 3),
+    Limits(65, 100, 16, 5, 4, 6, 5, 2),
+    Limits(60, 90, 12, 4, 3, 5, 4, 2),
+    Limits(50, 70, 9, 3, 2, 4, 3, 1),
+    Limits(45, 60, 7, 2, 1, 3, 2, 1),
+)
 
 
 class BriefLine(Struct, kw_only=True):
-    """One line, with the sessions and events that it is about."""
+    """One line, with the sessions, tasks and events that it is about."""
 
     text: str
     sessions: list[str] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
     evidence: list[Source] = field(default_factory=list)
 
 
@@ -61,6 +111,7 @@ class Bill(Struct, kw_only=True):
     tokens: int = 0
     commits: int = 0
     pull_requests: int = 0
+    tasks_closed: int = 0
 
 
 class Brief(Struct, kw_only=True):
@@ -70,50 +121,56 @@ class Brief(Struct, kw_only=True):
     since: datetime | None
     until: datetime | None
     delivered: list[BriefLine]
+    in_progress: list[BriefLine]
     went_wrong: list[BriefLine]
     check_this: list[BriefLine]
     needs_you: list[BriefLine]
     bill: Bill
 
 
-def make_brief(outcomes: Iterable[Outcome], *, since: datetime | None, until: datetime | None, zone: tzinfo) -> Brief:
-    """The brief of these sessions, which were active from `since` until `until`."""
-    sessions = sorted(outcomes, key=lambda one: (one.ended is None, one.ended, one.session))
-    writer = _BriefWriter(sessions)
+def make_brief(
+    sessions: Iterable[Outcome], tasks: Iterable[TaskOutcome] = (), *, since: datetime | None, until: datetime | None, zone: tzinfo
+) -> Brief:
+    """The brief of what sessions did and what happened to tasks from `since` until `until`. The records are of this period only."""
+    ordered = sorted(sessions, key=lambda one: (one.ended is None, one.ended, one.session))
+    closed = sorted(tasks, key=lambda one: (one.at, one.task))
+    most = min(MOST_WORDS, WORDS_OF_SMALL_DAY + WORDS_PER_SESSION * max(0, len(ordered) - SMALL_DAY))
+    title = name_period(since, until, zone)
+    brief = _write(ordered, closed, title, since, until, LIMITS[0])
+    for limits in LIMITS[1:]:
+        if count_words(brief) <= most:
+            break
+        brief = _write(ordered, closed, title, since, until, limits)
+    return brief
+
+
+def _write(
+    sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], title: str, since: datetime | None, until: datetime | None, limits: Limits
+) -> Brief:
+    writer = _BriefWriter(sessions, tasks, until, limits)
     return Brief(
-        title=name_period(since, until, zone),
+        title=title,
         since=since,
         until=until,
-        delivered=writer.list_deliveries(),
-        went_wrong=writer.list_troubles(),
+        delivered=[*writer.list_deliveries(), *writer.list_closed_tasks(), *writer.list_answers()],
+        in_progress=list(writer.list_unfinished()),
+        went_wrong=[*writer.list_troubles(), *writer.list_task_troubles()],
         check_this=writer.list_checks(),
-        needs_you=writer.list_waiting(),
+        needs_you=list(writer.list_waiting()),
         bill=writer.sum_up(),
     )
 
 
-def clip_outcome(outcome: Outcome, times: Mapping[str, datetime], since: datetime | None, until: datetime | None) -> Outcome:
-    """The record without what happened outside of the period. `times` has the times of its source events as far as they are known."""
+def count_words(brief: Brief) -> int:
+    """The words of all lines."""
+    sections = (brief.delivered, brief.in_progress, brief.went_wrong, brief.check_this, brief.needs_you)
+    return sum(len(line.text.split()) for lines in sections for line in lines) + len(f"{brief.title} {brief.bill.text}".split())
 
-    def is_inside(evidence: Sequence[Source]) -> bool:
-        at = max((times[one.event] for one in evidence if one.event in times), default=None)
-        return at is None or ((since is None or at >= since) and (until is None or at < until))
 
-    delivered = outcome.delivered
-    return replace(
-        outcome,
-        delivered=Delivered(
-            commits=[one for one in delivered.commits if is_inside(one.evidence)],
-            pushed=delivered.pushed and is_inside(outcome.evidence.get("delivered.pushed", ())),
-            pull_requests=[one for one in delivered.pull_requests if is_inside(one.evidence)],
-            tasks=delivered.tasks,
-            answer=delivered.answer,
-        ),
-        troubles=[one for one in outcome.troubles if is_inside(one.evidence)],
-        flags=[one for one in outcome.flags if is_inside(one.evidence)],
-        claims=[one for one in outcome.claims if is_inside(one.evidence)],
-        files=[one for one in outcome.files if is_inside(one.evidence)],
-    )
+def bounds_of_day(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+    """When a day begins and when the next one does; `OverflowError` at the ends of the calendar."""
+    first, last = (datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1)))
+    return first, last
 
 
 def name_period(since: datetime | None, until: datetime | None, zone: tzinfo) -> str:
@@ -124,214 +181,345 @@ def name_period(since: datetime | None, until: datetime | None, zone: tzinfo) ->
     if until is None:
         return f"Since {start:%Y-%m-%d %H:%M}"
     end = until.astimezone(zone)
-    if (
-        start.time() == end.time() == start.replace(hour=0, minute=0, second=0, microsecond=0).time()
-        and (end.date() - start.date()).days == 1
-    ):
+    if start.time() == end.time() == time() and end.date() - start.date() == timedelta(days=1):
         return f"{start:%A} {start:%Y-%m-%d}"
     return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
 
 
 class _BriefWriter:
-    """Turns sessions into the lines of each section. People and repositories are named only if there are several."""
+    """Turns records into the lines of each section. People are named if there are several, and repositories beside the main one."""
 
-    def __init__(self, sessions: Sequence[Outcome]) -> None:
-        self._sessions = sessions
+    def __init__(self, sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], until: datetime | None, limits: Limits) -> None:
+        self._sessions, self._tasks, self._until, self._limits = sessions, tasks, until, limits
         self._phrases = load_phrases("brief")
         self._has_people = len({one.person for one in sessions}) > 1
-        self._has_repos = len({_short_repo(one) for one in sessions}) > 1
+        repos = Counter(name_repo(one) for one in sessions).most_common(1)
+        self._main_repo = repos[0][0] if repos and repos[0][1] >= MAIN_REPO * len(sessions) else None
+        self._landed = [one for one in sessions if one.delivered.commits or one.delivered.pull_requests]
+        self._changed = [one for one in sessions if one not in self._landed and list_work_files(one.files)]
 
-    def list_deliveries(self) -> list[BriefLine]:
-        """Sessions with commits, pull requests or changes, those with the most first to be shown; then the others in one line."""
-        working = [one for one in self._sessions if _has_delivered(one) or one.files or one.status == "running"]
-        ranked = sorted(working, key=lambda one: (not one.delivered.pull_requests, not one.delivered.commits, not one.files))
-        shown, rest = ranked[:MOST_DELIVERED], ranked[MOST_DELIVERED:]
-        lines = [self._describe_session(one) for one in shown]
-        if rest:
-            commits = sum(len(one.delivered.commits) for one in rest)
-            more = {
-                "sessions": count_things(len(rest), "session"),
-                "commits": count_things(commits, "commit"),
-                "cost": _format_usd(_sum_usd(rest)),
-            }
-            lines.append(BriefLine(text=self._fill("delivered", "more", more), sessions=[one.session for one in rest]))
-        answered = [one for one in self._sessions if one not in working and one.status == "finished"]
-        if answered:
-            titles = [_quote_title(one) for one in answered[-MOST_NAMED:]]
-            values: dict[str, object] = {
-                "sessions": count_things(len(answered), "session"),
-                "titles": ", ".join(titles),
-                "more": len(answered) - len(titles),
-            }
-            lines.append(BriefLine(text=self._fill("delivered", "answered", values), sessions=[one.session for one in answered]))
-        return lines
+    # --- delivered
 
-    def _describe_session(self, one: Outcome) -> BriefLine:
-        text = self._fill(
-            "delivered",
-            "session",
-            {
-                "title": _title_of(one),
+    def list_deliveries(self) -> Iterator[BriefLine]:
+        """Sessions with pull requests or commits: first pull requests, then what was pushed, then the rest."""
+        ranked = sorted(self._landed, key=lambda one: (not one.delivered.pull_requests, not one.delivered.pushed))
+        shown, rest = ranked[: self._limits.delivered], ranked[self._limits.delivered :]
+        for one in shown:
+            values = {
+                "title": title_delivery(one, self._limits.title),
                 "state": "; ".join(self._describe_state(one)),
                 "checks": "; ".join(self._describe_checks(one)),
                 "who": self._describe_who(one, with_cost=True),
-            },
-        )
-        evidence = [source for request in one.delivered.pull_requests for source in request.evidence]
-        evidence += [source for commit in one.delivered.commits for source in commit.evidence]
-        return BriefLine(text=text, sessions=[one.session], evidence=(evidence or one.evidence.get("delivered.answer", []))[:5])
+            }
+            evidence = [source for request in one.delivered.pull_requests for source in request.evidence]
+            evidence += [source for commit in one.delivered.commits for source in commit.evidence]
+            yield self._line("delivered", "session", values, [one], evidence)
+        if rest:
+            commits = sum(len(one.delivered.commits) for one in rest)
+            values = {"commits": count_things(commits, "commit"), "cost": format_usd(_sum_usd(rest))}
+            yield self._line("delivered", "more", {"sessions": count_things(len(rest), "more session"), **values}, rest)
 
-    def _describe_state(self, one: Outcome) -> Iterable[str]:
+    def list_answers(self) -> Iterator[BriefLine]:
+        """Finished sessions that changed nothing, in one line."""
+        answered = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer]
+        yield from self._name_some("answered", answered, "questions", "question")
+
+    def list_closed_tasks(self) -> Iterator[BriefLine]:
+        """Tasks that were closed and pull requests that were merged; those closed without work only as numbers."""
+        for result, phrase, key, thing in (
+            ("merged", "tasks_merged", "requests", "pull request"),
+            ("closed", "tasks_closed", "tasks", "task"),
+            ("not_merged", "tasks_not_merged", "requests", "pull request"),
+        ):
+            found = self._tasks_with(result)
+            if found:
+                named = sorted(found, key=lambda one: (not one.title, not one.reason))[: self._limits.named]
+                values = {key: count_things(len(found), thing), "titles": "; ".join(map(self._name_task, named))}
+                yield self._task_line("delivered", phrase, {**values, "more": len(found) - len(named)}, found)
+        for result, phrase in (("no_change", "tasks_unchanged"), ("dropped", "tasks_dropped")):
+            if found := self._tasks_with(result):
+                yield self._task_line("delivered", phrase, {"tasks": count_things(len(found), "task")}, found)
+
+    def _tasks_with(self, result: str) -> list[TaskOutcome]:
+        return [one for one in self._tasks if one.result == result]
+
+    def _name_task(self, one: TaskOutcome) -> str:
+        values = {"title": shorten_text(one.title or one.task, self._limits.title), "agent": name_agent(one.agent)}
+        return self._fill("delivered", "task", values)
+
+    # --- in progress
+
+    def list_unfinished(self) -> Iterator[BriefLine]:
+        """Sessions with changes that are not committed; then those that are still running or were stopped."""
+        shown, rest = self._changed[-self._limits.in_progress :], self._changed[: -self._limits.in_progress]
+        for one in reversed(shown):
+            files = list_work_files(one.files)
+            values = {
+                "title": name_topic(one, self._limits.title),
+                "report": find_report(one, self._limits.title + 20),
+                "files": name_files(files),
+                "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
+                "state": "; ".join(self._describe_state(one)),
+                "checks": "; ".join(self._describe_checks(one)),
+                "who": self._describe_who(one, with_cost=True),
+            }
+            evidence = [*one.evidence.get("delivered.answer", ()), *(source for file in files for source in file.evidence[-1:])]
+            yield self._line("delivered", "changed", values, [one], evidence)
+        if rest:
+            values = {"sessions": count_things(len(rest), "more session"), "cost": format_usd(_sum_usd(rest))}
+            yield self._line("delivered", "more_changed", values, rest)
+        quiet = list(self._quiet())
+        yield from self._name_some("working", [one for one in quiet if one.status == "running" and not self._went_on(one)])
+        yield from self._name_some("stopped", [one for one in quiet if one.status == "interrupted"])
+
+    def _quiet(self) -> Iterator[Outcome]:
+        """Sessions that changed nothing."""
+        return (one for one in self._sessions if one not in self._landed and one not in self._changed)
+
+    def _name_some(self, phrase: str, found: Sequence[Outcome], key: str = "sessions", thing: str = "session") -> Iterator[BriefLine]:
+        if not found:
+            return
+        named = found[-self._limits.named :]
+        titles = [f'"{name_topic(one, self._limits.title - 10)}"' for one in reversed(named)]
+        values = {key: count_things(len(found), thing), "titles": ", ".join(titles), "more": len(found) - len(named)}
+        evidence = [source for one in named for source in one.evidence.get("delivered.answer", one.evidence.get("asked", ()))]
+        yield self._line("delivered", phrase, values, found, evidence)
+
+    def _went_on(self, one: Outcome) -> bool:
+        return self._until is not None and one.ended is not None and one.ended >= self._until
+
+    def _describe_state(self, one: Outcome) -> Iterator[str]:
         phrases = self._phrases["delivered"]
         for request in one.delivered.pull_requests:
             yield fill_phrase(phrases["pull_request" if request.number else "pull_request_url"], {"number": request.number})
-        if one.delivered.commits:
-            if not one.delivered.pull_requests:
-                yield phrases["pushed" if one.delivered.pushed else "not_pushed"]
-        elif one.files:
-            yield fill_phrase(phrases["not_committed"], {"files": count_things(len(one.files), "file")})
-        if one.status in ("running", "interrupted", "failed"):
+        if one.delivered.commits and not one.delivered.pull_requests:
+            yield phrases["pushed" if one.delivered.pushed else "not_pushed"]
+        if self._went_on(one):
+            yield phrases["continued"]
+        elif one.status in ("running", "interrupted", "failed"):
             yield phrases[one.status]
 
-    def _describe_checks(self, one: Outcome) -> Iterable[str]:
+    def _describe_checks(self, one: Outcome) -> Iterator[str]:
         for result, phrase in (("pass", "passed"), ("fail", "failed_checks")):
             names = [_CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == result]
             if names:
                 yield self._fill("delivered", phrase, {"names": join_words(names)})
 
-    def list_troubles(self) -> list[BriefLine]:
-        """What is not resolved, each in a line; then what was fixed on the way, in one line."""
-        unresolved = [(one, trouble) for one in self._sessions for trouble in one.troubles if not trouble.resolved]
+    # --- went wrong
+
+    def list_troubles(self) -> Iterator[BriefLine]:
+        """What is not resolved, each in a line; what took many attempts; then what was fixed on the way, in one line."""
+        room = self._limits.troubles
         failed = [one for one in self._sessions if one.status == "failed"]
-        lines = [
-            BriefLine(
-                text=self._fill("went_wrong", "session_failed", {"title": _title_of(one), "who": self._describe_who(one)}),
-                sessions=[one.session],
-                evidence=one.evidence.get("status", [])[:5],
-            )
-            for one in failed[:MOST_TROUBLES]
-        ]
-        room = MOST_TROUBLES - len(lines)
-        lines += [self._describe_trouble(one, trouble) for one, trouble in unresolved[:room]]
+        for one in failed[-room:]:
+            error = _error.search(one.outcome)
+            values = {
+                "title": name_topic(one, self._limits.title),
+                "error": shorten_text(error[1].rstrip("."), self._limits.cause) if error else "",
+                "who": self._describe_who(one),
+            }
+            yield self._line("went_wrong", "session_failed", values, [one], one.evidence.get("status", ()))
+        room = max(0, room - len(failed))
+        unresolved = [(one, trouble) for one in self._sessions for trouble in one.troubles if not trouble.resolved]
+        yield from (self._describe_trouble(one, trouble) for one, trouble in unresolved[:room])
         if len(unresolved) > room:
-            more = {"problems": count_things(len(unresolved) - room, "problem")}
-            lines.append(BriefLine(text=self._fill("went_wrong", "more", more), sessions=_sessions_of(unresolved[room:])))
+            values = {"problems": count_things(len(unresolved) - room, "more problem")}
+            yield self._line("went_wrong", "more", values, [one for one, _ in unresolved[room:]])
         fixed = [(one, trouble) for one in self._sessions for trouble in one.troubles if trouble.resolved]
-        if len(fixed) == 1:
-            lines.append(self._describe_trouble(*fixed[0]))
-        elif fixed:
-            kinds = Counter(_kind_of(trouble) for _, trouble in fixed)
-            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(MOST_NAMED + 1)]
-            values = {"problems": count_things(len(fixed), "problem"), "kinds": ", ".join(named)}
-            evidence = [source for _, trouble in fixed for source in trouble.evidence][:5]
-            lines.append(BriefLine(text=self._fill("went_wrong", "fixed", values), sessions=_sessions_of(fixed), evidence=evidence))
-        return lines
+        long = sorted(fixed, key=lambda pair: -_count_attempts(pair[1]))[: 2 if room else 0]
+        long = [pair for pair in long if _count_attempts(pair[1]) >= GIVEN_OFTEN or len(fixed) == 1]
+        yield from (self._describe_trouble(one, trouble) for one, trouble in long)
+        rest = [pair for pair in fixed if pair not in long]
+        if rest:
+            kinds = Counter(_kind_of(trouble) for _, trouble in rest)
+            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
+            values = {"problems": count_things(len(rest), "more problem" if long else "problem"), "kinds": ", ".join(named)}
+            evidence = [source for _, trouble in rest for source in trouble.evidence]
+            yield self._line("went_wrong", "fixed", values, [one for one, _ in rest], evidence)
 
     def _describe_trouble(self, one: Outcome, trouble: Trouble) -> BriefLine:
         end = self._phrases["went_wrong"]["resolved" if trouble.resolved else "open"]
-        values = {"what": _shorten(trouble.what, LONGEST_CAUSE), "end": end, "who": self._describe_who(one)}
-        return BriefLine(text=self._fill("went_wrong", "trouble", values), sessions=[one.session], evidence=trouble.evidence[:5])
+        values = {"what": shorten_text(shorten_paths(trouble.what), self._limits.cause), "end": end, "who": self._describe_who(one)}
+        return self._line("went_wrong", "trouble", values, [one], trouble.evidence)
+
+    def list_task_troubles(self) -> Iterator[BriefLine]:
+        """Tasks that failed, were given out again and again, or were reopened."""
+        often = sorted((one for one in self._tasks if one.given >= GIVEN_OFTEN), key=lambda one: -one.given)
+        failed = [one for one in self._tasks if one.result == "failed" and one not in often]
+        found = [*failed, *often]
+        for one in found[: self._limits.troubles]:
+            values = {
+                "title": shorten_text(one.title or one.task, self._limits.title),
+                "reason": shorten_text(one.reason, self._limits.cause),
+                "agent": name_agent(one.agent),
+                "agents": join_words([name for agent in one.agents[:4] if (name := name_agent(agent))]),
+                "given": one.given,
+                "reported": one.reported if one.reported > 1 else "",
+                "end": self._phrases["task_ends"].get(one.result, ""),
+            }
+            yield self._task_line("went_wrong", "task_failed" if one in failed else "task_repeated", values, [one])
+        if rest := found[self._limits.troubles :]:
+            yield self._task_line("went_wrong", "more_tasks", {"tasks": count_things(len(rest), "more task")}, rest)
+        for one in [one for one in self._tasks if one.failed_check and one not in found][-self._limits.troubles :]:
+            title = shorten_text(one.title or one.task, self._limits.title)
+            values = {"check": shorten_text(one.failed_check, 60), "title": title, "agent": name_agent(one.agent)}
+            yield self._task_line("went_wrong", "check_failed", values, [one])
+        if reopened := self._tasks_with("reopened"):
+            named = reopened[-self._limits.named :]
+            values = {"tasks": count_things(len(reopened), "task"), "titles": "; ".join(map(self._name_task, named))}
+            yield self._task_line("went_wrong", "tasks_reopened", {**values, "more": len(reopened) - len(named)}, reopened)
+
+    # --- check this
 
     def list_checks(self) -> list[BriefLine]:
         """At most seven lines, the worst first: contradicted claims, risk flags, claims without proof."""
         lines: list[tuple[int, BriefLine]] = []
         for one in self._sessions:
-            lines += [(0, self._describe_claim(one, claim)) for claim in one.claims if claim.verdict == "contradicted"]
-            lines += [(1 + _rank_flag(flags[0]), self._describe_flags(one, flags)) for flags in _group_flags(one.flags)]
-            unproven = [claim for claim in one.claims if claim.verdict == "unproven" and claim.kind in PROVABLE]
-            lines += [(50, self._describe_claim(one, claim)) for claim in unproven[-1:]]
+            lines += [(_CONTRADICTED, self._describe_claim(one, claim)) for claim in one.claims if claim.verdict == "contradicted"]
+        lines += self._describe_flags()
+        unproven = [
+            (one, claim) for one in reversed(self._sessions) for claim in [claim for claim in one.claims if _needs_proof(claim)][-1:]
+        ]
+        lines += [(_UNPROVEN, self._describe_claim(one, claim)) for one, claim in unproven[:2]]
+        if len(unproven) > 2:
+            rest = [one for one, _ in unproven[2:]]
+            values = {"sessions": count_things(len(rest), "more session")}
+            evidence = [source for _, claim in unproven[2:] for source in claim.evidence[:1]]
+            lines.append((_UNPROVEN, self._line("check_this", "unproven_more", values, rest, evidence)))
         lines.sort(key=lambda line: line[0])
-        shown = [line for _, line in lines[:MOST_CHECKS]]
-        if len(lines) > MOST_CHECKS:
-            shown = shown[: MOST_CHECKS - 1]
-            text = self._fill("check_this", "more", {"items": count_things(len(lines) - len(shown), "item")})
+        most = self._limits.checks
+        shown = [line for _, line in lines[:most]]
+        if len(lines) > most:
+            shown = shown[: most - 1]
+            text = self._fill("check_this", "more", {"items": len(lines) - len(shown)})
             shown.append(BriefLine(text=text, sessions=_unique(name for _, line in lines[len(shown) :] for name in line.sessions)))
         return shown
 
     def _describe_claim(self, one: Outcome, claim: JudgedClaim) -> BriefLine:
-        values = {"text": _shorten(claim.text, LONGEST_TITLE), "why": claim.why.rstrip("."), "who": self._describe_who(one)}
-        return BriefLine(text=self._fill("check_this", claim.verdict, values), sessions=[one.session], evidence=claim.evidence[:5])
+        why = shorten_text(shorten_paths(claim.why), self._limits.cause).rstrip(".")
+        values = {"text": shorten_text(claim.text, self._limits.title).rstrip("."), "why": why, "who": self._describe_who(one)}
+        return self._line("check_this", claim.verdict, values, [one], claim.evidence)
 
-    def _describe_flags(self, one: Outcome, flags: Sequence[RiskFlag]) -> BriefLine:
-        what = _shorten(flags[0].what, LONGEST_CAUSE)
-        values = {"what": what[:1].upper() + what[1:], "times": len(flags) if len(flags) > 1 else "", "who": self._describe_who(one)}
-        phrase = "flag" if flags[0].executed else "attempted"
-        evidence = [source for flag in flags for source in flag.evidence][:5]
-        return BriefLine(text=self._fill("check_this", phrase, values), sessions=[one.session], evidence=evidence)
+    def _describe_flags(self) -> Iterator[tuple[int, BriefLine]]:
+        """Flags of one kind in a session are one line; from the third session on, those of all sessions are."""
+        groups: dict[tuple[str, bool], list[tuple[Outcome, list[RiskFlag]]]] = {}
+        for one in reversed(self._sessions):
+            for flags in _group_flags(one.flags):
+                groups.setdefault((flags[0].flag, flags[0].executed), []).append((one, flags))
+        for found in groups.values():
+            first = found[0][1][0]
+            rank = _rank_flag(first)
+            if len(found) <= 2 or first.flag in SERIOUS:
+                yield from ((rank, self._describe_flag(one, flags)) for one, flags in found)
+                continue
+            people = _unique(name for one, _ in found if (name := self._name_person(one)))
+            values = {
+                "what": self._name_flag(first),
+                "count": sum(len(flags) for _, flags in found),
+                "sessions": count_things(len(found), "session"),
+                "who": join_words(people) if self._has_people and len(people) <= 3 else "",
+            }
+            evidence = [source for _, flags in found for source in flags[0].evidence]
+            yield rank, self._line("check_this", "like", values, [one for one, _ in found], evidence)
 
-    def list_waiting(self) -> list[BriefLine]:
-        """Sessions with an open question or a permission to give, the newest first."""
+    def _describe_flag(self, one: Outcome, flags: Sequence[RiskFlag]) -> BriefLine:
+        values = {"what": self._name_flag(flags[0]), "times": len(flags) if len(flags) > 1 else "", "who": self._describe_who(one)}
+        evidence = [source for flag in flags for source in flag.evidence]
+        return self._line("check_this", "flag" if flags[0].executed else "attempted", values, [one], evidence)
+
+    def _name_flag(self, flag: RiskFlag) -> str:
+        what = shorten_text(flag.what, self._limits.cause)
+        return what[:1].upper() + what[1:]
+
+    # --- needs you, bill
+
+    def list_waiting(self) -> Iterator[BriefLine]:
+        """Sessions that wait for a permission, then open questions, then offers to do more; the newest first."""
         waiting = [one for one in reversed(self._sessions) if one.waiting_for in ("person", "permission")]
-        lines = []
-        for one in waiting[:MOST_WAITING]:
+        waiting.sort(key=lambda one: 0 if one.waiting_for == "permission" else 2 if _offer.match(one.question or "") else 1)
+        for one in waiting[: self._limits.waiting]:
             phrase = "question" if one.waiting_for == "person" else "permission"
-            question = _shorten(one.question or "", LONGEST_CAUSE)
-            values = {"title": _short_title(one), "question": question, "who": self._describe_who(one)}
-            evidence = one.evidence.get("question", one.evidence.get("status", []))[:5]
-            lines.append(BriefLine(text=self._fill("needs_you", phrase, values), sessions=[one.session], evidence=evidence))
-        if len(waiting) > MOST_WAITING:
-            rest = waiting[MOST_WAITING:]
-            text = self._fill("needs_you", "more", {"sessions": count_things(len(rest), "session")})
-            lines.append(BriefLine(text=text, sessions=[one.session for one in rest]))
-        return lines
+            question = shorten_text(one.question or "", self._limits.cause)
+            values = {"title": name_topic(one, self._limits.title - 10), "question": question, "who": self._describe_who(one)}
+            yield self._line("needs_you", phrase, values, [one], one.evidence.get("question", one.evidence.get("status", ())))
+        if rest := waiting[self._limits.waiting :]:
+            yield self._line("needs_you", "more", {"sessions": count_things(len(rest), "more session")}, rest)
 
     def sum_up(self) -> Bill:
         """Cost and counts of the whole period."""
         usd, tokens = _sum_usd(self._sessions), sum(one.tokens for one in self._sessions)
         commits = sum(len(one.delivered.commits) for one in self._sessions)
         requests = sum(len(one.delivered.pull_requests) for one in self._sessions)
+        closed = sum(one.result in CLOSED for one in self._tasks)
         values = {
-            "cost": _format_usd(usd),
-            "tokens": count_things(tokens, "token") or "No model calls",
+            "cost": format_usd(usd),
+            "tokens": count_things(tokens, "token"),
             "sessions": count_things(len(self._sessions), "session"),
             "commits": count_things(commits, "commit"),
             "requests": count_things(requests, "pull request"),
+            "tasks": count_things(closed, "task"),
         }
-        phrase = "nothing" if not self._sessions else "sum" if usd else "unpriced"
-        text = self._fill("bill", phrase, values)
-        return Bill(text=text, sessions=len(self._sessions), usd=usd, tokens=tokens, commits=commits, pull_requests=requests)
+        phrase = (
+            ("sum" if usd else "unpriced") if self._sessions else "tasks_only" if closed else "no_sessions" if self._tasks else "nothing"
+        )
+        return Bill(
+            text=self._fill("bill", phrase, values),
+            sessions=len(self._sessions),
+            usd=usd,
+            tokens=tokens,
+            commits=commits,
+            pull_requests=requests,
+            tasks_closed=closed,
+        )
+
+    # --- parts of a line
+
+    def _name_person(self, one: Outcome) -> str:
+        return one.person or name_agent(one.agent)
 
     def _describe_who(self, one: Outcome, *, with_cost: bool = False) -> str:
-        repo = _short_repo(one) if self._has_repos else ""
-        person = (one.person or one.agent) if self._has_people else ""
-        return ", ".join(part for part in (person, repo, _format_usd(one.usd) if with_cost else "") if part)
+        repo = name_repo(one) if name_repo(one) != self._main_repo else ""
+        person = self._name_person(one) if self._has_people else ""
+        return ", ".join(part for part in (person, repo, format_usd(one.usd) if with_cost else "") if part)
 
-    def _fill(self, section: str, phrase: str, values: Values) -> str:
+    def _fill(self, section: str, phrase: str, values: Mapping[str, object]) -> str:
         return fill_phrase(self._phrases[section][phrase], values)
 
+    def _line(
+        self,
+        section: str,
+        phrase: str,
+        values: Mapping[str, object],
+        sessions: Sequence[Outcome],
+        evidence: Iterable[Source] = (),
+    ) -> BriefLine:
+        text = self._fill(section, phrase, values)
+        cited = list(dict.fromkeys(evidence))[:MOST_EVIDENCE]
+        return BriefLine(text=text, sessions=_unique(one.session for one in sessions), evidence=cited)
 
-def _has_delivered(one: Outcome) -> bool:
-    return bool(one.delivered.commits or one.delivered.pull_requests or one.delivered.tasks)
-
-
-def _title_of(one: Outcome) -> str:
-    """What came of the session, without the check results that the headline may end with."""
-    if one.delivered.pull_requests and one.delivered.pull_requests[-1].title:
-        return _shorten(one.delivered.pull_requests[-1].title, LONGEST_TITLE)
-    subjects = [commit.subject for commit in one.delivered.commits]
-    plain = [subject for subject in subjects if not subject.startswith("Merge ")] or subjects
-    if plain:
-        more = len(subjects) - 1
-        return _shorten(plain[0], LONGEST_TITLE) + (f" (+{count_things(more, 'commit')})" if more else "")
-    return _shorten(one.headline.partition("; ")[0] or one.name, LONGEST_TITLE)
-
-
-def _short_title(one: Outcome) -> str:
-    return _shorten(one.title or one.asked or one.name, 60)
+    def _task_line(self, section: str, phrase: str, values: Mapping[str, object], tasks: Sequence[TaskOutcome]) -> BriefLine:
+        evidence = [source for one in tasks for source in one.evidence[-1:]]
+        text = self._fill(section, phrase, values)
+        return BriefLine(text=text, tasks=[one.task for one in tasks], evidence=evidence[:MOST_EVIDENCE])
 
 
-def _quote_title(one: Outcome) -> str:
-    return f'"{_short_title(one)}"'
-
-
-def _short_repo(one: Outcome) -> str:
-    return (one.repo or "").rpartition("/")[2]
+CLOSED: frozenset[TaskResult] = frozenset(["closed", "no_change", "dropped"])
+_CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 
 
 def _kind_of(trouble: Trouble) -> str:
     """`Lint failed (2 issues): …` is of the kind `lint failed`."""
-    kind = trouble.what.partition(":")[0].partition(" (")[0].strip()
+    kind = _times.sub("", trouble.what.partition(":")[0].partition(" (")[0]).strip()
     return kind[:1].lower() + kind[1:]
+
+
+def _needs_proof(claim: JudgedClaim) -> bool:
+    return claim.verdict == "unproven" and claim.kind in PROVABLE and not claim.text.rstrip().endswith(":")
+
+
+def _count_attempts(trouble: Trouble) -> int:
+    found = _times.search(trouble.what.partition(":")[0])
+    return int(found[1]) if found else 1
 
 
 def _group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:
@@ -343,7 +531,7 @@ def _group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:
 
 def _rank_flag(flag: RiskFlag) -> int:
     rank = FLAG_ORDER.index(flag.flag) if flag.flag in FLAG_ORDER else len(FLAG_ORDER)
-    return rank + (0 if flag.executed else 20)
+    return rank + (_FLAGS if flag.executed else _NOT_RUN)
 
 
 def _sum_usd(sessions: Iterable[Outcome]) -> float | None:
@@ -351,20 +539,5 @@ def _sum_usd(sessions: Iterable[Outcome]) -> float | None:
     return sum(known) if known else None
 
 
-def _format_usd(usd: float | None) -> str:
-    return "" if not usd else f"${usd:,.2f}" if usd >= 0.01 else "under $0.01"
-
-
-def _sessions_of(pairs: Iterable[tuple[Outcome, object]]) -> list[str]:
-    return _unique(one.session for one, _ in pairs)
-
-
 def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
-
-
-def _shorten(text: str, longest: int) -> str:
-    text = " ".join(text.split())
-    if len(text) <= longest:
-        return text
-    return text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.") + "…"

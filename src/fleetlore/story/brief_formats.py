@@ -19,7 +19,9 @@ WIDTH = 100
 CHAT_LINES = 4
 """Lines of a section in a chat message."""
 
-SECTIONS = ("delivered", "went_wrong", "check_this", "needs_you")
+SECTIONS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
+ACTIONABLE = frozenset(["went_wrong", "check_this", "needs_you"])
+"""Sections whose lines end with the session to look at."""
 _markdown_special = re.compile(r"([\\`*_\[\]<>|~#])")
 _control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -31,7 +33,7 @@ def write_text(brief: Brief) -> str:
     for name, heading, items in _list_sections(brief):
         lines.append(heading)
         for item in items:
-            session = f"  [{item.sessions[0][:8]}]" if name != "delivered" and len(item.sessions) == 1 else ""
+            session = f"  [{item.sessions[0][:8]}]" if name in ACTIONABLE and len(item.sessions) == 1 else ""
             lines += wrapper.wrap(_clean(item.text) + session)
         lines.append("")
     return "\n".join([*lines, brief.bill.text]) + "\n"
@@ -51,8 +53,8 @@ def write_html(brief: Brief) -> str:
     for name, heading, items in _list_sections(brief):
         parts.append(f'<section class="{name.replace("_", "-")}"><h2>{html.escape(heading)}</h2><ul>')
         for item in items:
-            sessions, events = " ".join(item.sessions), " ".join(source.event for source in item.evidence)
-            attributes = f'data-sessions="{html.escape(sessions)}" data-events="{html.escape(events)}"'
+            cited = {"sessions": item.sessions, "tasks": item.tasks, "events": [source.event for source in item.evidence]}
+            attributes = " ".join(f'data-{key}="{html.escape(" ".join(names))}"' for key, names in cited.items())
             parts.append(f"<li {attributes}>{html.escape(_clean(item.text))}</li>")
         parts.append("</ul></section>")
     parts.append(f'<p class="bill">{html.escape(brief.bill.text)}</p></article>')
@@ -63,7 +65,7 @@ def write_chat(brief: Brief) -> str:
     """A short message: what needs a person first, a few lines of each section."""
     lines = [f"{brief.title}: {brief.bill.text}"]
     by_name = {name: (heading, items) for name, heading, items in _list_sections(brief)}
-    for name in ("needs_you", "check_this", "went_wrong", "delivered"):
+    for name in ("needs_you", "check_this", "went_wrong", "delivered", "in_progress"):
         if name not in by_name:
             continue
         heading, items = by_name[name]

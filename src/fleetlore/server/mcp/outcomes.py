@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from fleetlore.errors import Invalid
-from fleetlore.projections.outcomes import Wanted, runs_in
+from fleetlore.projections.outcomes import Wanted, runs_in, select_scope
 from fleetlore.server.mcp import requests, responses, times
 from fleetlore.server.mcp.reading import response_fields
 from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, join_parts, next_page_hint, page_rows, quote_lines
@@ -68,6 +68,28 @@ def _render_session_row(row: responses.SessionRow) -> str:
     ended = format_time(row.ended) if row.ended else None
     contradicted = f"{row.contradicted} contradicted claims" if row.contradicted else None
     return join_fields(row.session, state, ended, row.person, row.repo, row.branch, contradicted, row.headline)
+
+
+BRIEF_PARTS = ("delivered", "in_progress", "went_wrong", "check_this", "needs_you")
+
+
+def make_brief(source: ToolSource, caller: Caller, request: requests.BriefRequest) -> responses.BriefResponse:
+    """The tool `brief`."""
+    scope, zone = resolve_scope(source, request.scope), parse_time_zone(request.tz)
+    with source.snapshot(None, ("calendar",)) as snapshot:
+        since = times.parse_since(request.since, now=snapshot.now, zone=zone)
+        head = response_fields(snapshot)
+    found = source.make_brief(select_scope(source.log, scope, Wanted(since=since)), zone)
+    response = responses.BriefResponse(**head, title=found.title, bill=found.bill.text)
+    for name in BRIEF_PARTS:
+        setattr(response, name, _clean_lines(item.text for item in getattr(found, name)))
+    return response
+
+
+def render_brief(response: responses.BriefResponse) -> str:
+    """The brief as text."""
+    rows = [join_fields(name.replace("_", " "), text) for name in BRIEF_PARTS for text in getattr(response, name)]
+    return join_parts(f"The brief of {response.title}:", quote_lines(*rows, response.bill))
 
 
 def get_session(source: ToolSource, caller: Caller, request: requests.SessionRequest) -> responses.SessionResponse:

@@ -124,6 +124,14 @@ class SessionsRequest(ToolRequest, kw_only=True):
     page: Page | None = None
 
 
+class BriefRequest(ToolRequest, kw_only=True):
+    """Which period to sum up."""
+
+    scope: Scope = "town"
+    since: When | None = None
+    tz: Zone = "UTC"
+
+
 class SessionRequest(ToolRequest, kw_only=True):
     """Which session to show."""
 

@@ -275,6 +275,18 @@ class SessionsResponse(ToolResponse, kw_only=True):
     sessions: list[SessionRow]
 
 
+class BriefResponse(ToolResponse, kw_only=True):
+    """What a period delivered, what went wrong, what to check and who needs a person."""
+
+    title: str
+    delivered: list[str] = field(default_factory=list)
+    in_progress: list[str] = field(default_factory=list)
+    went_wrong: list[str] = field(default_factory=list)
+    check_this: list[str] = field(default_factory=list)
+    needs_you: list[str] = field(default_factory=list)
+    bill: str = ""
+
+
 class SessionResponse(ToolResponse, kw_only=True):
     """Details of one session."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import tzinfo
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -17,9 +18,12 @@ from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup, outcomes, search
 from fleetlore.projections.live_views import FindStore
+from fleetlore.projections.outcomes import Wanted
 from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import ViewSnapshot
+from fleetlore.story.brief import Brief
+from fleetlore.story.reading import read_brief
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
 
@@ -65,6 +69,9 @@ class ToolSource(Protocol):
     def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
 
+    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period; without one, of the newest day with sessions."""
+
 
 def resolve_scope(source: ToolSource, scope: str) -> str:
     """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none."""
@@ -89,6 +96,10 @@ class ServerSource:
     def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
         """The outcome records of sessions."""
         return self._context.view_cache.find_outcomes(wanted)
+
+    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period."""
+        return self._context.view_cache.make_brief(wanted, zone)
 
 
 class OnDemandSource:
@@ -143,6 +154,13 @@ class OnDemandSource:
         """The outcome records of sessions."""
         self._refresh()
         return outcomes.find_outcomes(self.log, now=self._now(), costs=self._costs, wanted=wanted, store=self._find_store())
+
+    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+        """The brief of a period."""
+        self._refresh()
+        newest_day = wanted.since is None and wanted.until is None
+        store = self._find_store()
+        return read_brief(self.log, now=self._now(), zone=zone, costs=self._costs, wanted=wanted, store=store, newest_day=newest_day)
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds per call; until it is done, only the newest events are searched."""

@@ -72,6 +72,17 @@ TOOLS: tuple[McpTool, ...] = (
         reading.render_arcs,
     ),
     McpTool(
+        "brief",
+        "What a day came to",
+        "The brief of a period, by default of the newest day with sessions: what was delivered, what is in progress, what went wrong, "
+        "what to check, who needs a person, and the bill.",
+        requests.BriefRequest,
+        responses.BriefResponse,
+        outcomes.make_brief,
+        outcomes.render_brief,
+        is_costly=True,
+    ),
+    McpTool(
         "sessions",
         "What came of each session",
         "Sessions of coding agents with their outcome: what was asked and delivered, which checks passed after the last edit, what is "

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from fleetlore.story.brief import Brief
 from fleetlore.views.agent_status_rules import AgentStanding
 from fleetlore.views.outcomes.record import Outcome
 
@@ -160,6 +161,18 @@ class SessionsPage(Head, kw_only=True):
     sessions: list[Outcome]
     more: bool
     """Whether there are older ones."""
+
+
+class Session(Head, kw_only=True):
+    """The outcome record of one session."""
+
+    session: Outcome
+
+
+class PeriodBrief(Head, kw_only=True):
+    """The brief of a period: every line with its sessions, tasks and source events."""
+
+    brief: Brief
 
 
 class SentenceRow(Struct, kw_only=True):

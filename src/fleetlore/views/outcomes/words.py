@@ -65,6 +65,8 @@ _EMPTY_CLAIM = re.compile(
     re.IGNORECASE,
 )
 """A sentence that says only that checks pass or that something is done, not what."""
+_REQUEST_HEADING = "## My request for Codex:"
+"""Comes after the context that an editor adds to a prompt."""
 LEAST_WORDS = 6
 """A sentence that ends with a colon counts as content if it has so many words."""
 
@@ -75,6 +77,7 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
     In an answer, headings and sentences such as "All tests pass." are passed over: they do not say what was done.
     """
     fallback, weak = "", ""
+    text = text.rpartition(_REQUEST_HEADING)[2]
     for line in _lines(text[:LONGEST_LOOK], headings=not is_answer):
         for sentence in _sentences(line):
             if is_lead_in(sentence):

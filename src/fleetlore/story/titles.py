@@ -1,0 +1,122 @@
+"""Short names for what a session was about and what came of it, from its outcome record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fleetlore.story.phrases import count_things
+from fleetlore.views.outcomes.record import ChangedFile, Outcome
+
+_polite = re.compile(
+    r"(?i)^(?:(?:ok(?:ay)?|hi|hey|hello|so|now|please|great|thanks|yes|and)[,.!]? +)*"
+    r"(?:(?:can|could|would|will) (?:you|we) (?:please |also |just |maybe )?"
+    r"|i(?:'d| would) like (?:you )?to |i (?:want|need) (?:you )?to |we (?:want|need) to |let'?s |(?:plan|task|goal): +)?"
+)
+_command = re.compile(r"^/[\w:.-]+\s+")
+_url = re.compile(r"\(?https?://\S+")
+_path = re.compile(r"(?:[\w.@~-]*/)+([\w.@-]+\.\w+)(?=[:\s,;)]|$)")
+_column = re.compile(r"(\.\w+:\d+):\d+\b")
+_generated_agent = re.compile(r"[\w.-]+[/:]?[0-9a-f]{6,}(?:-[0-9a-f-]+)?|[0-9a-f-]{8,}")
+_report = re.compile(
+    r"(?i)\b(?:now|added|fixed|removed|updated|changed|implemented|moved|renamed|created|replaced|rewrote|deleted|merged|renames?|adds"
+    r"|removes|fixes|uses|returns|has been|have been|is (?:now|complete|done|ready|fixed)|are (?:now|fixed)|complete[d]?)\b"
+)
+_no_report = re.compile(
+    r"(?i)^(?:i (?:implemented the plan|found|see|think)|here|two|three|there|this|that|these|it|now when|when|if|which|what|how|option"
+    r"|the (?:fix|key|following|plan|question|answer|test|changes?)\b|without|with|step|you)\b|:\W*$|…$"
+    r"|\b(?:tests?|lint|checks?|suite)\b.{0,20}\b(?:pass\w*|fixed|clean|green)\b"
+)
+LEAST_REPORT_WORDS = 5
+_no_work = re.compile(r"^/(?:private/)?(?:tmp|var/folders)/|(?:^|/)\.\w+/(?:plans|projects|todos)/")
+
+
+def shorten_text(text: str, longest: int) -> str:
+    """The text on one line, cut at a word."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    cut = text[: longest - 1]
+    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,;:.-(") + "…"
+
+
+def shorten_paths(text: str) -> str:
+    """Without folders of paths, columns and web addresses: `cmd/cli/hooks.go:48:15` becomes `hooks.go:48`."""
+    return " ".join(_column.sub(r"\1", _path.sub(r"\1", _url.sub("", text))).split())
+
+
+def name_request(one: Outcome, longest: int) -> str:
+    """What was asked, in short form: without a greeting, a slash command or an address in front."""
+    asked = _url.sub("", _command.sub("", one.asked)).strip()
+    text = _polite.sub("", asked, count=1).strip(" \"'`") or one.asked or one.name
+    if len(text) < len(asked):  # "can you fix the build?" is a request
+        text = text.rstrip("?")
+    first = text.partition(" ")[0]
+    if first.isalpha() and first.islower():  # not the name of a file or a function
+        text = text[:1].upper() + text[1:]
+    return shorten_text(text, longest).rstrip(".:")
+
+
+def name_topic(one: Outcome, longest: int) -> str:
+    """What the session is about: the title that its program or a person gave it, else what was asked."""
+    return shorten_text(one.title, longest).rstrip(".") if one.title else name_request(one, longest)
+
+
+def title_delivery(one: Outcome, longest: int) -> str:
+    """What a session with commits or pull requests delivered."""
+    delivered = one.delivered
+    titled = [request.title for request in delivered.pull_requests if request.title]
+    if titled:
+        return shorten_text(titled[-1], longest).rstrip(".")
+    subjects = [commit.subject for commit in delivered.commits if not commit.subject.startswith("Merge ")]
+    subjects = [subject for subject in subjects if subject] or [name_topic(one, longest)]
+    more = len(delivered.commits) - 1
+    return shorten_text(subjects[0], longest).rstrip(".") + (f" (+{count_things(more, 'commit')})" if more > 0 else "")
+
+
+def find_report(one: Outcome, longest: int) -> str:
+    """The agent's own sentence about what it changed, if it can be understood alone and no claim in it is contradicted."""
+    refuted = [claim.text for claim in one.claims if claim.verdict == "contradicted"]
+    for text in (one.delivered.answer, one.headline.partition("; ")[0]):
+        plain = shorten_paths(text)
+        if any(claim in text or text in claim for claim in refuted):
+            continue
+        if len(plain) <= longest and len(plain.split()) >= LEAST_REPORT_WORDS and _report.search(plain) and not _no_report.search(plain):
+            return plain.rstrip(".")
+    return ""
+
+
+def list_work_files(files: Sequence[ChangedFile]) -> list[ChangedFile]:
+    """The changed files without plans and temporary files."""
+    return [file for file in files if not _no_work.search(file.path)]
+
+
+def has_discarded(one: Outcome) -> bool:
+    """Whether some changes were thrown away."""
+    return any(flag.executed and flag.what.startswith("uncommitted changes discarded") for flag in one.flags)
+
+
+def name_files(files: Sequence[ChangedFile]) -> str:
+    """`setup.go`, `setup.go and 2 more files`: the one with the most changed lines, rather code than notes."""
+    if not files:
+        return ""
+    largest = max(files, key=lambda file: (not file.path.endswith((".md", ".lock", ".json")), file.added + file.removed, file.path))
+    name = largest.path.replace("\\", "/").rstrip("/").rpartition("/")[2][:60] or largest.path
+    more = len(files) - 1
+    return f"{name} and {more} more file{'s' if more > 1 else ''}" if more else name
+
+
+def name_agent(agent: str) -> str:
+    """The last part of an agent's name; nothing for a name that a program made up."""
+    short = agent.rstrip("/").rpartition("/")[2]
+    return "" if _generated_agent.fullmatch(agent) or _generated_agent.fullmatch(short) else short
+
+
+def name_repo(one: Outcome) -> str:
+    """The repository without its owner."""
+    return (one.repo or "").rpartition("/")[2]
+
+
+def format_usd(usd: float | None) -> str:
+    """`$12.30`; nothing for an unknown price."""
+    return "" if not usd else f"${usd:,.2f}" if usd >= 0.005 else "under $0.01"

@@ -1,0 +1,237 @@
+"""Outcomes of tasks: of issue trackers, forges and the town. A task can be closed by work, without a change, or as not wanted.
+
+A task that is given out again after it was taken away or reported is a retry. The fold keeps the newest facts of each task;
+`make_task_outcome` says what they come to in a period.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.outcomes.words import first_sentence, shorten
+
+VERSION = 1
+"""Raised with every change of the state's shape or rules: stored states of another version are folded again."""
+MOST_STEPS = 60
+LONGEST_TITLE = 200
+LONGEST_REASON = 300
+FIRST_WORDS = 5
+MOST_EVIDENCE = 5
+
+TaskResult = Literal["closed", "merged", "no_change", "dropped", "not_merged", "failed", "reopened", "open"]
+TaskStepKind = Literal[
+    "given", "started", "reported", "closed", "merged", "dropped", "not_merged", "failed", "reopened", "check_failed", "check_passed"
+]
+
+
+class TaskStep(Struct, frozen=True):
+    """One thing that happened to a task."""
+
+    at: datetime
+    kind: TaskStepKind
+    source: Source
+    agent: str = ""
+    text: str = ""
+
+
+class TaskState(Struct, kw_only=True):
+    """What is known of one task."""
+
+    task: str
+    title: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    steps: list[TaskStep] = field(default_factory=list)
+
+
+class TaskOutcome(Struct, kw_only=True):
+    """What a period did to one task."""
+
+    task: str
+    title: str
+    result: TaskResult
+    reason: str
+    """The words of whoever closed it."""
+    agent: str
+    """To whom it was given last; of a pull request, its author. Who closes a task need not have worked on it."""
+    agents: list[str]
+    """Everybody to whom it was given in the period."""
+    given: int
+    """How often it was given to somebody in the period."""
+    reported: int
+    """How often a worker reported it as done in the period."""
+    failed_check: str
+    """A check of its pull request that failed and did not pass again."""
+    at: datetime
+    """When it was closed or reopened, else when somebody last did something about it."""
+    evidence: list[Source] = field(default_factory=list)
+
+
+def begin(task: str) -> TaskState:
+    """A task of which nothing is known yet."""
+    return TaskState(task=task)
+
+
+def apply(state: TaskState, event: Event) -> TaskState:
+    """The task after one more of its events. Changes the state in place; never raises."""
+    read = _READERS.get(event.kind)
+    if read is None or event.visibility == "private":
+        return state
+    at = event.at or state.ended
+    if at is None:
+        return state
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    title = event.data.get("title")
+    if isinstance(title, str) and title.strip():
+        state.title = shorten(title[: 2 * LONGEST_TITLE], LONGEST_TITLE)
+    step = read(event)
+    state.started = at if state.started is None else min(state.started, at)
+    state.ended = at if state.ended is None else max(state.ended, at)
+    if step is not None:
+        kind, agent, text = step
+        found = TaskStep(at, kind, Source(event.id or "", event.id or ""), agent[:200], text[:LONGEST_REASON])
+        state.steps.append(found)
+        if len(state.steps) > 1 and state.steps[-2].at > at:
+            state.steps.sort(key=lambda one: one.at)
+        del state.steps[: max(0, len(state.steps) - MOST_STEPS)]
+    return state
+
+
+class _Read(NamedTuple):
+    kind: TaskStepKind
+    agent: str = ""
+    text: str = ""
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _read_given(event: Event) -> _Read | None:
+    return _Read("given", event.agent or event.child or "") if event.agent or event.child else None
+
+
+def _read_completed(event: Event) -> _Read:
+    return _Read("closed", event.agent or event.actor or "", _string(event.data.get("result")))
+
+
+def _read_updated(event: Event) -> _Read | None:
+    """A note of a worker; other changes say nothing about the outcome."""
+    note = _string(event.data.get("new")) if event.data.get("field") == "notes" else ""
+    return _Read("reported", event.actor or "", note) if _DONE_NOTE.match(note) else None
+
+
+def _read_abandoned(event: Event) -> _Read | None:
+    """A pull request that was closed without a merge; an agent that lets its task go has not closed it."""
+    return _Read("not_merged", event.agent or "") if "number" in event.data else None
+
+
+def _read_check(event: Event) -> _Read | None:
+    check = _string(event.data.get("check"))
+    return _Read("check_passed" if event.kind == "forge.check_succeeded" else "check_failed", event.agent or "", check) if check else None
+
+
+_DONE_NOTE = re.compile(r"(?i)\W*(?:implement(?:ed|ation complete)|fixed|done|completed?|shipped)\b")
+_READERS: Mapping[str, Callable[[Event], _Read | None]] = {
+    "work.task_created": lambda event: None,
+    "fleet.dispatch": _read_given,
+    "town.task_assigned": _read_given,
+    "work.started": lambda event: _Read("started", event.agent or ""),
+    "work.updated": _read_updated,
+    "town.task_completed": _read_completed,
+    "town.task_failed": lambda event: _Read("failed", event.agent or event.actor or "", _string(event.data.get("error"))),
+    "work.cancelled": lambda event: _Read("dropped", event.agent or "", _string(event.data.get("reason"))),
+    "work.reopened": lambda event: _Read("reopened", event.agent or "", _string(event.data.get("reason"))),
+    "fleet.pr_open": lambda event: None,
+    "fleet.pr_merge": lambda event: _Read("merged", event.agent or "", ""),
+    "fleet.abandon": _read_abandoned,
+    "fleet.error": _read_check,
+    "forge.check_succeeded": _read_check,
+}
+KINDS = frozenset(_READERS)
+"""The kinds of events that say something about a task."""
+
+
+def make_task_outcome(state: TaskState, since: datetime | None = None, until: datetime | None = None) -> TaskOutcome | None:
+    """What happened to the task in the period; `None` if nothing that counts."""
+    steps = [step for step in state.steps if (since is None or step.at >= since) and (until is None or step.at < until)]
+    if not steps:
+        return None
+    ends = [step for step in steps if step.kind in _ENDS]
+    last = _choose_end(ends)
+    given = [step for step in steps if step.kind == "given"]
+    before = [step for step in state.steps if step.kind in ("given", "started") and (last is None or step.at <= last.at)]
+    checks = {step.text: step for step in steps if step.kind in ("check_failed", "check_passed")}
+    failing = [step for step in checks.values() if step.kind == "check_failed"]
+    cited = [step.source for step in (*given[-3:], *failing[-1:], *ends[-2:])]
+    return TaskOutcome(
+        task=state.task,
+        title=state.title,
+        result="open" if last is None else classify_ending(last),
+        reason=first_sentence(last.text) if last is not None else "",
+        agent=before[-1].agent if before else last.agent if last is not None and last.kind != "closed" else "",
+        agents=list(dict.fromkeys(step.agent for step in given)),
+        given=len(given),
+        reported=sum(step.kind == "reported" for step in steps),
+        failed_check=failing[-1].text if failing and (last is None or last.kind != "merged") else "",
+        at=last.at if last is not None else steps[-1].at,
+        evidence=cited[-MOST_EVIDENCE:],
+    )
+
+
+_ENDS = frozenset(["closed", "merged", "dropped", "not_merged", "failed", "reopened"])
+
+
+def _choose_end(ends: Sequence[TaskStep]) -> TaskStep | None:
+    """The last end; of closings in a row, the last one that gives a reason."""
+    if not ends or ends[-1].kind != "closed":
+        return ends[-1] if ends else None
+    row: list[TaskStep] = []
+    for step in reversed(ends):
+        if step.kind != "closed":
+            break
+        row.append(step)
+    return next((step for step in row if step.text), row[0])
+
+
+class _Ending(NamedTuple):
+    result: TaskResult
+    start: re.Pattern[str] | None
+    anywhere: re.Pattern[str] | None
+
+
+@cache
+def _load_endings() -> tuple[_Ending, ...]:
+    text = resources.files(__package__).joinpath("task_endings.toml").read_text("utf-8")
+
+    def compile_rule(rule: Mapping[str, str], key: str) -> re.Pattern[str] | None:
+        return re.compile(rule[key], re.IGNORECASE) if key in rule else None
+
+    return tuple(
+        _Ending(rule["result"], compile_rule(rule, "start"), compile_rule(rule, "anywhere")) for rule in tomllib.loads(text)["ending"]
+    )
+
+
+def classify_ending(step: TaskStep) -> TaskResult:
+    """What an end means, by its kind and the reason that is given."""
+    match step.kind:
+        case "merged" | "dropped" | "not_merged" | "failed" | "reopened":
+            return step.kind
+        case "closed":
+            text = " ".join(step.text[:LONGEST_REASON].split())
+            start = " ".join(re.split(r"[\s/]+", text)[:FIRST_WORDS])
+            for rule in _load_endings():
+                if (rule.start is not None and rule.start.search(start)) or (rule.anywhere is not None and rule.anywhere.search(text)):
+                    return rule.result
+            return "closed"
+    return "open"

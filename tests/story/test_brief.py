@@ -1,0 +1,325 @@
+"""The brief says what a lead needs on Monday morning: little, true, in plain words, each line with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleetlore.story.brief import Brief, BriefLine, count_words, make_brief, name_period
+from fleetlore.story.brief_formats import FORMATS
+from fleetlore.views.outcomes.record import Check, Checks, Delivered, Outcome
+from fleetlore.views.task_outcomes import TaskOutcome
+from tests.story.records import (
+    DAY,
+    NEXT_DAY,
+    claim,
+    flag,
+    make_outcome,
+    make_task,
+    request,
+    trouble,
+    with_changes,
+    with_commit,
+)
+
+
+def brief_of(*sessions: Outcome, tasks: Sequence[TaskOutcome] = ()) -> Brief:
+    return make_brief(sessions, tasks, since=DAY, until=NEXT_DAY, zone=UTC)
+
+
+def texts(lines: Sequence[BriefLine]) -> list[str]:
+    return [line.text for line in lines]
+
+
+# --- delivered and in progress
+
+
+def test_a_delivery_is_named_by_its_commit_with_its_state_and_checks() -> None:
+    brief = brief_of(with_commit())
+    assert texts(brief.delivered) == ["Accept tabs in the parser; pushed; tests and lint passed ($1.50)"]
+    assert brief.delivered[0].sessions == ["00000001-0000"]
+    assert brief.delivered[0].evidence[0].event == "event-commit-1"
+
+
+def test_a_pull_request_comes_first_and_is_named_by_its_title() -> None:
+    opened = with_commit(2)
+    opened.delivered.pull_requests = [request()]
+    assert texts(brief_of(with_commit(1), opened).delivered)[0] == "Parser: accept tabs; pull request #7; tests and lint passed ($1.50)"
+
+
+def test_more_commits_are_counted_and_merges_do_not_name_a_session() -> None:
+    session = with_commit(subject="Merge branch 'main'")
+    session.delivered.commits += with_commit(2, "Fix tabs").delivered.commits
+    assert texts(brief_of(session).delivered)[0].startswith("Fix tabs (+1 commit); pushed")
+
+
+def test_what_failed_after_the_last_edit_is_said() -> None:
+    session = with_commit(pushed=False, checks=Checks(tests=Check(result="pass"), lint=Check(result="fail")))
+    assert texts(brief_of(session).delivered) == ["Accept tabs in the parser; not pushed; tests passed; lint failed ($1.50)"]
+
+
+def test_changes_that_are_not_committed_are_in_progress() -> None:
+    brief = brief_of(with_changes(1, "src/parser.py", "README.md", status="interrupted"))
+    assert brief.delivered == []
+    assert texts(brief.in_progress) == [
+        'Fix the parser: "The parser accepts tabs now"; parser.py and 1 more file changed; stopped before the end ($1.50)'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("can you fix the build?", "Fix the build"),
+        ("Plan: Add a retry", "Add a retry"),
+        ("https://example.com/pull/9 address the feedback", "Address the feedback"),
+        ("/plan:new write the docs", "Write the docs"),
+        ("parse_tabs fails on Windows", "parse_tabs fails on Windows"),
+    ],
+)
+def test_what_was_asked_is_named_in_short_form(asked: str, expected: str) -> None:
+    session = with_changes(asked=asked, delivered=Delivered(answer="Here is what I did."), headline="")
+    assert texts(brief_of(session).in_progress)[0].startswith(f"{expected}; parser.py changed")
+
+
+def test_the_title_of_a_session_is_preferred_to_what_was_asked() -> None:
+    assert texts(brief_of(with_changes(title="Tabs in the parser")).in_progress)[0].startswith("Tabs in the parser:")
+
+
+def test_plans_and_temporary_files_are_no_changes() -> None:
+    brief = brief_of(with_changes(1, "/home/mira/.claude/plans/p.md", "/tmp/x.py"))
+    assert brief.in_progress == []
+    assert texts(brief.delivered) == ['1 question answered, nothing changed: "Fix the parser"']
+
+
+def test_sessions_that_only_answered_share_a_line() -> None:
+    brief = brief_of(*(make_outcome(number, asked=f"Question {number}") for number in range(1, 6)))
+    assert texts(brief.delivered) == ['5 questions answered, nothing changed: "Question 5", "Question 4", "Question 3" and 2 more']
+
+
+def test_a_session_that_went_on_after_the_period_neither_runs_nor_waits() -> None:
+    session = with_changes(status="running", ended=NEXT_DAY + timedelta(hours=1))
+    assert "continued later" in texts(brief_of(session).in_progress)[0]
+
+
+def test_a_contradicted_claim_is_never_quoted_as_the_result() -> None:
+    refuted = claim("The parser accepts tabs now.", why="the edit failed", kind="fixed")
+    brief = brief_of(with_changes(claims=[refuted]))
+    assert "accepts tabs" not in texts(brief.in_progress)[0]
+    assert texts(brief.check_this) == ['Claimed "The parser accepts tabs now", but the edit failed']
+
+
+def test_people_and_repositories_are_named_only_if_that_says_something() -> None:
+    ours = [with_commit(number) for number in range(1, 5)]
+    assert "mira" not in texts(brief_of(*ours).delivered)[0]
+    theirs = with_commit(5, "Fix the header", person="ada", repo="acme/web")
+    lines = texts(brief_of(*ours, theirs).delivered)
+    assert "Fix the header; pushed; tests and lint passed (ada, web, $1.50)" in lines
+    assert lines[0].endswith("(mira, $1.50)")
+
+
+# --- tasks
+
+
+def test_tasks_are_grouped_by_how_they_were_closed() -> None:
+    tasks = [make_task(1), make_task(2), *(make_task(number, "dropped") for number in range(3, 17)), make_task(17, "no_change")]
+    brief = brief_of(tasks=tasks)
+    assert texts(brief.delivered) == [
+        "2 tasks closed: Task 1 (ada); Task 2 (ada)",
+        "1 task closed without a change",
+        "14 tasks closed as stale, duplicate or not wanted",
+    ]
+    assert brief.bill.text == "17 tasks closed."
+    assert brief.delivered[0].tasks == ["t1", "t2"]
+
+
+def test_a_task_that_was_given_out_again_and_again_is_trouble() -> None:
+    task = make_task(1, "no_change", given=4, agents=["town/ada", "town/finn"], reported=3)
+    assert texts(brief_of(tasks=[task]).went_wrong) == [
+        'Task "Task 1" was given out 4 times (ada and finn), reported as done 3 times, then closed without a change'
+    ]
+
+
+def test_failed_tasks_and_checks_and_reopened_tasks_are_trouble() -> None:
+    tasks = [make_task(1, "failed", reason="out of memory"), make_task(2, "open", failed_check="build"), make_task(3, "reopened")]
+    assert texts(brief_of(tasks=tasks).went_wrong) == [
+        'Task "Task 1" failed: out of memory (ada)',
+        'build failed on "Task 2" (ada)',
+        "1 task reopened: Task 3 (ada)",
+    ]
+
+
+# --- went wrong, check this, needs you
+
+
+def test_what_has_no_fix_comes_before_what_was_fixed() -> None:
+    session = with_commit(
+        troubles=[trouble("Lint failed (2 issues): src/a.py:3:1: unused", resolved=True), trouble("Push failed: rejected")]
+    )
+    assert texts(brief_of(session).went_wrong) == [
+        "Push failed: rejected: no fix recorded",
+        "Lint failed (2 issues): a.py:3: unused: fixed later",
+    ]
+
+
+def test_problems_that_were_fixed_share_a_line_but_for_the_longest() -> None:
+    fixed = [trouble(f"Lint failed: {name}", resolved=True) for name in "abc"]
+    session = with_commit(troubles=[*fixed, trouble("Commit refused by a hook 7 times: dialyzer", resolved=True)])
+    assert texts(brief_of(session).went_wrong) == [
+        "Commit refused by a hook 7 times: dialyzer: fixed later",
+        "3 more problems fixed on the way: lint failed (3)",
+    ]
+
+
+def test_a_session_that_failed_says_why() -> None:
+    session = make_outcome(status="failed", outcome="Failed: API error 529.")
+    assert texts(brief_of(session).went_wrong) == ["Fix the parser: the session ended with an error: API error 529"]
+
+
+def test_the_worst_comes_first_and_there_are_at_most_seven_lines() -> None:
+    flags = [flag("check_disabled", "lint finding suppressed: noqa"), flag("secret_exposed", "secret printed: .env"), flag("force_push")]
+    many = [with_commit(number, flags=[flag("destructive_command", f"recursive delete: rm -rf {number}")]) for number in range(2, 9)]
+    brief = brief_of(with_commit(1, flags=flags, claims=[claim()]), *many)
+    lines = texts(brief.check_this)
+    assert len(lines) == 7
+    assert lines[0] == 'Claimed "All tests pass", but the last test run failed'
+    assert lines[1] == "Secret printed: .env"
+    assert lines[2].startswith("Recursive delete")
+    assert lines[6].endswith("more: `lore claims` and `lore sessions` list them")
+
+
+def test_small_flags_of_many_sessions_share_a_line() -> None:
+    sessions = [with_commit(number, flags=[flag("check_disabled", f"lint finding suppressed: {number}.py")] * 2) for number in range(1, 5)]
+    assert texts(brief_of(*sessions).check_this) == ["Lint finding suppressed: 4.py; 8 such in 4 sessions"]
+
+
+def test_a_flag_that_was_not_executed_is_said_to_be_tried() -> None:
+    assert texts(brief_of(with_commit(flags=[flag(executed=False)])).check_this)[0].startswith("Tried, but not run: Git push --force")
+
+
+def test_claims_without_proof_are_listed_if_a_record_could_prove_them() -> None:
+    claims = [claim("Everything works.", "unproven", "", "done"), claim("Pushed.", "unproven", "nothing was pushed", "pushed")]
+    assert texts(brief_of(with_commit(claims=claims)).check_this) == ['Claimed "Pushed" without proof: nothing was pushed']
+
+
+def test_permissions_come_before_questions_and_offers_come_last() -> None:
+    offer = make_outcome(3, waiting_for="person", question="Want me to commit it?")
+    question = make_outcome(1, waiting_for="person", question="Which database should it use?", asked="Store the results")
+    permission = make_outcome(2, waiting_for="permission", status="running")
+    assert texts(brief_of(offer, question, permission).needs_you) == [
+        "Fix the parser: waits for a permission",
+        "Store the results: Which database should it use?",
+        "Fix the parser: Want me to commit it?",
+    ]
+
+
+# --- the whole
+
+
+def test_the_bill_adds_up() -> None:
+    opened = with_commit(2)
+    opened.delivered.pull_requests = [request()]
+    bill = brief_of(with_commit(1), opened, make_outcome(3, usd=None)).bill
+    assert bill.text == "$3.00 for 3 sessions; 2 commits, 1 pull request."
+    assert (bill.sessions, bill.usd, bill.tokens, bill.commits) == (3, 3.0, 3000, 2)
+    assert brief_of().bill.text == "No sessions in this period."
+    assert brief_of(make_outcome(usd=None)).bill.text == "1 session with 1,000 tokens."
+
+
+def busy_day(count: int) -> list[Outcome]:
+    """Sessions with everything at its longest."""
+    long = "Rewrite the storage layer so that every record is checked before it is written to the disk of the second machine"
+    sessions = []
+    for number in range(count):
+        fields: dict[str, Any] = {
+            "person": f"person-{number % 5}",
+            "repo": f"acme/repository-{number % 4}",
+            "asked": long,
+            "troubles": [trouble(f"Tests failed {number} times: {long}", resolved=number % 2 == 0)],
+            "flags": [flag("destructive_command", f"recursive delete outside of build and temporary folders: rm -rf {long}")],
+            "claims": [claim(long, "unproven", long)],
+        }
+        if number % 3 == 0:
+            fields |= {"waiting_for": "person", "question": f"{long}, or not?"}
+        sessions.append(with_changes(number, **fields) if number % 3 == 1 else with_commit(number, long, **fields))
+    return sessions
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 350), (14, 350), (60, 800), (300, 800)])
+def test_a_busy_day_stays_short(count: int, most: int) -> None:
+    brief = brief_of(*busy_day(count), tasks=[make_task(number, given=5) for number in range(40)])
+    written = FORMATS["text"](brief)
+    assert count_words(brief) <= most
+    assert len(written.split()) <= most + 60  # bullets, headings and short ids are no words of the brief
+
+
+def test_fourteen_ordinary_sessions_are_all_named() -> None:
+    sessions = [with_commit(number, f"Add the report number {number} to the export") for number in range(14)]
+    assert len(brief_of(*sessions).delivered) == 14
+
+
+def test_the_same_records_give_the_same_text_in_any_order() -> None:
+    sessions = busy_day(20)
+    assert FORMATS["json"](brief_of(*sessions)) == FORMATS["json"](brief_of(*reversed(sessions)))
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        (DAY, NEXT_DAY, "Monday 2026-11-16"),
+        (DAY + timedelta(hours=3), None, "Since 2026-11-16 03:00"),
+        (DAY, NEXT_DAY + timedelta(hours=1), "2026-11-16 00:00 to 2026-11-17 01:00"),
+        (None, None, "All sessions"),
+    ],
+)
+def test_a_period_has_a_name(since: Any, until: Any, expected: str) -> None:
+    assert name_period(since, until, UTC) == expected
+
+
+def test_a_day_of_another_zone_is_a_day() -> None:
+    zone = timezone(timedelta(hours=2))
+    assert name_period(DAY - timedelta(hours=2), NEXT_DAY - timedelta(hours=2), zone) == "Monday 2026-11-16"
+
+
+# --- formats
+
+HOSTILE = "<script>alert(1)</script> \x1b]0;owned\x07 [a](javascript:x) `x` **b** \u202eevil"
+
+
+def test_event_text_is_escaped_for_the_format() -> None:
+    brief = brief_of(with_commit(subject=HOSTILE))
+    assert "\x1b" not in FORMATS["text"](brief)
+    assert "\u202e" not in FORMATS["chat"](brief)
+    assert "<script>" not in FORMATS["html"](brief)
+    markdown = FORMATS["markdown"](brief)
+    assert "<script>" not in markdown
+    assert "[a](" not in markdown
+    assert "\\[a\\]" in markdown
+
+
+def test_html_names_sessions_and_events_of_each_line() -> None:
+    written = FORMATS["html"](brief_of(with_commit()))
+    assert '<li data-sessions="00000001-0000" data-tasks="" data-events="event-commit-1">' in written
+
+
+def test_json_has_every_line_with_its_evidence() -> None:
+    found = msgspec.json.decode(FORMATS["json"](brief_of(with_commit())))
+    assert found["delivered"][0]["evidence"] == [{"event": "event-commit-1", "source": "commit-1"}]
+    assert found["bill"]["usd"] == 1.5
+
+
+def test_a_chat_message_is_short_and_begins_with_who_needs_you() -> None:
+    waiting = make_outcome(20, waiting_for="person", question="Which one?")
+    lines = FORMATS["chat"](brief_of(*busy_day(14), waiting)).splitlines()
+    assert lines[0].startswith("Monday 2026-11-16: $")
+    assert lines[1] == "Needs you:"
+    assert len(lines) < 32
+
+
+def test_lines_to_act_on_name_the_session() -> None:
+    written = FORMATS["text"](brief_of(with_commit(flags=[flag()])))
+    assert "[00000001]" in written.partition("Check this")[2]
+    assert "[00000001]" not in written.partition("Check this")[0]
