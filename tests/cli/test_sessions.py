@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.running import Lore
 
-ONE, TWO = {"agent": "claude-code/11111111", "run": "11111111-aaaa"}, {"agent": "claude-code/22222222", "run": "22222222-bbbb"}
+ONE: dict[str, Any] = {"agent": "claude-code/11111111", "run": "11111111-aaaa"}
+TWO: dict[str, Any] = {"agent": "claude-code/22222222", "run": "22222222-bbbb"}
 
 
 def event(kind: str, at: str, **fields: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from fleetlore.programs.tool_calls import (
     read_notification,
 )
 from fleetlore.views.costs import Costs, Spending
-from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts
+from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts, read_ci_results
 from fleetlore.views.outcomes.commands import read_call
 from fleetlore.views.outcomes.facts import (
     Answer,
@@ -44,7 +44,7 @@ from fleetlore.views.outcomes.facts import (
 )
 from fleetlore.views.outcomes.flags import find_flags
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -146,6 +146,8 @@ class SessionState(Struct, kw_only=True):
     """Commands that run in the background, by the program's id."""
     calls: list[CallStep] = field(default_factory=list)
     checks: list[CheckRun] = field(default_factory=list)
+    ci: list[CheckRun] = field(default_factory=list)
+    """Results of CI that the agent looked at."""
     commits: list[CommitMade] = field(default_factory=list)
     pushes: list[Push] = field(default_factory=list)
     pull_requests: list[PullRequestOpened] = field(default_factory=list)
@@ -308,7 +310,7 @@ def _go_on(state: SessionState, at: datetime) -> None:
         return
     if state.turn_state != "running":
         state.turn_state = "running"
-        state.error = ""
+        state.error, state.text = "", None
     state.waiting, state.interrupted = "", False
 
 
@@ -329,10 +331,9 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     else:
         state.turn_state = "ended"
     if state.turn_state != "ended":
-        state.text = None
         return
     text = state.text
-    if text is None and event.text:
+    if text is None and event.text and not _is_answered(state, event.text):
         text = Answer(_next_step(state, at), state.turn, at, state.turn_source, event.text)
     if text is not None:
         if state.answers:
@@ -340,6 +341,18 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
         _keep(state.answers, (text,))
         state.text = None
         _note_claims(state, text.text, "answer", text.source, _next_step(state, at))
+
+
+def _is_answered(state: SessionState, text: str) -> bool:
+    """Whether the end of a turn repeats the answer that is already known, or the beginning of it."""
+    last = state.answers[-1] if state.answers else None
+    return last is not None and last.turn == state.turn and last.text.startswith(text.rstrip("… ")[:LONGEST_OLD_ANSWER])
+
+
+def make_statement(state: SessionState, said: Answer) -> Statement | None:
+    """The claims of a text that the agent wrote without ending its turn; `None` if there are none."""
+    claims = extract_claims(said.text, "answer")
+    return Statement(step=said.step, turn_start=state.turn_start, where="answer", source=said.source, claims=claims) if claims else None
 
 
 def _note_claims(state: SessionState, text: str, where: ClaimPlace, source: Source, step: int) -> None:
@@ -519,6 +532,7 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     _keep(state.edits, found.edits)
     if found.failure is not None:
         _keep(state.failures, (found.failure,))
+    _keep(state.ci, read_ci_results(call))
     _keep(state.attempts, read_attempts(call))
     _keep(state.flags, find_flags(call))
     for commit in found.commits:
