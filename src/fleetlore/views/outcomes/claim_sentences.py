@@ -5,11 +5,11 @@ a mark; code, quoted text and addresses are one token each that says what they a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS, TEST_HEADS
+from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS, TEST_HEADS, TRIGGER_PARTS, TRIGGER_STEMS
 
 LONGEST_SENTENCE = 700
 
@@ -75,8 +75,23 @@ class Sentence(Struct):
     code_at: dict[int, str] = field(default_factory=dict)
 
 
-def split_sentences(text: str) -> Iterator[Sentence]:
-    """The sentences that can hold a claim: no code blocks, quotes, questions, open check boxes or sections about the future."""
+_LETTERS = re.compile("[a-z]+")
+_HEXADECIMAL = re.compile("[0-9a-f]{7}")
+
+
+def may_claim(block: str) -> bool:
+    """Whether a paragraph has a word that a claim needs: a cheap test that spares most of them the exact one."""
+    text = block.lower()
+    if any(stem in text for stem in TRIGGER_STEMS) or not TRIGGER_PARTS.isdisjoint(_LETTERS.findall(text)):
+        return True
+    return _HEXADECIMAL.search(text) is not None
+
+
+def split_sentences(text: str, is_wanted: Callable[[str], bool] = may_claim) -> Iterator[Sentence]:
+    """The sentences that can hold a claim: no code blocks, quotes, questions, open check boxes or sections about the future.
+
+    Paragraphs that are not wanted are left out.
+    """
     skipped_section = skipped_list = False
     paths: tuple[str, ...] = ()
     for kind, block in _blocks(text):
@@ -92,8 +107,11 @@ def split_sentences(text: str) -> Iterator[Sentence]:
                 skipped_section = skipped_list
         if skipped_section and kind != "checked":
             continue
+        is_lead = kind == "heading" or (kind == "text" and len(block) < 200 and block.lstrip().startswith(("**", "`")))
+        if not is_lead and not is_wanted(block):
+            continue
         whole = _prepare(block)
-        if kind == "heading" or (kind == "text" and len(block) < 200 and block.lstrip().startswith(("**", "`"))):
+        if is_lead:
             paths = tuple(code for code in whole[1] if is_path(code))[:5]
         for sentence in _cut(*whole):
             sentence.is_item = kind in ("item", "checked") or sentence.shown[:1] in "✅✓✔"

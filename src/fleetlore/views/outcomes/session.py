@@ -6,7 +6,7 @@ record from it. Events of sub-agents belong to the session that launched them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from fleetlore.programs.tool_calls import (
 )
 from fleetlore.views.costs import Costs, Spending
 from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts, read_ci_results
-from fleetlore.views.outcomes.commands import read_call
+from fleetlore.views.outcomes.commands import NO_FACTS, read_call
 from fleetlore.views.outcomes.facts import (
     Answer,
     Attempt,
@@ -207,8 +207,10 @@ def _text(value: object, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
 
 
-def _keep(facts: list[Any], more: Iterable[Any]) -> None:
+def _keep(facts: list[Any], more: Sequence[Any]) -> None:
     """Add facts in the order of their steps: those of a background command come late."""
+    if not more:
+        return
     is_late = False
     for fact in more:
         is_late = is_late or (bool(facts) and facts[-1].step > fact.step)
@@ -524,7 +526,16 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     what = call.command or (call.paths[0] if call.paths else call.tool)
     step = CallStep(call.step, call.turn, call.at, call.kind, call.tool, call.state, call.source, what[:LONGEST_WHAT], call.helper)
     _keep(state.calls, (step,))
-    found: CallFacts = read_call(call)
+    found = read_call(call)
+    if found is not NO_FACTS:
+        _keep_facts(state, found)
+    if call.kind == "command":
+        _keep(state.ci, read_ci_results(call))
+    _keep(state.attempts, read_attempts(call))
+    _keep(state.flags, find_flags(call))
+
+
+def _keep_facts(state: SessionState, found: CallFacts) -> None:
     _keep(state.checks, found.checks)
     _keep(state.commits, found.commits)
     _keep(state.pushes, found.pushes)
@@ -532,13 +543,10 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     _keep(state.edits, found.edits)
     if found.failure is not None:
         _keep(state.failures, (found.failure,))
-    _keep(state.ci, read_ci_results(call))
-    _keep(state.attempts, read_attempts(call))
-    _keep(state.flags, find_flags(call))
     for commit in found.commits:
-        _note_claims(state, commit.message or commit.subject, "commit", commit.source, call.step)
+        _note_claims(state, commit.message or commit.subject, "commit", commit.source, commit.step)
     for request in found.pull_requests:
-        _note_claims(state, f"{request.title}\n\n{request.body}", "pull_request", request.source, call.step)
+        _note_claims(state, f"{request.title}\n\n{request.body}", "pull_request", request.source, request.step)
 
 
 # --- helpers
