@@ -92,8 +92,24 @@ def split_sentences(text: str, is_wanted: Callable[[str], bool] = may_claim) -> 
 
     Paragraphs that are not wanted are left out.
     """
-    skipped_section = skipped_list = False
     paths: tuple[str, ...] = ()
+    for kind, block in _current_blocks(text):
+        is_lead = _may_name_files(kind, block)
+        if not is_lead and not is_wanted(block):
+            continue
+        whole = _prepare(block)
+        if is_lead:
+            paths = tuple(code for code in whole[1] if is_path(code))[:5]
+        for sentence in _cut(*whole):
+            sentence.is_item = kind in ("item", "checked") or sentence.shown[:1] in "✅✓✔"
+            sentence.paths = paths
+            if sentence.tokens and sentence.tokens[-1] != "?":
+                yield sentence
+
+
+def _current_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The blocks that are about what is, not about what is to be done or was before."""
+    skipped_section = skipped_list = False
     for kind, block in _blocks(text):
         if kind == "heading":
             skipped_section = bool(_OTHER_SECTION.search(block)) and "✅" not in block
@@ -105,19 +121,13 @@ def split_sentences(text: str, is_wanted: Callable[[str], bool] = may_claim) -> 
             skipped_list = lead and bool(_OTHER_SECTION.search(block.rsplit(". ", 1)[-1]))
             if lead and len(block) < 60 and (block.startswith("**") or block.startswith("__")):
                 skipped_section = skipped_list
-        if skipped_section and kind != "checked":
-            continue
-        is_lead = kind == "heading" or (kind == "text" and len(block) < 200 and block.lstrip().startswith(("**", "`")))
-        if not is_lead and not is_wanted(block):
-            continue
-        whole = _prepare(block)
-        if is_lead:
-            paths = tuple(code for code in whole[1] if is_path(code))[:5]
-        for sentence in _cut(*whole):
-            sentence.is_item = kind in ("item", "checked") or sentence.shown[:1] in "✅✓✔"
-            sentence.paths = paths
-            if sentence.tokens and sentence.tokens[-1] != "?":
-                yield sentence
+        if not skipped_section or kind == "checked":
+            yield kind, block
+
+
+def _may_name_files(kind: str, block: str) -> bool:
+    """Whether a block is a heading or a lead-in, whose files the items below it are about."""
+    return kind == "heading" or (kind == "text" and len(block) < 200 and block.lstrip().startswith(("**", "`")))
 
 
 class _Block:

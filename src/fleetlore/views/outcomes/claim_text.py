@@ -103,7 +103,11 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
         text = text[: LONGEST_TEXT // 2] + "\n\n" + text[-LONGEST_TEXT // 2 :]
     found: dict[tuple[str, str], ClaimText] = {}
     bare = ""
-    for sentence in split_sentences(text, lambda block: bool(bare) or may_claim(block)):
+
+    def is_wanted(block: str) -> bool:
+        return bool(bare) or may_claim(block)
+
+    for sentence in split_sentences(text, is_wanted):
         claims = _claims_of(sentence, where)
         if bare and not claims:
             claims = [ClaimText(text=f"{bare} {sentence.shown}", kind="done")]
@@ -120,10 +124,13 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
 
 
 def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
+    present = set(sentence.tokens)
+    is_possible = not present.isdisjoint(ALL_TRIGGERS) or _has_commit_id(present)
+    return _find_claims(sentence, present, where) if is_possible else []
+
+
+def _find_claims(sentence: Sentence, present: set[str], where: ClaimPlace) -> list[ClaimText]:
     tokens = sentence.tokens
-    present = set(tokens)
-    if present.isdisjoint(ALL_TRIGGERS) and not _has_commit_id(present):
-        return []
     first = next((t for t in tokens if t not in ("✅", "✓", "✔", "☑", "-", ":", "(", ",")), "")
     if "?" in tokens or first in HARD_CONDITIONS or tokens[:2] in (["that", "way"], ["this", "way"]):
         return []
