@@ -540,6 +540,67 @@ def test_what_is_typed_while_the_agent_works_is_a_prompt_in_the_same_turn() -> N
     assert the(events, "session.turn_ended").id == the(read(without), "session.turn_ended").id
 
 
+def queue(told: Transcript, operation: str, content: str | None = None) -> None:
+    told.add("queue-operation", operation=operation, **({} if content is None else {"content": content}))
+
+
+def queued_prompts(told: Transcript) -> list[str | None]:
+    return [event.text for event in read(told) if event.kind == "prompt.submitted"]
+
+
+def test_a_prompt_that_only_the_queue_shows_is_reported_when_the_agent_goes_on() -> None:
+    told = Transcript()
+    told.prompt("go", "p-1")
+    told.reply("m1", bash("t1", "ls"), stop="tool_use")
+    queue(told, "enqueue", "no, the other table")
+    queue(told, "remove")
+    told.result("t1", "a.txt")
+    told.reply("m2", text("The other one."))
+    events = read(told)
+    kinds = [event.kind for event in events]
+    assert queued_prompts(told) == ["go", "no, the other table"]
+    assert kinds.index("tool.returned") < len(kinds) - kinds[::-1].index("prompt.submitted") - 1
+    assert len({event.id for event in events}) == len(events)
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param([("enqueue", "and the docs")], id="still waits"),
+        pytest.param([("enqueue", "and the docs"), ("popAll", "and the docs")], id="taken back"),
+        pytest.param([("enqueue", "/mcp"), ("remove", None)], id="a command of the program"),
+        pytest.param([("remove", None), ("dequeue", None), ("enqueue", None)], id="without a text"),
+    ],
+)
+def test_what_never_reached_the_agent_is_no_prompt(operations: list[tuple[str, str | None]]) -> None:
+    told = Transcript()
+    told.prompt("go", "p-1")
+    for operation, content in operations:
+        queue(told, operation, content)
+    told.reply("m1", text("Done."))
+    assert queued_prompts(told) == ["go"]
+
+
+def test_a_queued_prompt_is_reported_once_and_by_its_own_row() -> None:
+    told = Transcript()
+    told.prompt("go", "p-1")
+    for content in ("first", "second", "third"):
+        queue(told, "enqueue", content)
+    queue(told, "remove", "second")
+    row = told.add("attachment", attachment={"type": "queued_command", "prompt": "second", "commandMode": "prompt"})
+    told.reply("m1", bash("t1", "ls"), stop="tool_use")
+    told.result("t1", "a.txt")
+    queue(told, "remove")
+    told.reply("m2", text("Fine."))
+    told.add("attachment", attachment={"type": "queued_command", "prompt": "first", "commandMode": "prompt"})
+    queue(told, "dequeue")
+    told.prompt("third", "p-2")
+    told.reply("m3", text("Done."))
+    prompts = [event for event in read(told) if event.kind == "prompt.submitted"]
+    assert [event.text for event in prompts] == ["go", "second", "first", "third"]
+    assert prompts[1].data["prompt_id"] == row["uuid"]
+
+
 def test_a_helper_in_the_background_returns_also_when_that_is_heard_in_the_middle_of_a_turn() -> None:
     told = Transcript()
     told.prompt("go")

@@ -237,7 +237,8 @@ class Costs:
 
     def _price_reply(self, data: dict[str, Any], model: str, at: datetime) -> CostAmount:
         counts = _parse_counts(data)
-        amount = CostAmount(**counts._asdict())
+        input, output, cache_read, cache_write, hour = counts
+        amount = CostAmount(input=input, output=output, cache_read=cache_read, cache_write=cache_write, cache_write_1h=hour)
         usd = _parse_usd(data.get("usd"))
         if usd is None and amount.tokens and (price := self.prices.find_price(model, at.date().isoformat())) is not None:
             usd = price.compute_cost(counts)
@@ -397,8 +398,15 @@ def _model_name(data: dict[str, Any]) -> str:
 
 
 def _parse_counts(data: dict[str, Any], limit: int = MAX_REPLY_TOKENS) -> TokenCounts:
-    input, output, cache_read, cache_write, hour = (_parse_count(data.get(name), limit) for name in TokenCounts._fields)
-    return TokenCounts(input, output, cache_read, max(cache_write, hour), hour)
+    get = data.get
+    hour = _parse_count(get("cache_write_1h"), limit)
+    return TokenCounts(
+        _parse_count(get("input"), limit),
+        _parse_count(get("output"), limit),
+        _parse_count(get("cache_read"), limit),
+        max(_parse_count(get("cache_write"), limit), hour),
+        hour,
+    )
 
 
 def _parse_count(value: object, limit: int) -> int:

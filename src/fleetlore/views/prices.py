@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
+from operator import mul
 from typing import Literal, NamedTuple
 
 from fleetlore.settings import PRICE_KEYS
@@ -199,4 +200,4 @@ def _scale_rates(rates: TokenRates, factor: float) -> TokenRates:
 
 
 def _sum_cost(counts: tuple[int, ...], rates: TokenRates) -> int:
-    return sum(count * rate for count, rate in zip(counts, rates, strict=True))
+    return sum(map(mul, counts, rates))

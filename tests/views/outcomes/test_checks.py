@@ -506,3 +506,10 @@ def test_colours_and_carriage_returns_do_not_hide_the_summary() -> None:
 def test_a_run_that_was_only_started_has_no_result() -> None:
     output = "Command running in background with ID: b1a2c3. Output is being written to: /tmp/b1a2c3.output"
     assert [check.result for check in run("npm test", output, 0, background=True)] == ["unproven"]
+
+
+def test_tox_ran_only_the_environments_that_it_shows() -> None:
+    tests = "py311: commands[0]> pytest\n12 passed in 0.5s\n  py311: OK (1.2=setup[0.5]+cmd[0.7] seconds)\n"
+    assert results("tox", tests + "  congratulations :) (1.30 seconds)") == [("tests", "pass")]
+    more = "  lint: OK (0.3 seconds)\n  mypy: OK (0.3 seconds)\n  congratulations :) (1.30 seconds)"
+    assert results("tox | tail -4", tests + more, None) == [("tests", "pass"), ("lint", "pass"), ("types", "pass")]

@@ -105,6 +105,54 @@ def test_the_last_run_after_the_last_edit_counts(script: Script) -> None:
     assert (tests.result, tests.earlier) == ("not_run", "pass")
 
 
+def test_a_run_that_could_not_start_does_not_hide_a_result(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.run("pytest tests/no_such.py", "ERROR: file or directory not found: tests/no_such.py", kind="tool.failed", exit_code=4)
+    script.say("Done.")
+    assert script.outcome().checks.tests.result == "pass"
+
+
+def test_commits_that_a_rebase_made_again_are_not_delivered(script: Script) -> None:
+    script.ask("Rebase on main")
+    script.edit()
+    script.run("git commit -am 'Round the total'", "[topic 1234567] Round the total\n 1 file changed")
+    script.run(
+        "git rebase --continue", "[detached HEAD 89abcde] Older work\n 1 file changed\nSuccessfully rebased and updated refs/heads/x."
+    )
+    script.say("Rebased.")
+    assert [commit.subject for commit in script.outcome().delivered.commits] == ["Round the total"]
+
+
+def test_a_failing_ci_contradicts_a_claim_about_all_tests(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.run("git commit -am 'Fix' && git push", "[main 1234567] Fix\nTo github.com:acme/shop.git\n   1234567..89abcde  main -> main")
+    script.say("All tests pass, and I pushed it.")
+    looked = script.run("gh pr checks 7", "integration-tests\tfail\t2m\thttps://ci\nlint\tpass\t1m\thttps://ci", kind="tool.failed")
+    (claim,) = (claim for claim in script.outcome().claims if claim.kind == "tests_pass")
+    assert claim.verdict == "contradicted"
+    assert looked.data["call_id"] in [source.source for source in claim.evidence]
+
+
+def test_the_last_text_of_a_turn_that_was_cut_off_is_judged(script: Script) -> None:
+    script.ask("Fix it")
+    script.edit()
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.say("All tests pass. Now let me commit.", end=False)
+    assert [claim.verdict for claim in script.outcome().claims if claim.kind == "tests_pass"] == ["supported"]
+    assert script.outcome(START + timedelta(minutes=1)).claims == []
+
+
+def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) -> None:
+    script.ask("Fix it")
+    script.say("The total is rounded to cents now.")
+    script.add("session.turn_ended", text="The total is rounded…")
+    assert len(script.state.answers) == 1
+
+
 def test_nothing_edited(script: Script) -> None:
     script.ask("Why is it slow?")
     script.say("The cache is cold after each deployment.")

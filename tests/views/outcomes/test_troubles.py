@@ -224,7 +224,9 @@ def test_an_announced_conflict_is_none() -> None:
     assert (
         Recording("we have conflicts with main").run("git rebase main", conflict).read(3).edit().run("git rebase --continue").find() == ()
     )
-    assert Recording("go on").run("git merge main", conflict).read(3).edit().run("git commit").find() == ()
+    assert Recording("update the branch from main").run("git merge main", conflict).read(3).edit().run("git commit").find() == ()
+    (trouble,) = Recording("open a PR").run("git merge main", conflict).read(3).edit().run("git commit").find()
+    assert trouble.resolved
     (trouble,) = Recording("push it").run("git pull", conflict).read(3).edit().run("git commit -m x").find()
     assert trouble.resolved
 

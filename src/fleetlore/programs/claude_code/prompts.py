@@ -67,6 +67,12 @@ def extract_prompt_text(content: object) -> tuple[str, int]:
     return "\n".join(text for text in texts if text), sum(part.get("type") in _ATTACHMENT_TYPES for part in parts)
 
 
+def extract_queued_text(text: str) -> str:
+    """What a person typed while the agent worked; nothing for a command that the program carries out by itself."""
+    words = _extract_typed_text(text)
+    return "" if words.split(maxsplit=1)[:1] and words.split(maxsplit=1)[0] in _LOCAL_COMMAND_NAMES else words
+
+
 def list_content_parts(content: object) -> list[Record]:
     """The parts of a message's content; words that stand by themselves are a part as well."""
     parts = content if isinstance(content, list) else [content]

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from fleetlore.programs.claude_code.queue import PromptQueue
 from fleetlore.programs.claude_code.turns import Turn
 
 MAX_OPEN_CALLS = 500
@@ -132,6 +133,7 @@ class ClaudeReaderState(Struct, kw_only=True):
     helper: SubagentInfo | None = None
     has_stop_hooks: bool = False
     """Stop hooks ran in this session, so they will mark the end of the next turn as well."""
+    queue: PromptQueue = field(default_factory=PromptQueue)
 
     def remember_call(self, call: str, tool: str, given: object) -> None:
         """Keep a call until its result comes; of very many the oldest are let go."""

@@ -34,6 +34,7 @@ from fleetlore.programs.claude_code.prompts import (
     INTERRUPTED_PREFIX,
     ClaudePrompt,
     extract_prompt_text,
+    extract_queued_text,
     list_content_parts,
     make_prompt_event,
     text_inside,
@@ -140,6 +141,8 @@ class ClaudeTranscriptReader:
         if row_type is None and self._read_subagent_info(row):
             return []
         row_type = row_type or UNKNOWN_NAME
+        if row_type == "queue-operation":
+            self._state.queue.note(row, key=derive_claude_id("row", raw.decode(errors="replace")))
         if row_type in IGNORED_ROW_TYPES or (
             row_type in _MOSTLY_FOLDED and not (_is_subagent_row(row) or _is_queued_prompt(row) or is_stop_mark(row))
         ):
@@ -278,9 +281,11 @@ class ClaudeTranscriptReader:
             voice.interrupted = True
             return self._end_interrupted_turn(words, own, voice, scene)
         if words.startswith(_NOTIFICATION_TAG):
+            self._state.queue.drop(words)
             return [*self._end_answered_turn(voice), *self._read_notification(words, own, scene)]
         if voice.agent != session_agent(self._state.session):
             return self._read_subagent_prompt(words, own, row, voice, scene)
+        self._state.queue.drop(words)
         ended = self._end_answered_turn(voice)
         voice.turn.begin()
         voice.said = None
@@ -301,12 +306,27 @@ class ClaudeTranscriptReader:
     def _read_queued_prompt(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What was said while the agent was at work, and reached it between two steps: the same turn goes on."""
         own, (words, images) = str(row["uuid"]), extract_prompt_text(as_object(row.get("attachment")).get("prompt"))
+        self._state.queue.drop(words)
         if words.startswith(_NOTIFICATION_TAG):
             return self._read_notification(words, own, scene)
-        if (not words and not images) or voice.agent != session_agent(self._state.session):
+        if (not words and not images) or voice.agent != session_agent(self._state.session) or self._state.queue.was_told(words):
             return []
         voice.turn.answer = None
         return self._make_prompt_events(words, images, own, own, voice, scene)
+
+    def _tell_queued_prompts(self, voice: ClaudeAgentState) -> list[Event]:
+        """Prompts that left the queue before the agent's next message: older programs write no other row for them."""
+        if voice is not self._own_voice():
+            return []
+        events: list[Event] = []
+        for prompt in self._state.queue.take_delivered():
+            scene = self._make_context(voice)._replace(at=prompt.at)
+            if prompt.text.startswith(_NOTIFICATION_TAG):
+                events += self._read_notification(prompt.text, prompt.key, scene)
+            elif words := extract_queued_text(prompt.text):
+                events += [*flush_reply(voice, self._make_context(voice))]
+                events += self._make_prompt_events(words, 0, prompt.key, prompt.key, voice, scene)
+        return events
 
     def _read_subagent_prompt(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What a helper was told by its launcher: the first words are its launch."""
@@ -397,15 +417,16 @@ class ClaudeTranscriptReader:
     def _read_assistant(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         message = as_object(row.get("message"))
         content = message.get("content")
+        queued = self._tell_queued_prompts(voice)
         if row.get("isApiErrorMessage") is True:
             error = extract_text(content)
             failed = scene.make_event(
                 "model.failed", derive_claude_id("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause
             )
-            events = [*self._end_marked_turn(voice), *flush_reply(voice, self._make_context(voice)), failed]
+            events = [*queued, *self._end_marked_turn(voice), *flush_reply(voice, self._make_context(voice)), failed]
             voice.turn.note_error(str(row.get("uuid")), error, at=scene.at)
             return events
-        events = self._end_marked_turn(voice)
+        events = [*queued, *self._end_marked_turn(voice)]
         if message.get("model") != SYNTHETIC_MODEL:
             voice.turn.note_answer(row, at=scene.at)
         events += add_reply_row(voice, row, message, scene, nested=self._is_stream)

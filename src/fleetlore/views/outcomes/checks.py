@@ -461,7 +461,7 @@ def judge_output(kind: CheckKind, text: str) -> Verdict:
     best: dict[CheckResult, Verdict] = {}
     for summary in SUMMARIES[kind]:
         if summary.needle in text:
-            for found in islice(compile_pattern(summary.pattern).finditer(text), 400):
+            for found in islice(_find_summaries(summary, text), 400):
                 result = _result_of(summary, found)
                 if result is not None:
                     counts = _counts_of(found) or (found[0].strip("= \n")[:120] if result == "could_not_run" else "")
@@ -478,6 +478,20 @@ def judge_output(kind: CheckKind, text: str) -> Verdict:
         if not counts and verdict.result == "fail" and "pass" in best:
             counts = best["pass"].counts
     return verdict._replace(counts=counts)
+
+
+def _find_summaries(summary: Summary, text: str) -> Iterator[re.Match[str]]:
+    """The matches of a pattern; only lines with its needle are searched, because an output has many others."""
+    pattern, needle = compile_pattern(summary.pattern), summary.needle
+    if not needle or "\n" in needle:
+        yield from pattern.finditer(text)
+        return
+    at = text.find(needle)
+    while at >= 0:
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield from pattern.finditer(text, text.rfind("\n", 0, at) + 1, end)
+        at = text.find(needle, end)
 
 
 def _result_of(summary: Summary, found: re.Match[str]) -> CheckResult | None:

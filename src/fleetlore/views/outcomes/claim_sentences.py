@@ -5,11 +5,11 @@ a mark; code, quoted text and addresses are one token each that says what they a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS, TEST_HEADS
+from fleetlore.views.outcomes.claim_words import CHECK_HEADS, RUNNERS, TEST_HEADS, TRIGGER_PARTS, TRIGGER_STEMS
 
 LONGEST_SENTENCE = 700
 
@@ -75,10 +75,41 @@ class Sentence(Struct):
     code_at: dict[int, str] = field(default_factory=dict)
 
 
-def split_sentences(text: str) -> Iterator[Sentence]:
-    """The sentences that can hold a claim: no code blocks, quotes, questions, open check boxes or sections about the future."""
-    skipped_section = skipped_list = False
+_LETTERS = re.compile("[a-z]+")
+_HEXADECIMAL = re.compile("[0-9a-f]{7}")
+
+
+def may_claim(block: str) -> bool:
+    """Whether a paragraph has a word that a claim needs: a cheap test that spares most of them the exact one."""
+    text = block.lower()
+    if any(stem in text for stem in TRIGGER_STEMS) or not TRIGGER_PARTS.isdisjoint(_LETTERS.findall(text)):
+        return True
+    return _HEXADECIMAL.search(text) is not None
+
+
+def split_sentences(text: str, is_wanted: Callable[[str], bool] = may_claim) -> Iterator[Sentence]:
+    """The sentences that can hold a claim: no code blocks, quotes, questions, open check boxes or sections about the future.
+
+    Paragraphs that are not wanted are left out.
+    """
     paths: tuple[str, ...] = ()
+    for kind, block in _current_blocks(text):
+        is_lead = _may_name_files(kind, block)
+        if not is_lead and not is_wanted(block):
+            continue
+        whole = _prepare(block)
+        if is_lead:
+            paths = tuple(code for code in whole[1] if is_path(code))[:5]
+        for sentence in _cut(*whole):
+            sentence.is_item = kind in ("item", "checked") or sentence.shown[:1] in "✅✓✔"
+            sentence.paths = paths
+            if sentence.tokens and sentence.tokens[-1] != "?":
+                yield sentence
+
+
+def _current_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The blocks that are about what is, not about what is to be done or was before."""
+    skipped_section = skipped_list = False
     for kind, block in _blocks(text):
         if kind == "heading":
             skipped_section = bool(_OTHER_SECTION.search(block)) and "✅" not in block
@@ -90,16 +121,13 @@ def split_sentences(text: str) -> Iterator[Sentence]:
             skipped_list = lead and bool(_OTHER_SECTION.search(block.rsplit(". ", 1)[-1]))
             if lead and len(block) < 60 and (block.startswith("**") or block.startswith("__")):
                 skipped_section = skipped_list
-        if skipped_section and kind != "checked":
-            continue
-        whole = _prepare(block)
-        if kind == "heading" or (kind == "text" and len(block) < 200 and block.lstrip().startswith(("**", "`"))):
-            paths = tuple(code for code in whole[1] if is_path(code))[:5]
-        for sentence in _cut(*whole):
-            sentence.is_item = kind in ("item", "checked") or sentence.shown[:1] in "✅✓✔"
-            sentence.paths = paths
-            if sentence.tokens and sentence.tokens[-1] != "?":
-                yield sentence
+        if not skipped_section or kind == "checked":
+            yield kind, block
+
+
+def _may_name_files(kind: str, block: str) -> bool:
+    """Whether a block is a heading or a lead-in, whose files the items below it are about."""
+    return kind == "heading" or (kind == "text" and len(block) < 200 and block.lstrip().startswith(("**", "`")))
 
 
 class _Block:

@@ -11,8 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from fleetlore.views.outcomes.claim_sentences import PULL_URL, SHA, Sentence, is_path, split_sentences
+from fleetlore.views.outcomes.claim_sentences import PULL_URL, SHA, Sentence, is_path, may_claim, split_sentences
 from fleetlore.views.outcomes.claim_words import (
+    ALL_TRIGGERS,
     ALL_WORDS,
     BREAKS,
     CAUSE_WORDS,
@@ -102,7 +103,11 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
         text = text[: LONGEST_TEXT // 2] + "\n\n" + text[-LONGEST_TEXT // 2 :]
     found: dict[tuple[str, str], ClaimText] = {}
     bare = ""
-    for sentence in split_sentences(text):
+
+    def is_wanted(block: str) -> bool:
+        return bool(bare) or may_claim(block)
+
+    for sentence in split_sentences(text, is_wanted):
         claims = _claims_of(sentence, where)
         if bare and not claims:
             claims = [ClaimText(text=f"{bare} {sentence.shown}", kind="done")]
@@ -119,6 +124,12 @@ def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, 
 
 
 def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
+    present = set(sentence.tokens)
+    is_possible = not present.isdisjoint(ALL_TRIGGERS) or _has_commit_id(present)
+    return _find_claims(sentence, present, where) if is_possible else []
+
+
+def _find_claims(sentence: Sentence, present: set[str], where: ClaimPlace) -> list[ClaimText]:
     tokens = sentence.tokens
     first = next((t for t in tokens if t not in ("✅", "✓", "✔", "☑", "-", ":", "(", ",")), "")
     if "?" in tokens or first in HARD_CONDITIONS or tokens[:2] in (["that", "way"], ["this", "way"]):
@@ -131,7 +142,6 @@ def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
     second = tokens[tokens.index(first) + 1] if first and tokens.index(first) + 1 < len(tokens) else ""
     if first in IMPERATIVES and not has_label and second not in NOUN_FOLLOWERS and not SHA.match(second):
         return []
-    present = set(tokens)
     found = [] if present.isdisjoint(CHECK_TRIGGERS) else _check_claims(sentence, start)
     if where in ("commit", "pull_request"):
         # "Pushed" and "added" in a commit message describe the change, not the session.
@@ -141,13 +151,17 @@ def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
             found += _act_claims(sentence, start, word, kind)
     if "push" in present and (low := _find_push(tokens, start)) is not None and _is_fact(tokens, start, low, low + 1):
         found.append(ClaimText(text=sentence.shown, kind="pushed"))
-    has_commit = not present.isdisjoint(("commit", "commits")) or any(SHA.match(token) for token in present if len(token) > 6)
+    has_commit = not present.isdisjoint(("commit", "commits")) or _has_commit_id(present)
     if has_commit and not any(claim.kind == "committed" for claim in found):
         found += _commit_references(sentence, start)
     if not present.isdisjoint(PULL_TRIGGERS):
         found += _pull_claims(sentence, start)
     found += _work_claims(sentence, start, found, present)
     return found
+
+
+def _has_commit_id(tokens: set[str]) -> bool:
+    return any(len(token) > 6 and token[0] in "0123456789abcdef" and SHA.match(token) for token in tokens)
 
 
 def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:

@@ -3,6 +3,8 @@
 All are in lower case, as the tokens of `claim_sentences` are. To teach Fleetlore a linter or a phrase, add a word here.
 """
 
+import re
+
 from fleetlore.views.outcomes.facts import CheckKind
 
 
@@ -133,3 +135,18 @@ CHANGED_TRIGGERS = words(
     switched bumped introduced documented registered modified reverted restored simplified cleaned split merged dropped wired made set
     enabled disabled configured installed exported generated inlined tightened extended reworked migrated now"""
 )
+# A text without any of these holds no claim at all, but for the id of a commit.
+ALL_TRIGGERS = (
+    CHECK_TRIGGERS
+    | PULL_TRIGGERS
+    | DONE_TRIGGERS
+    | FIXED_TRIGGERS
+    | CHANGED_TRIGGERS
+    | words("committed amended pushed push force-pushed re-pushed commit commits")
+)
+# The same for text that is not cut into tokens yet: the longest part of each trigger, and the words of commands that become one.
+TRIGGER_PARTS = frozenset(max(re.findall("[a-z]+", word.lower()), key=len) for word in ALL_TRIGGERS) | words(
+    """check checks verify validate precommit tox nox types typecheck typing dialyzer vet jest vitest mocha rspec ctest phpunit playwright
+    cypress bats ava tap assemble xcodebuild package bundle staticcheck shellcheck rustfmt requests request pullrequest pulls"""
+)
+TRIGGER_STEMS = ("test", "lint", "spotless", "compil")

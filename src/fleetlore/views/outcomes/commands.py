@@ -28,10 +28,13 @@ _task_exit_code = re.compile(
 _task_output = re.compile(r"<(output|stdout|stderr|result)>\n?")
 
 
+NO_FACTS = CallFacts()
+
+
 def read_call(call: ToolCall) -> CallFacts:
     """All facts that a finished call shows. It never raises, whatever the call contains."""
     if call.kind in ("read", "search") and call.state == "ok":
-        return CallFacts()
+        return NO_FACTS
     output = read_output(call)
     commands = parse_script(call.command) if call.command else ()
     if call.state in ("denied", "interrupted"):

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 
 from msgspec.structs import replace
@@ -41,14 +42,15 @@ _COMMITTING = frozenset(("commit", "merge", "cherry-pick", "revert", "rebase", "
 _QUOTING = word_set("cat head tail less grep rg sed awk jq gh glab echo printf ls find curl diff")
 
 
-def git_subcommand(words: Sequence[str]) -> tuple[str, list[str], str]:
+@lru_cache(maxsize=128)
+def git_subcommand(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
     """The subcommand of a git command, its arguments, and the folder given with -C."""
     place, folder = 1, ""
     while place < len(words) and words[place].startswith("-"):
         if words[place] == "-C" and place + 1 < len(words):
             folder = words[place + 1]
         place += 2 if words[place] in _GIT_VALUED else 1
-    return (words[place], list(words[place + 1 :]), folder) if place < len(words) else ("", [], folder)
+    return (words[place], words[place + 1 :], folder) if place < len(words) else ("", (), folder)
 
 
 def is_scratch(folder: str, cwd: str) -> bool:
@@ -231,7 +233,7 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     for command in commands:
         if not _is_push(command, call.cwd):
             continue
-        arguments = git_subcommand(command.words)[1] if command.program == "git" else list(command.words[1:])
+        arguments = git_subcommand(command.words)[1] if command.program == "git" else command.words[1:]
         lines = [
             line
             for line in islice(_push_line.finditer(output.text), 50)

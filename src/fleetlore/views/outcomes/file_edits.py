@@ -138,7 +138,7 @@ def _paths_edited_in_place(words: Sequence[str]) -> list[str]:
     return files[:20] if has_script else files[1:21]
 
 
-def _restored_paths(command: SimpleCommand) -> list[str]:
+def _restored_paths(command: SimpleCommand) -> Sequence[str]:
     sub, arguments, _ = git_subcommand(command.words)
     if sub == "checkout" and "--" in arguments:
         return arguments[arguments.index("--") + 1 :]

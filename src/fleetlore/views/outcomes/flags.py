@@ -297,7 +297,10 @@ def _shown(command: SimpleCommand) -> str:
 
 
 def _matches(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], command: SimpleCommand, script: Script) -> bool:
-    rest = _arguments_after(subcommands, command.words)
+    words = command.words
+    if not any(not wanted or wanted[0] in words for wanted in subcommands):
+        return False  # the most frequent case, and this is cheaper than to look at the options
+    rest = _arguments_after(subcommands, words)
     if rest is None:
         return False
     if rule.options and not has_option(rest, rule.options, rule.takes):
@@ -484,7 +487,8 @@ _PLACEHOLDER = re.compile(
 
 def _secrets_in(text: str, rules: FlagRules, where: str, name: str, old: str = "") -> Iterator[_Found]:
     for rule in rules.shape:
-        for match in _find_shapes(rule, text):
+        starts = [start for start in rule.starts if start in text]
+        for match in _find_shapes(rule, starts, text) if starts else ():
             around = text[max(0, match.start() - 30) : match.end()]
             if match[0] in old or _PLACEHOLDER.search(around) or not _looks_random(match[0]):
                 continue
@@ -492,9 +496,9 @@ def _secrets_in(text: str, rules: FlagRules, where: str, name: str, old: str = "
             return
 
 
-def _find_shapes(rule: ShapeRule, text: str) -> Iterator[re.Match[str]]:
+def _find_shapes(rule: ShapeRule, starts: Iterable[str], text: str) -> Iterator[re.Match[str]]:
     pattern = _pattern(rule.text)
-    for start in rule.starts:
+    for start in starts:
         at = text.find(start)
         for _ in range(MAX_MATCHES):
             if at < 0:

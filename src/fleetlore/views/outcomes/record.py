@@ -18,7 +18,7 @@ from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
 from fleetlore.views.outcomes.flags import find_loops
-from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_troubles
 from fleetlore.views.outcomes.words import first_sentence, is_announcement, is_weak, last_question, shorten
 
@@ -215,7 +215,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         troubles=_list_troubles(state),
         corrections=_list_corrections(state),
         flags=_list_flags(state),
-        claims=_judge_statements(state),
+        claims=_judge_statements(state, is_over=status != "running"),
         files=_add_up_files(state),
         helpers=_list_helpers(state),
         evidence=evidence,
@@ -284,20 +284,22 @@ def judge_checks(state: SessionState) -> Checks:
 
 def _judge_check(runs: Sequence[CheckRun], last_edit: int | None) -> Check:
     after = [run for run in runs if last_edit is not None and run.step > last_edit]
-    before = runs[: len(runs) - 1] if after else runs
+    # A run that could not start says nothing against one that did.
+    last = next((run for run in reversed(after) if run.result != "could_not_run"), after[-1] if after else None)
+    before = runs[: runs.index(last)] if last is not None else runs
     earlier = before[-1].result if before else None
     assert earlier != "unproven"
     if last_edit is None:
         return Check(result="no_edit", earlier=earlier, evidence=[run.source for run in runs[-1:]])
-    if not after:
+    if last is None:
         return Check(result="not_run", earlier=earlier, evidence=[run.source for run in runs[-1:]])
-    last = after[-1]
     assert last.result != "unproven"
     return Check(result=last.result, counts=last.counts, earlier=earlier, reason=shorten(last.reason), evidence=[last.source])
 
 
 def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
     commits: list[Commit] = []
+    has_own = any(not commit.rewritten for commit in state.commits)
     for commit in state.commits:
         if commit.amends and commits:
             commits[-1].subject = commit.subject or commits[-1].subject
@@ -309,6 +311,8 @@ def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
             same.sha = commit.sha or same.sha
             same.evidence = [*same.evidence, commit.source][-MOST_EVIDENCE:]
             continue
+        if commit.rewritten and has_own:
+            continue  # a rebase made an older commit again
         commits.append(Commit(subject=commit.subject[:LONGEST_SUBJECT], sha=commit.sha, evidence=[commit.source]))
     requests = [
         PullRequest(title=found.title[:LONGEST_SUBJECT], url=found.url, number=found.number, evidence=[found.source])
@@ -337,7 +341,7 @@ def _list_flags(state: SessionState) -> list[RiskFlag]:
     return [RiskFlag(flag=flag.flag, what=flag.what, executed=flag.executed, evidence=[flag.source]) for flag in flags]
 
 
-def _judge_statements(state: SessionState) -> list[JudgedClaim]:
+def _judge_statements(state: SessionState, *, is_over: bool) -> list[JudgedClaim]:
     facts = ClaimFacts(
         checks=state.checks,
         commits=state.commits,
@@ -345,16 +349,23 @@ def _judge_statements(state: SessionState) -> list[JudgedClaim]:
         pull_requests=state.pull_requests,
         edits=state.edits,
         attempts=state.attempts,
+        ci=state.ci,
     )
     claims = [
         claim
-        for said in state.statements
+        for said in _list_statements(state, is_over=is_over)
         for claim in judge_claims(said.claims, said.where, said.source, said.step, replace(facts, turn_start=said.turn_start))
     ]
     return [
         JudgedClaim(text=claim.text, kind=claim.kind, where=claim.where, verdict=claim.verdict, why=claim.why, evidence=[*claim.evidence])
         for claim in claims
     ]
+
+
+def _list_statements(state: SessionState, *, is_over: bool) -> list[Statement]:
+    """The texts with claims; of a session that is over also the last text of a turn without an end."""
+    cut = make_statement(state, state.text) if is_over and state.text is not None else None
+    return [*state.statements, cut] if cut is not None else state.statements
 
 
 def _add_up_files(state: SessionState) -> list[ChangedFile]:

@@ -6,7 +6,7 @@ record from it. Events of sub-agents belong to the session that launched them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -23,8 +23,8 @@ from fleetlore.programs.tool_calls import (
     read_notification,
 )
 from fleetlore.views.costs import Costs, Spending
-from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts
-from fleetlore.views.outcomes.commands import read_call
+from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts, read_ci_results
+from fleetlore.views.outcomes.commands import NO_FACTS, read_call
 from fleetlore.views.outcomes.facts import (
     Answer,
     Attempt,
@@ -45,7 +45,7 @@ from fleetlore.views.outcomes.facts import (
 )
 from fleetlore.views.outcomes.flags import find_flags
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -147,6 +147,8 @@ class SessionState(Struct, kw_only=True):
     """Commands that run in the background, by the program's id."""
     calls: list[CallStep] = field(default_factory=list)
     checks: list[CheckRun] = field(default_factory=list)
+    ci: list[CheckRun] = field(default_factory=list)
+    """Results of CI that the agent looked at."""
     commits: list[CommitMade] = field(default_factory=list)
     pushes: list[Push] = field(default_factory=list)
     pull_requests: list[PullRequestOpened] = field(default_factory=list)
@@ -206,8 +208,10 @@ def _text(value: object, limit: int) -> str:
     return value[:limit] if isinstance(value, str) else ""
 
 
-def _keep(facts: list[Any], more: Iterable[Any]) -> None:
+def _keep(facts: list[Any], more: Sequence[Any]) -> None:
     """Add facts in the order of their steps: those of a background command come late."""
+    if not more:
+        return
     is_late = False
     for fact in more:
         is_late = is_late or (bool(facts) and facts[-1].step > fact.step)
@@ -309,7 +313,7 @@ def _go_on(state: SessionState, at: datetime) -> None:
         return
     if state.turn_state != "running":
         state.turn_state = "running"
-        state.error = ""
+        state.error, state.text = "", None
     state.waiting, state.interrupted = "", False
 
 
@@ -330,10 +334,9 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     else:
         state.turn_state = "ended"
     if state.turn_state != "ended":
-        state.text = None
         return
     text = state.text
-    if text is None and event.text:
+    if text is None and event.text and not _is_answered(state, event.text):
         text = Answer(_next_step(state, at), state.turn, at, state.turn_source, event.text)
     if text is not None:
         if state.answers:
@@ -341,6 +344,18 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
         _keep(state.answers, (text,))
         state.text = None
         _note_claims(state, text.text, "answer", text.source, _next_step(state, at))
+
+
+def _is_answered(state: SessionState, text: str) -> bool:
+    """Whether the end of a turn repeats the answer that is already known, or the beginning of it."""
+    last = state.answers[-1] if state.answers else None
+    return last is not None and last.turn == state.turn and last.text.startswith(text.rstrip("… ")[:LONGEST_OLD_ANSWER])
+
+
+def make_statement(state: SessionState, said: Answer) -> Statement | None:
+    """The claims of a text that the agent wrote without ending its turn; `None` if there are none."""
+    claims = extract_claims(said.text, "answer")
+    return Statement(step=said.step, turn_start=state.turn_start, where="answer", source=said.source, claims=claims) if claims else None
 
 
 def _note_claims(state: SessionState, text: str, where: ClaimPlace, source: Source, step: int) -> None:
@@ -512,7 +527,16 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     what = call.command or (call.paths[0] if call.paths else call.tool)
     step = CallStep(call.step, call.turn, call.at, call.kind, call.tool, call.state, call.source, what[:LONGEST_WHAT], call.helper)
     _keep(state.calls, (step,))
-    found: CallFacts = read_call(call)
+    found = read_call(call)
+    if found is not NO_FACTS:
+        _keep_facts(state, found)
+    if call.kind == "command":
+        _keep(state.ci, read_ci_results(call))
+    _keep(state.attempts, read_attempts(call))
+    _keep(state.flags, find_flags(call))
+
+
+def _keep_facts(state: SessionState, found: CallFacts) -> None:
     _keep(state.checks, found.checks)
     _keep(state.commits, found.commits)
     _keep(state.pushes, found.pushes)
@@ -520,12 +544,10 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     _keep(state.edits, found.edits)
     if found.failure is not None:
         _keep(state.failures, (found.failure,))
-    _keep(state.attempts, read_attempts(call))
-    _keep(state.flags, find_flags(call))
     for commit in found.commits:
-        _note_claims(state, commit.message or commit.subject, "commit", commit.source, call.step)
+        _note_claims(state, commit.message or commit.subject, "commit", commit.source, commit.step)
     for request in found.pull_requests:
-        _note_claims(state, f"{request.title}\n\n{request.body}", "pull_request", request.source, call.step)
+        _note_claims(state, f"{request.title}\n\n{request.body}", "pull_request", request.source, request.step)
 
 
 # --- helpers

@@ -112,11 +112,7 @@ class SimpleCommand(NamedTuple):
     directory: str  # after a `cd` in the same script, else ""
     operator: str  # before it: "", "&&", "||", "|" or ";"
     piped: bool  # its output goes into another command, whose exit code counts
-
-    @property
-    def program(self) -> str:
-        """The program's name without its folder; "" for a lone redirection."""
-        return program_name(self.words[0]) if self.words else ""
+    program: str  # its name without the folder; "" for a lone redirection
 
 
 class _Draft:
@@ -143,7 +139,15 @@ def parse_script(script: str) -> tuple[SimpleCommand, ...]:
             directory = target if target[:1] in "/~$" or not directory else f"{directory[:1000]}/{target}"
         commands.append(
             SimpleCommand(
-                tuple(words), tuple(draft.writes), draft.body, draft.proven, draft.background, directory, draft.operator, draft.piped
+                words=tuple(words),
+                writes=tuple(draft.writes),
+                body=draft.body,
+                proven=draft.proven,
+                background=draft.background,
+                directory=directory,
+                operator=draft.operator,
+                piped=draft.piped,
+                program=program_name(words[0]) if words else "",
             )
         )
     return tuple(commands)

@@ -201,7 +201,16 @@ _LINT = [
             ("BUILD SUCCESSFUL", r"^BUILD SUCCESSFUL", "pass"),
             ("nox > ", r"^nox > Session \S*lint\S* (?:was )?(?P<word>successful|failed)", None),
             ("Diff in ", r"^Diff in \S{1,300}:\d+:?$", "fail"),  # rustfmt --check
-            ("congratulations :)", r"^[ \t]*congratulations :\)", "pass"),
+            (
+                ": OK",
+                r"^[ \t]{0,9}[\w.-]{0,30}(?:lint|flake8|ruff|black|isort|style|format|pre-commit)[\w.-]{0,30}: (?P<word>OK)\b",
+                None,
+            ),  # environments of tox
+            (
+                ": FAIL",
+                r"^[ \t]{0,9}[\w.-]{0,30}(?:lint|flake8|ruff|black|isort|style|format|pre-commit)[\w.-]{0,30}: (?P<word>FAIL)\b",
+                None,
+            ),
             ("Success! The configuration is valid", r"^Success! The configuration is valid", "pass"),
             ("chart(s) linted", r"^\d+ chart\(s\) linted, (?P<f>\d+) chart\(s\) failed", None),
         ),
@@ -228,6 +237,8 @@ _TYPES = _rows(
         ("error[E", r"^error\[E\d{4}\]", "fail"),
         ("nox > ", r"^nox > Session \S*(?:type|mypy)\S* (?:was )?(?P<word>successful|failed)", None),
         (": error: ", r"^\S{1,200}:\d+: error: .{1,400}\[[\w-]+\]$", "fail"),  # mypy
+        (": OK", r"^[ \t]{0,9}[\w.-]{0,30}(?:mypy|pyright|typ(?:e|ing))[\w.-]{0,30}: (?P<word>OK)\b", None),  # environments of tox
+        (": FAIL", r"^[ \t]{0,9}[\w.-]{0,30}(?:mypy|pyright|typ(?:e|ing))[\w.-]{0,30}: (?P<word>FAIL)\b", None),
     ),
     decisive=False,
 )
@@ -276,5 +287,5 @@ _BUILD = _rows(
 
 SUMMARIES: dict[CheckKind, list[Summary]] = {"tests": _TESTS, "lint": _LINT, "types": _TYPES, "build": _BUILD}
 
-GOOD_WORDS = word_set("PASS PASSED Passed passed successful Successful SUCCEEDED no")
+GOOD_WORDS = word_set("OK PASS PASSED Passed passed successful Successful SUCCEEDED no")
 """Values of the group `word` that mean success; absent counts as success as well."""

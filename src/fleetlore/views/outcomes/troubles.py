@@ -51,7 +51,12 @@ _ASKED: dict[str, re.Pattern[str]] = {
         "ci": r"ci|checks?|pipeline|actions?|workflow|build\w*|tests?",
     }.items()
 }
-_CONFLICT_EXPECTED = re.compile(r"\b(?:conflict\w*|rebas\w*|merg(?:e|es|ing)|cherry-pick\w*|sync\w*|backport\w*)\b", re.IGNORECASE)
+# A request in which conflicts are to be expected: DESIGN calls only an unexpected failure a trouble.
+_CONFLICT_EXPECTED = re.compile(
+    r"\b(?:conflict\w*|rebas\w*|merg(?:e|es|ing)|cherry-pick\w*|sync\w*|backport\w*|port\w*|upstream|up[ -]to[ -]date|restack\w*"
+    r"|(?:update|pull|catch up)\b[^.\n]{0,40}\b(?:branch|main|master|develop|trunk))\b",
+    re.IGNORECASE,
+)
 # Words of a request to fix; a report such as "the build fails" about the agent's own work is none.
 _REQUEST = re.compile(rf"\b(?:{_FIX})\b", re.IGNORECASE)
 _TEST_FILE = re.compile(
@@ -140,6 +145,11 @@ class _Session:
             if self.prompts[place].refuses is None:
                 return self.prompts[place]
         return None
+
+    def prompts_of_turn(self, step: int) -> list[Prompt]:
+        """The newest request before a step, and the others of the same turn before it."""
+        newest = self.prompt_before(step)
+        return [] if newest is None else [prompt for prompt in self.prompts if prompt.turn == newest.turn and prompt.step < step]
 
 
 def find_troubles(
@@ -347,10 +357,10 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         return kind == "other" and (wanted or count >= MANY_FAILURES)
     if problem.name == "ci":
         return session.edited_before(first.step) and not _was_asked_for("ci", first, session)
-    if _CONFLICT.search(first.cause):
-        prompt = session.prompt_before(first.step)
-        if problem.name in ("git merge", "git rebase") or (prompt is not None and _CONFLICT_EXPECTED.search(prompt.text[:400])):
-            return False  # resolving conflicts is what these commands are for
+    if _CONFLICT.search(first.cause) and any(
+        _CONFLICT_EXPECTED.search(prompt.text[:2000]) for prompt in session.prompts_of_turn(first.step)
+    ):
+        return False  # resolving conflicts is what was asked for
     if _IMPORTANT.match(problem.name):
         return count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1
     if count >= MANY_FAILURES:

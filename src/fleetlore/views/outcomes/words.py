@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 LONGEST_LOOK = 6000
 """Characters of a text that are looked at."""
@@ -76,9 +77,14 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 
     In an answer, headings and sentences such as "All tests pass." are passed over: they do not say what was done.
     """
+    return _find_first_sentence(text[:LONGEST_LOOK], is_answer, limit)
+
+
+@lru_cache(maxsize=128)  # a record asks several times for the same text
+def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
     text = text.rpartition(_REQUEST_HEADING)[2]
-    for line in _lines(text[:LONGEST_LOOK], headings=not is_answer):
+    for line in _lines(text, headings=not is_answer):
         for sentence in _sentences(line):
             if is_lead_in(sentence):
                 fallback = fallback or sentence
