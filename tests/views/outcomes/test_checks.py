@@ -56,7 +56,7 @@ KINDS = [
     ("cargo nextest run", "tests"),
     ("cargo +nightly clippy --all-targets -- -D warnings", "lint"),
     ("cargo fmt --all --check", "lint"),
-    ("cargo check", "build"),
+    ("cargo check", "types"),
     ("npm test", "tests"),
     ("npm t", "tests"),
     ("npm run test:unit", "tests"),

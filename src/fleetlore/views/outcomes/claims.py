@@ -536,7 +536,7 @@ _RUNNER_WORDS = word_set(
     """npm npx yarn pnpm bun bunx run test tests check pytest py python python3 m uv poetry pipenv hatch pdm jest vitest mocha node go
     cargo mix make just mise task gradle gradlew mvn mvnw bundle exec rspec rake tox nox dotnet swift deno php vendor bin composer
     phpunit ctest no install q v vv x s race count 1 0 2 tail head n silent verbose color colors cov coverage short tb watch ci all
-    lint env bash sh c timeout 60 120 300 600"""
+    lint fix write env bash sh c timeout 60 120 300 600"""
 )
 
 
