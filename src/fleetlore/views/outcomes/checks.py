@@ -98,6 +98,7 @@ _NOT_RUN = (
     ("Could not find gem", r"Could not find gem|Could not find \S+ in (?:any of the sources|locally installed)"),
     ("Cannot read file", r": error: Cannot read file"),
     ("Can't open", r"^Can't open perl script"),
+    ("onftest", r"ImportError while loading conftest|^ConftestImportFailure"),
     ("Permission denied", r"^(?:/bin/)?(?:ba|z)?sh: [^\n]{0,120}Permission denied$"),
     ("timed out after", r"^Command timed out after"),
 )  # fmt: skip
@@ -191,6 +192,12 @@ def _find_announced(text: str) -> list[CheckCommand]:
     return found
 
 
+def _may_announce(command: SimpleCommand) -> bool:
+    if command.program not in _ANNOUNCING or command.background:
+        return False
+    return command.program != "git" or bool({"commit", "push"} & set(command.words[1:4]))
+
+
 def _read_announced_checks(
     call: ToolCall, commands: Sequence[SimpleCommand], output: Output, known: Sequence[CheckRun]
 ) -> tuple[CheckRun, ...]:
@@ -198,8 +205,8 @@ def _read_announced_checks(
 
     Only those that passed: all of them if the command succeeded, else those after which npm went on.
     """
-    owner = next((command for command in commands if command.program in _ANNOUNCING and not command.background), None)
-    if owner is None or (owner.program == "git" and not {"commit", "push"} & set(owner.words[1:4])) or len(output.text) < 20:
+    owner = next((command for command in commands if _may_announce(command)), None)
+    if owner is None or len(output.text) < 20:
         return ()
     announced = _find_announced(output.text)
     if not announced:

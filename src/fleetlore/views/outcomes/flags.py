@@ -243,9 +243,7 @@ def _shows_secrets(output: str, path: str) -> bool:
     if not output.strip() or re.search(r"\.env|secrets\.|credentials\.json", path) is None:
         return True
     values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
-    return any(
-        "[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values
-    )
+    return any("[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values)
 
 
 def _line(found: _Found) -> str:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from fleetlore.views.outcomes.facts import CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED
 from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
@@ -125,6 +126,7 @@ class _Session:
         self.call_steps = [call.step for call in calls]
         self.edit_steps = [edit.step for edit in self.edits]
         self.prompt_steps = [prompt.step for prompt in self.prompts]
+        self.failed: frozenset[int] = frozenset()  # steps of calls that failed, whatever their exit code
 
     def count_calls(self, after: int, before: int) -> int:
         """Calls between two steps that did any work; a word of the person counts too."""
@@ -164,6 +166,8 @@ def find_troubles(
 ) -> tuple[Trouble, ...]:
     """The troubles of a session, in order. All arguments are in the order of their steps."""
     session = _Session(calls, edits, prompts)
+    failures = list(failures)
+    session.failed = frozenset(failure.step for failure in failures)
     runs = list(checks)
     problems = [problem for problem in _group_checks(runs) if _is_trouble_of_check(problem, session)]
     problems += _find_command_problems(failures, {run.step for run in runs}, session)
@@ -207,13 +211,8 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
         if run.result == "could_not_run" and (not run.reason or _NOTHING_TO_RUN.search(run.reason)):
             continue
         current = open_problems.get(run.kind)
-        if current is not None and run.result == "pass" and current.package and _other_package(current.package, run.command):
-            continue  # the build of another package does not repair this one
-        if current is not None and run.result == "pass" and _REPAIRING.search(run.command):
-            current.ended = run.step  # for now: what is left after the automatic repair is the same problem
+        if current is not None and _leaves_open(current, run):
             continue
-        if current is not None and current.ended is not None and run.result != "pass":
-            current.ended = None
         if current is not None and (run.result == "pass" or (run.result == "fail" and not current.ran)):
             # It passes; or it can be run again, and what it finds is another problem.
             current.ended = current.ended if current.ended is not None else run.step
@@ -234,8 +233,21 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
     return done
 
 
+def _leaves_open(current: _Problem, run: CheckRun) -> bool:
+    """Whether a run that passes does not end a problem. A failing run opens it again."""
+    if run.result != "pass":
+        current.ended = None
+        return False
+    if current.package and _other_package(current.package, run.command):
+        return True  # the build of another package does not repair this one
+    if _REPAIRING.search(run.command):
+        current.ended = run.step  # for now: what is left after the automatic repair is the same problem
+        return True
+    return False
+
+
 _REPAIRING = re.compile(r"[:_ -]fix\b|--fix\b|--write\b|--apply\b|--autocorrect\b|\bfix:")
-_PACKAGE = re.compile(r" (?:--package-path|--manifest-path|--filter|-F|--package|--project|--prefix|--cwd|-C|-p|-pl|--workspace|-w)[ =](\S{1,200})")
+_PACKAGE = re.compile(r" (?:--package-path|--manifest-path|--filter|-F|--package|--prefix|--cwd|-C|-pl|--workspace)[ =](\S{1,200})")
 
 
 def find_package(command: str) -> str:
@@ -336,8 +348,10 @@ def _name_problem(failure: Failure, call: CallStep | None) -> str:
         return f"{EDIT_NAME}{call.what}"
     if call is None or call.kind != "command":
         return call.tool if call is not None and call.kind == "other" else failure.signature
-    if _CI.search(call.what):
+    if _CI.search(call.what) or failure.what == CI_FAILED:
         return "ci"
+    if failure.what == SERVER_FAILED:
+        return "server"
     heads = find_heads(call.what)
     return next((head for head in heads if _IMPORTANT.match(head)), heads[-1] if heads else failure.signature)
 
@@ -368,7 +382,7 @@ def _find_success(name: str, after: int, before: int | None, session: _Session) 
         call = session.calls[place]
         if before is not None and call.step >= before:
             return None
-        if call.state != "ok" or call.kind not in ("command", "other"):
+        if call.state != "ok" or call.kind not in ("command", "other") or call.step in session.failed:
             continue
         if call.kind == "command" and not any(program in call.what for program in programs):
             continue  # most calls need not be parsed
@@ -380,11 +394,18 @@ def _find_success(name: str, after: int, before: int | None, session: _Session) 
     return None
 
 
-_NOT_FOUND = re.compile(r"(?i)string to replace not found|string not found|no match(?:es)? found|could not find|failed to find|does not match|not unique|found \d+ matches")
+_NOT_FOUND = re.compile(
+    r"(?i)string to replace not found|string not found|no match(?:es)? found|could not find|failed to find|does not match|not unique"
+    r"|found \d+ matches"
+)
+# The tool itself cannot work here.
+_UNUSABLE = re.compile(r"(?i)\bsandbox\b|permission denied|read-only file system|\bEACCES\b|\bEROFS\b|operation not permitted")
 
 
 def _is_trouble_of_edits(problem: _Problem, session: _Session) -> bool:
-    """An edit that failed more than once because the text was not found, and took several calls more."""
+    """An edit that failed more than once because the text was not found, and took several calls more; or that is not possible."""
+    if any(_UNUSABLE.search(attempt.cause) for attempt in problem.attempts):
+        return True
     wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause)]
     if len(wrong) < 2:
         return False
@@ -403,6 +424,10 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         # An edit or a lookup is only tried again; a tool that changes something is wanted.
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
         return kind == "other" and (wanted or count >= MANY_FAILURES)
+    if problem.name == "server":
+        place = bisect_right(session.prompt_steps, last.step)
+        end = session.prompt_steps[place] if place < len(session.prompt_steps) else session.call_steps[-1] + 1
+        return count > 1 or session.count_calls(first.step, end) > CHEAP_CALLS
     if problem.name == "ci":
         return session.edited_before(first.step) and not _was_asked_for("ci", first, session)
     if _CONFLICT.search(first.cause) and any(
