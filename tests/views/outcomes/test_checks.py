@@ -56,7 +56,7 @@ KINDS = [
     ("cargo nextest run", "tests"),
     ("cargo +nightly clippy --all-targets -- -D warnings", "lint"),
     ("cargo fmt --all --check", "lint"),
-    ("cargo check", "build"),
+    ("cargo check", "types"),
     ("npm test", "tests"),
     ("npm t", "tests"),
     ("npm run test:unit", "tests"),
@@ -513,3 +513,62 @@ def test_tox_ran_only_the_environments_that_it_shows() -> None:
     assert results("tox", tests + "  congratulations :) (1.30 seconds)") == [("tests", "pass")]
     more = "  lint: OK (0.3 seconds)\n  mypy: OK (0.3 seconds)\n  congratulations :) (1.30 seconds)"
     assert results("tox | tail -4", tests + more, None) == [("tests", "pass"), ("lint", "pass"), ("types", "pass")]
+
+
+PRETEST = """
+> shop@1.0.0 pretest /home/dev/shop
+> pnpm run compile && pnpm run lint
+
+> shop@1.0.0 compile /home/dev/shop
+> node esbuild.js
+
+> shop@1.0.0 lint /home/dev/shop
+> eslint src
+
+> shop@1.0.0 test /home/dev/shop
+> mocha
+
+"""
+
+
+def test_scripts_that_npm_runs_on_the_way_are_checks() -> None:
+    passed = dict(results("pnpm test", PRETEST + "  3 passing (20ms)\n"))
+    assert passed == {"tests": "pass", "build": "pass", "lint": "pass"}
+    failed = dict(results("pnpm test", PRETEST + "  2 passing (20ms)\n  1 failing\n ELIFECYCLE  Test failed.\n", 1))
+    assert failed == {"tests": "fail", "build": "pass", "lint": "pass"}
+
+
+def test_the_script_at_which_npm_stopped_has_not_passed() -> None:
+    stopped = PRETEST.partition("> shop@1.0.0 test")[0] + "/home/dev/shop/src/a.ts\n  1:1  error  Unexpected any\n"
+    assert ("lint", "pass") not in results("pnpm test", stopped, 1)
+    assert ("build", "pass") in results("pnpm test", stopped, 1)
+
+
+HOOK = (
+    "$ bun test src/\nerror: Item 3 failed\n 12 pass\n 0 fail\n$ biome check\nChecked 9 files in 1ms. No fixes applied.\n$ tsc --noEmit\n"
+)
+
+
+def test_checks_of_a_hook_passed_if_the_commit_was_made() -> None:
+    made = dict(results("git add a && git commit -m 'x'", f"{HOOK}[main 4b1db34] x\n 1 file changed\n"))
+    assert made == {"tests": "pass", "lint": "pass", "types": "pass"}
+    staged = "[main 3396fbe] x\n[STARTED] eslint --fix\n[COMPLETED] eslint --fix\n[COMPLETED] prettier --write\n"
+    assert results("git commit -m x", staged) == [("lint", "pass")]
+
+
+def test_an_error_line_of_a_test_is_no_type_error_of_a_hook() -> None:
+    assert "types" not in dict(results("git commit -m x", HOOK.partition("$ tsc")[0] + "Found 1 error.\n", 1))
+
+
+def test_tasks_of_mise_passed_if_all_finished() -> None:
+    output = (
+        "[ci] $ mise typecheck ::: test\n[types] $ tsc --noEmit\n[test] $ bun test\n[test]  12 pass\n[test]  0 fail\nFinished in 1.86s\n"
+    )
+    assert dict(results("mise ci 2>&1 | tail -15", output)) == {"tests": "pass", "types": "pass"}
+    failed = output.replace("Finished", "[types] ERROR task failed\nFinished")
+    assert dict(results("mise ci 2>&1 | tail -15", failed)).get("types") != "pass"
+
+
+def test_tests_whose_setup_cannot_be_imported_could_not_run() -> None:
+    output = "ImportError while loading conftest '/home/dev/shop/tests/conftest.py'.\nE   ModuleNotFoundError: No module named 'respx'\n"
+    assert results("python -m pytest tests 2>&1 | head -30", output) == [("tests", "could_not_run")]

@@ -476,6 +476,35 @@ def test_admitted_failures_are_no_contradiction() -> None:
     assert on_tests("All tests pass except two flaky ones.", checks=[ran(2, "fail")]) == "unproven"
 
 
+def test_a_failure_admitted_before_but_is_no_contradiction() -> None:
+    text = "`pnpm test` still hits an unrelated timeout, but the `cart` and `order` suites passed."
+    run = ran(2, "fail", command="pnpm test -- --grep cart|order")
+    assert judge(text, "tests_pass", checks=[run]).verdict == "unproven"
+
+
+def test_a_general_word_before_named_checks_means_only_those() -> None:
+    assert kinds("Verification: `pnpm check-types` and `pnpm lint` passed.") & STRONG == {"build_or_lint_ok"}
+    assert kinds("Verification passed.") & STRONG == {"tests_pass", "build_or_lint_ok"}
+
+
+def test_all_after_a_list_means_the_items_of_the_list() -> None:
+    part = ran(2, "pass", command="go test ./config/...", whole=False)
+    assert on_tests("Tests, gofmt and golangci-lint all pass.", checks=[part]) == "supported"
+    assert on_tests("The tests all pass.", checks=[part]) == "unproven"
+
+
+def test_a_number_of_tests_names_the_run() -> None:
+    part = ran(2, "pass", command="cargo test cart", whole=False, counts="12 passed; 0 failed; 0 ignored")
+    assert on_tests("All 12 tests pass.", checks=[part]) == "supported"
+    assert on_tests("All 13 tests pass.", checks=[part]) == "unproven"
+    assert on_tests("All tests pass.", checks=[part]) == "unproven"
+
+
+def test_an_automatic_repair_replaces_the_failed_lint_run() -> None:
+    runs = [ran(1, "fail", "lint", "bun run lint 2>&1"), ran(2, "pass", "lint", "bun run lint:fix 2>&1")]
+    assert judge("Lint is clean.", "build_or_lint_ok", checks=runs).verdict == "supported"
+
+
 def test_a_red_run_that_was_meant_to_fail_is_ignored() -> None:
     assert on_tests(checks=[ran(2, "fail", meant_to_fail=True)]) == "unproven"
 

@@ -209,6 +209,11 @@ def test_an_edit_that_was_not_made_is_no_edit(state: str) -> None:
         ("/tmp/try.py", False),
         ("requirements-dev.txt", True),
         ("dist/app.js", False),
+        (".github/workflows/ci.yml", False),
+        ("notes/sprint-status.yaml", False),
+        ("config/settings.yaml", True),
+        ("C:\\Users\\dev\\AppData\\Local\\Temp\\try\\run.sh", False),
+        ("C:\\Users\\dev\\shop\\cart.go", True),
     ],
 )
 def test_prose_and_notes_do_not_outdate_a_check(path: str, covered: bool) -> None:
@@ -442,3 +447,19 @@ def test_reading_takes_linear_time(piece: str) -> None:
         return best
 
     assert measure(160_000) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "what"),
+    [
+        ("git stash -u 2>&1 | head -5", "error: could not write index\n", "git stash failed"),
+        ("gh api repos/acme/shop/actions/runs/7/jobs", '{"conclusion":"failure","name":"Sign"}', "CI failed"),
+        ("tail -20 /tmp/tasks/b7.output", "Error: listen EADDRINUSE: address already in use :::3000\n", "Server did not start"),
+        ("git log 2>&1 | head -5", "fatal: not a git repository\n", None),
+        ("gh run list --json conclusion", '[{"conclusion":"failure"}]', None),
+        ("grep -r EADDRINUSE src", "src/a.js: if (code === 'EADDRINUSE') retry()\n", None),
+    ],
+)
+def test_failures_that_the_exit_code_hides(command: str, output: str, what: str | None) -> None:
+    failure = read_call(make_call(command, output=output, exit_code=0)).failure
+    assert (failure.what if failure else None) == what

@@ -144,6 +144,9 @@ def test_reading_a_file_with_secrets() -> None:
     assert classes(make_call("cat .env", output="PORT=3000\nAPI_KEY=your-key-here")) == set()
     assert classes(make_call("cat .env", output="PORT=3000\nAPI_KEY=[redacted]")) == {"secret_exposed"}
     assert classes(make_call("cat .env", output="DATABASE_URL=postgres://app:9f8s7d6f@db/app")) == {"secret_exposed"}
+    assert classes(make_call("cat .env", output="STORE_JWT=eyJhbGciOiJIUzI1NiJ9.e30.Zk3")) == {"secret_exposed"}
+    local = "POSTGRES_PASSWORD=local_dev_pw\nURL=postgres://postgres:local_dev_pw@db/app\nGRAFANA_PASSWORD=CHANGE_ME_NOW"
+    assert classes(make_call("cat .env", output=local)) == set()
 
 
 def test_a_file_that_is_replaced_whole_may_have_had_its_suppressions_before() -> None:

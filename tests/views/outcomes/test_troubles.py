@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fleetlore.views.outcomes.facts import CallStep, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
 from fleetlore.views.outcomes.troubles import find_heads, find_troubles
@@ -277,3 +278,54 @@ def test_any_session_is_read(steps: list[tuple[str, str]]) -> None:
     found = recording.find()
     assert all(trouble.what and 1 <= len(trouble.evidence) <= 5 for trouble in found)
     assert len({source for trouble in found for source in trouble.evidence}) <= len(recording.failures)
+
+
+NOT_FOUND = "String to replace not found in file."
+
+
+def test_an_edit_that_fails_again_and_again_is_a_trouble() -> None:
+    recording = Recording().edit("src/b.py")
+    for _ in range(2):
+        recording.run("src/a.py", NOT_FOUND, kind="edit").read()
+    (trouble,) = recording.read().edit("src/a.py").find()
+    assert trouble.resolved
+    assert len(trouble.evidence) == 2
+
+
+def test_an_edit_that_is_tried_once_more_is_none() -> None:
+    assert Recording().run("src/a.py", NOT_FOUND, kind="edit").read().edit("src/a.py").find() == ()
+    unread = "File has not been read yet."
+    assert Recording().run("src/a.py", unread, kind="edit").run("src/a.py", unread, kind="edit").read(5).edit("src/a.py").find() == ()
+
+
+def test_an_edit_tool_that_cannot_work_is_a_trouble() -> None:
+    assert len(Recording().run("src/a.py", "fs sandbox helper failed with status 1", kind="edit").read(3).find()) == 1
+
+
+def test_an_automatic_repair_that_leaves_findings_does_not_end_a_trouble() -> None:
+    recording = Recording().edit().check("fail", "lint").check("pass", "lint")
+    recording.checks[-1] = replace(recording.checks[-1], command="bun run lint:fix")
+    found = recording.read().edit().check("fail", "lint").edit().check("pass", "lint").find()
+    assert [len(trouble.evidence) for trouble in found] == [2]
+
+
+def test_the_build_of_another_package_does_not_end_a_trouble() -> None:
+    recording = Recording().edit().check("fail", "build").check("pass", "build")
+    for place, package in ((-2, "server"), (-1, "client")):
+        recording.checks[place] = replace(recording.checks[place], command=f"swift build --package-path {package}")
+    (trouble,) = recording.find()
+    assert not trouble.resolved
+
+
+def test_scripts_on_the_command_line_are_one_attempt() -> None:
+    recording = Recording().edit()
+    for name in ("a", "b", "c"):
+        recording.run(f"python -c 'import {name}'", "AttributeError: no attribute").read()
+    assert len(recording.find()) == 1
+
+
+def test_tests_that_cannot_start_are_a_trouble_even_if_red_was_expected() -> None:
+    recording = Recording().edit("tests/test_a.py")
+    for _ in range(2):
+        recording.check("could_not_run", reason="ImportError while loading conftest", meant_to_fail=True).run("pip install x").read()
+    assert len(recording.edit().check("pass").find()) == 1

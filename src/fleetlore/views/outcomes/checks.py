@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from fleetlore.views.outcomes.check_commands import CheckCommand, find_checks
+from fleetlore.views.outcomes.check_commands import CheckCommand, find_checks, kinds_of_task
 from fleetlore.views.outcomes.facts import CheckKind, CheckResult, CheckRun, ToolCall
 from fleetlore.views.outcomes.output_text import MAX_CAUSE, Output, compile_pattern, find_cause, strip_task_prefixes
 from fleetlore.views.outcomes.shell import SimpleCommand, parse_script, word_set
@@ -98,6 +98,7 @@ _NOT_RUN = (
     ("Could not find gem", r"Could not find gem|Could not find \S+ in (?:any of the sources|locally installed)"),
     ("Cannot read file", r": error: Cannot read file"),
     ("Can't open", r"^Can't open perl script"),
+    ("onftest", r"ImportError while loading conftest|^ConftestImportFailure"),
     ("Permission denied", r"^(?:/bin/)?(?:ba|z)?sh: [^\n]{0,120}Permission denied$"),
     ("timed out after", r"^Command timed out after"),
 )  # fmt: skip
@@ -125,6 +126,11 @@ _MEANT_TO_FAIL = r"""(?xi)\b(?: (?:verify|verifies|confirm|confirms|ensure|prove
 _file_listing = re.compile(r"^(?:diff )?[\w./@+-]{1,200}\.\w{1,8}$", re.M)
 _go_package = re.compile(r"^(ok  |FAIL)\t\S+\t?(.*)$", re.M)
 _cargo_result = re.compile(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored", re.M)
+# What a task runner prints before it runs a command: `$ tsc --noEmit`, `[types] $ tsc`, `> eslint src`, `[COMPLETED] eslint --fix`.
+_announced = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:\$|>|\[COMPLETED\]|✔) (?P<line>[\w./@-]{2,100}(?: [^\n]{0,300})?)$", re.M)
+_npm_script = re.compile(r"(?:@[\w.-]+/)?[\w.-]+@\d[\w.+-]* (?P<task>[\w:.-]{1,60})(?: /\S{1,300}| [A-Za-z]:\S{1,300})?\Z")
+_commit_made = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.M)
+_ANNOUNCING = word_set("npm pnpm yarn bun mise git")
 _echoed = re.compile(r"^(?:\[[\w:.-]{1,40}\] )?(?:[$>+] |)(?P<line>[\w./@-]{2,60} ?[^\n]{0,300})$", re.M)
 
 
@@ -132,7 +138,7 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     """The checks of a call with their results, in the order of the command."""
     candidates = list(_find_candidates(commands, output))[:MAX_CHECKS]
     if not candidates:
-        return ()
+        return _read_announced_checks(call, commands, output, [])
     text = strip_task_prefixes(output.text, call.command[:2000])
     verdicts = _judge_candidates(candidates, commands, text)
     judged = {
@@ -168,7 +174,60 @@ def read_checks(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
                 meant_to_fail=meant,
             )
         )
-    return tuple(runs)
+    return (*runs, *_read_announced_checks(call, commands, output, runs))
+
+
+def _find_announced(text: str) -> list[CheckCommand]:
+    """The linters, type checkers and builds that a task runner says it runs, in order."""
+    if "$ " not in text and "> " not in text and "[COMPLETED] " not in text and "✔ " not in text:
+        return []
+    found: list[CheckCommand] = []
+    for line in islice(_announced.finditer(text[:20_000]), 200):
+        words = line["line"].strip()
+        script = _npm_script.match(words)
+        if script:
+            found += [CheckCommand(kind, f"npm run {script['task']}") for kind in kinds_of_task(script["task"])]
+        elif len(words) < 200 and "&&" not in words:
+            found += [check for command in parse_script(words) for check in find_checks(command.words)]
+    return found
+
+
+def _may_announce(command: SimpleCommand) -> bool:
+    if command.program not in _ANNOUNCING or command.background:
+        return False
+    return command.program != "git" or bool({"commit", "push"} & set(command.words[1:4]))
+
+
+def _read_announced_checks(
+    call: ToolCall, commands: Sequence[SimpleCommand], output: Output, known: Sequence[CheckRun]
+) -> tuple[CheckRun, ...]:
+    """Checks that ran on the way, as `npm test` does with a `pretest` script and `git commit` with a hook.
+
+    Only those that passed: all of them if the command succeeded, else those after which npm went on.
+    """
+    owner = next((command for command in commands if _may_announce(command)), None)
+    if owner is None or len(output.text) < 20:
+        return ()
+    announced = _find_announced(output.text)
+    if not announced:
+        return ()
+    is_over = output.exit_code == 0 and owner.proven
+    is_over = is_over or (owner.program == "git" and _commit_made.search(output.text) is not None)
+    if owner.program == "mise" and not is_over:
+        is_over = re.search(r"^Finished in \S+$", output.text[-300:], re.M) is not None and "ERROR task failed" not in output.text
+    if not is_over:
+        last = announced[-1].kind
+        announced = [check for check in announced if check.kind != last] if owner.program in ("npm", "pnpm") else []
+    taken = {run.kind for run in known if run.result != "unproven"}
+    passed: dict[CheckKind, CheckRun] = {}
+    for check in announced:
+        kind = check.kind
+        if kind == "mixed" or kind == "tests" or kind in taken or kind in passed:
+            continue
+        if check.lists_findings or (not is_over and judge_output(kind, output.text).result == "fail"):
+            continue
+        passed[kind] = CheckRun(step=call.step, source=call.source, kind=kind, result="pass", command=check.name, whole=check.whole)
+    return tuple(passed.values())
 
 
 def _find_candidates(commands: Sequence[SimpleCommand], output: Output) -> Iterator[_Candidate]:
@@ -190,7 +249,10 @@ def _find_hook_checks(command: SimpleCommand, position: int, text: str) -> Itera
     words = command.words
     if not {"commit", "push"} & set(words[1:4]) or "--no-verify" in words or "-n" in words:
         return
+    announced = {check.kind for check in _find_announced(text)}
     for kind in KINDS[:3]:
+        if kind != "tests" and announced and kind not in announced:
+            continue  # words of another tool's output
         if judge_output(kind, text).result in ("pass", "fail"):
             yield _Candidate(command, CheckCommand(kind, "git hook", False, needs_evidence=True), kind, position)
 

@@ -27,6 +27,7 @@ from fleetlore.views.outcomes.claim_words import (
     DONE_TRIGGERS,
     EARLIER_WORDS,
     EXCEPT_WORDS,
+    FAILURE_WORDS,
     FIXED_TRIGGERS,
     FUSED_VERBS,
     GENERAL_HEADS,
@@ -177,7 +178,7 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
             index += 1
             continue
         for place, name in heads:
-            claim = _check_claim(sentence, place, name, (since, low, high))
+            claim = _check_claim(sentence, place, name, (since, low, high), is_listed=len(heads) > 1)
             since = place + 1
             old = found.get(claim.kind)
             found[claim.kind] = claim if old is None else _merge(old, claim)
@@ -205,6 +206,9 @@ def _statement_at(tokens: list[str], index: int) -> tuple[list[tuple[int, str]],
         end = _result_before(tokens, index, head)
     if end is None:
         return [], 0, 0
+    if head == "general" and len(heads) > 1:
+        # "Verification: lint and types passed" is about the checks that it names.
+        heads = heads[1:]
     return heads, min(index, end), max(heads[-1][0], end)
 
 
@@ -404,7 +408,7 @@ def _goes_on_as_fact(right: list[str]) -> bool:
     return True
 
 
-def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int, int]) -> ClaimText:
+def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int, int], *, is_listed: bool = False) -> ClaimText:
     """The claim about the subject at `place`; `span` is where its own words can begin, the match's first and last token."""
     tokens, (since, low, high) = sentence.tokens, span
     around = tokens[max(since, low - 6) : max(low, place)]
@@ -412,7 +416,9 @@ def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int
         if around[cut] in BREAKS or (around[cut] == "," and name != "tests"):
             around = around[cut + 1 :]
             break
-    everything = name in ("general", "ci") or any(word in ALL_WORDS for word in around) or "all" in tokens[place : high + 1]
+    everything = name in ("general", "ci") or any(word in ALL_WORDS for word in around)
+    # "Tests all pass"; but in "tests, lint and types all pass" it means the items of the list.
+    everything = everything or ("all" in tokens[place : high + 1] and not is_listed)
     parenthesis = _parenthesis_after(tokens, place)
     part: list[str] = []
     if name == "tests":
@@ -435,8 +441,16 @@ def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int
         checks=(name,) if is_check and name != "general" else (),  # type: ignore[arg-type]
         tools=(tool,) if tool else (),
         general=name == "general",
-        qualified=any(word in EXCEPT_WORDS for word in tokens[high + 1 : high + 12]),
+        qualified=any(word in EXCEPT_WORDS for word in tokens[high + 1 : high + 12]) or _admits_failure(tokens[:low]),
     )
+
+
+def _admits_failure(before: list[str]) -> bool:
+    """ "`npm test` still times out, but the new suites pass": whether the words before "but" report a failure."""
+    if "but" not in before:
+        return False
+    said = before[: len(before) - 1 - before[::-1].index("but")]
+    return any(word in FAILURE_WORDS for word in said)
 
 
 def _named_part(sentence: Sentence, place: int, parenthesis: list[str]) -> list[str]:

@@ -85,6 +85,10 @@ EXCEPT_WORDS = words(
     "except excluding besides apart aside pre-existing preexisting unrelated flaky known other-than minus barring though although"
     " however skipped"
 )
+# Before "but": the sentence reports a failure.
+FAILURE_WORDS = words(
+    "still unrelated pre-existing preexisting fail fails failed failing failure failures timeout timeouts broken flaky red errors hangs"
+)
 IMPERATIVES = words(
     "run rerun re-run make ensure verify check confirm wait try please let note remember consider review merge push commit deploy"
     " see do don't add use open create test install set update change fix remove restart start go want would could should shall"

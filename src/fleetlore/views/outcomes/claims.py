@@ -233,7 +233,9 @@ def _rule_fresh(claim: ClaimText, name: str, fresh: Sequence[CheckRun], unseen: 
 def _rule_passed(claim: ClaimText, name: str, passed: Sequence[CheckRun], sources: tuple[Source, ...]) -> _Ruling:
     """All runs passed: whether they cover what is claimed."""
     real = [run for run in passed if not run.cached]
-    needs_all = claim.everything and not claim.part
+    # "All 12 tests pass" after a run of 12 tests is about that run.
+    is_counted = claim.count is not None and any(_counts_exactly(claim.count, run) for run in passed)
+    needs_all = claim.everything and not claim.part and not is_counted
     if needs_all and not any(run.whole for run in passed):
         return _Ruling("unproven", f"only a selection was run: {_short(passed[-1].command)}", sources)
     if not real:
@@ -248,6 +250,10 @@ def _rule_passed(claim: ClaimText, name: str, passed: Sequence[CheckRun], source
     best = next((run for run in reversed(real) if run.whole), real[-1])
     counts = f" ({best.counts})" if best.counts else ""
     return _Ruling("supported", f"{_short(best.command)} passed after the last edit{counts}", (best.source, *sources))
+
+
+def _counts_exactly(count: int, run: CheckRun) -> bool:
+    return re.match(rf"(?:Tests:? )?{count} (?:tests? )?pass", run.counts) is not None and not run.cached
 
 
 def _still_failed(ran: Sequence[CheckRun]) -> CheckRun | None:
@@ -536,7 +542,7 @@ _RUNNER_WORDS = word_set(
     """npm npx yarn pnpm bun bunx run test tests check pytest py python python3 m uv poetry pipenv hatch pdm jest vitest mocha node go
     cargo mix make just mise task gradle gradlew mvn mvnw bundle exec rspec rake tox nox dotnet swift deno php vendor bin composer
     phpunit ctest no install q v vv x s race count 1 0 2 tail head n silent verbose color colors cov coverage short tb watch ci all
-    lint env bash sh c timeout 60 120 300 600"""
+    lint fix write env bash sh c timeout 60 120 300 600"""
 )
 
 

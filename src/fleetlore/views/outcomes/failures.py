@@ -31,6 +31,12 @@ _sibling = re.compile(r"Sibling tool call errored|Cancelled: parallel tool call"
 _no_tests = re.compile(r"no tests?\b|deselected|Ran 0 tests|\b0 (?:tests|passing|examples|total)", re.IGNORECASE)
 _error_tag = re.compile(r"</?tool_use_error>|</?error>|<system-reminder>")
 _flagged = re.compile(r"-{1,2}[\w-]+(?:=.*)?\Z", re.DOTALL)
+_git_error = re.compile(r"\s{0,5}(?:error|fatal): ")
+_failed_run = re.compile(r"[\"']conclusion[\"']:\s{0,3}[\"'](?:failure|timed_out|startup_failure)[\"']")
+_port_taken = re.compile(r"\bEADDRINUSE\b|[Aa]ddress already in use|[Pp]ort \d{2,5} is (?:already )?in use(?!,? (?:trying|using))")
+_SERVER_WORDS = word_set("dev start serve server runserver uvicorn gunicorn flask vite up run")
+CI_FAILED = "CI failed"
+SERVER_FAILED = "Server did not start"
 _number = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
 
 
@@ -89,6 +95,30 @@ def _find_hidden_failure(commands: Sequence[SimpleCommand], output: Output) -> t
             return "push failed", target
         if sub in ("merge", "rebase", "cherry-pick", "pull", "revert", "stash") and "CONFLICT (" in output.text:
             return f"{sub} stopped at a conflict", target
+        if command.piped and sub not in _GIT_LOOKUPS and _git_error.match(output.text[:400]):
+            return f"git {sub} failed", target
+    return _find_failed_ci(commands, output) or _find_failed_server(commands, output)
+
+
+def _find_failed_ci(commands: Sequence[SimpleCommand], output: Output) -> tuple[str, str] | None:
+    """A finished CI run or job that a look at it shows as failed: `gh run view --json …`, `gh api …/jobs`."""
+    if "conclusion" not in output.text[:20_000] or not _failed_run.search(output.text[:20_000]):
+        return None
+    for command in commands:
+        words = command.words[command.words.index("gh") :] if "gh" in command.words[:4] else ()
+        if words[1:3] in (("run", "view"), ("run", "watch")) or words[1:2] == ("api",):
+            return CI_FAILED, " ".join(words[:3])
+    return None
+
+
+def _find_failed_server(commands: Sequence[SimpleCommand], output: Output) -> tuple[str, str] | None:
+    """A server that could not start because its port is taken, as its own output or its log says."""
+    if _port_taken.search(output.text[-8000:]) is None:
+        return None
+    for command in commands:
+        reads_log = command.program in ("tail", "cat", "head") and any(word.endswith((".output", ".log", ".out")) for word in command.words)
+        if reads_log or not _SERVER_WORDS.isdisjoint(command.words[:6]):
+            return SERVER_FAILED, command.program
     return None
 
 

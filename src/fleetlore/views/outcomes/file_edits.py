@@ -24,6 +24,12 @@ _code_as_text = re.compile(r"(?:requirements[\w.-]*|constraints[\w.-]*|CMakeList
 _artifact = re.compile(
     r"(?:^|/)(?:node_modules|dist|build|target|coverage|htmlcov|__pycache__|\.pytest_cache|\.cache|\.next|out|_build)(?:/|\Z)"
 )
+_windows_temporary = re.compile(r"(?i)^[a-z]:/(?:users/[^/]+/appdata/local/temp|temp|tmp|windows/temp)/")
+# CI definitions, and notes on the state of the work.
+_not_code_yaml = re.compile(
+    r"(?:^|/)\.(?:github|gitlab|circleci|buildkite|azure-pipelines)[/\w.-]*\.ya?ml\Z"
+    r"|(?i:(?:^|[/_.-])(?:status|story|stories|sprint|plan|plans|tasks?|todo|backlog|roadmap|notes|changelog|progress)[\w.-]{0,60}\.ya?ml\Z)"
+)
 _python_write = re.compile(r"\.write_text\(|\.write\(|writeFileSync\(|\.writelines\(|File\.write\(|fs\.writeFile\(")
 _path_literal = re.compile(r"""['"]((?:[\w@+-]+/|\.{1,2}/|/)*[\w@+.-]{1,100}\.\w{1,8})['"]""")
 _agent_folder = re.compile(r"/\.(?:claude|codex|cursor|gemini|config|beads|aider[\w.]*)/|^~/\.\w+/", re.IGNORECASE)
@@ -49,6 +55,12 @@ def read_edits(call: ToolCall, commands: Sequence[SimpleCommand], *, failed: boo
 
 def is_covered(path: str, cwd: str) -> bool:
     """Whether tests and linters can depend on a file: not prose, not an agent's own notes, not temporary files."""
+    if "\\" in path:
+        path, cwd = path.replace("\\", "/"), cwd.replace("\\", "/")
+    if _windows_temporary.search(path) and not _windows_temporary.search(cwd):
+        return False
+    if path.endswith((".yml", ".yaml")) and _not_code_yaml.search(path):
+        return False
     if (_prose.search(path) and not _code_as_text.search(path)) or _artifact.search(path):
         return False
     if path.startswith(_TEMPORARY[:5]) and not cwd.startswith(_TEMPORARY[:5]):

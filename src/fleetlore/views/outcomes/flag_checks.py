@@ -59,7 +59,7 @@ _BUILD_FOLDERS = words_of(
     """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
     .nyc_output .coverage __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .venv venv env virtualenv .gradle
     .terraform .serverless obj bin Debug Release DerivedData Pods .dart_tool _build deps .elixir_ls .bloop .metals .stack-work
-    dist-newstyle zig-out zig-cache .zig-cache cmake-build-debug cmake-build-release test-results playwright-report .playwright
+    dist-newstyle zig-out zig-cache .zig-cache .build cmake-build-debug cmake-build-release test-results playwright-report .playwright
     storybook-static site _site public/build .docusaurus .vercel .netlify .wrangler .expo logs .eslintcache generated gen
     tmp temp artifacts reports .ipynb_checkpoints wheelhouse .pnpm-store .yarn bazel-out bazel-bin lib-cov Caches"""
 )

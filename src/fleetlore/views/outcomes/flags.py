@@ -228,7 +228,13 @@ def _find_all(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
 # The result of writing a file that existed: what stood in it before is unknown, so nothing can be said to be added.
 _REPLACED = re.compile(r"The file \S{1,400} has been (?:updated|overwritten)")
 _ASSIGNED_SECRET = re.compile(
-    r"(?i)(?:key|token|secret|passw\w*|credential\w*|private\w*|auth|dsn|pwd)\w{0,40}[\"']?[ \t]*[=:][ \t]*[\"']?([^\s\"']{6,200})|://[^\s:@/]{1,80}:([^\s@]{1,200})@"
+    r"(?i)(?:key|token|jwt|secret|passw\w*|credential\w*|private\w*|auth|dsn|pwd)\w{0,40}[\"']?[ \t]*[=:][ \t]*[\"']?([^\s\"']{6,200})|://[^\s:@/]{1,80}:([^\s@]{1,200})@"
+)
+
+
+# Passwords of a developer's own database, and values still to be filled in.
+_LOCAL_VALUE = re.compile(
+    r"(?i)(?:^|[_-])(?:local|localhost|dev|development)(?:[_-]|$)|change[_-]?me|^\$|^(?:postgres|root|admin|password|secret|guest)\w{0,4}$"
 )
 
 
@@ -237,7 +243,7 @@ def _shows_secrets(output: str, path: str) -> bool:
     if not output.strip() or re.search(r"\.env|secrets\.|credentials\.json", path) is None:
         return True
     values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
-    return any("[redacted]" in value or _PLACEHOLDER.search(value) is None for value in values)
+    return any("[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values)
 
 
 def _line(found: _Found) -> str:

@@ -19,7 +19,7 @@ from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
-from fleetlore.views.outcomes.troubles import find_troubles
+from fleetlore.views.outcomes.troubles import find_package, find_troubles
 from fleetlore.views.outcomes.words import first_sentence, is_announcement, is_weak, last_question, shorten
 
 Status = Literal["running", "finished", "failed", "interrupted"]
@@ -274,6 +274,8 @@ def find_request(state: SessionState) -> Prompt | None:
 def judge_checks(state: SessionState) -> Checks:
     """The result of each check after the last edit that it covers."""
     covered = [edit.step for edit in state.edits if edit.covered]
+    if not covered:  # CI definitions are work too, if there is no other
+        covered = [edit.step for edit in state.edits if edit.path.endswith((".yml", ".yaml"))]
     last_edit = max(covered, default=None)
     checks = Checks()
     for kind in CHECKS:
@@ -293,6 +295,10 @@ def _judge_check(runs: Sequence[CheckRun], last_edit: int | None) -> Check:
         return Check(result="no_edit", earlier=earlier, evidence=[run.source for run in runs[-1:]])
     if last is None:
         return Check(result="not_run", earlier=earlier, evidence=[run.source for run in runs[-1:]])
+    if last.result == "pass" and (package := find_package(last.command)):
+        # Another package of the same repository that failed and was not run again still fails.
+        newest = {find_package(run.command): run for run in after if run.result != "could_not_run"}
+        last = next((run for name, run in newest.items() if name and name != package and run.result == "fail"), last)
     assert last.result != "unproven"
     return Check(result=last.result, counts=last.counts, earlier=earlier, reason=shorten(last.reason), evidence=[last.source])
 

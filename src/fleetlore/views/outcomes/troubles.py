@@ -13,6 +13,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from fleetlore.views.outcomes.facts import CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED
 from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
@@ -24,6 +25,7 @@ CHEAP_CALLS_OF_REPEATS = 3
 REWRITE_LINES = 20
 # A command that is not important in itself is a trouble if it fails so often.
 MANY_FAILURES = 3
+EDIT_NAME = "edit of "
 
 _CHECK_NAMES: dict[CheckKind, str] = {"tests": "Tests", "lint": "Lint", "types": "Type check", "build": "Build"}
 _FIX = (
@@ -71,7 +73,7 @@ _NOTHING_TO_RUN = re.compile(
 _CONFLICT = re.compile(r"CONFLICT|[Mm]erge conflict|could not apply|[Aa]utomatic merge failed|needs merge|unmerged")
 # Commands whose failure matters even if it happens once: their work is wanted, not only their output.
 _IMPORTANT = re.compile(
-    r"(?:git (?:clone|commit|push|merge|rebase|cherry-pick|pull|am|apply|worktree|revert|submodule)"
+    r"(?:git (?:clone|commit|push|merge|rebase|cherry-pick|pull|am|apply|worktree|revert|submodule|stash)"
     r"|(?:gh|glab|tea) (?:pr|mr|release|workflow|repo)"
     r"|docker (?:build|compose|push|buildx)|docker-compose up|podman (?:build|compose)"
     r"|(?:npm|pnpm|yarn|bun|pip|pip3|uv|poetry|pdm|bundle|cargo|go|gem|composer|mix|brew|apt|apt-get|conda|mise|asdf) "
@@ -92,6 +94,7 @@ _CONTINUED = frozenset(("git commit", "git push", "git merge", "git rebase", "gi
 _IGNORED_HEADS = frozenset(
     ("cd", "echo", "export", "set", "source", ".", "true", "false", "test", "[", "sleep", "mkdir", "cat", "printf", "pwd", "which")
 )
+_INTERPRETERS = frozenset(("python", "python3", "node", "bun", "ruby", "perl", "deno", "php"))
 _BOOKKEEPING = re.compile(r"(?i)todo|task(?:create|update|list|get)|update_plan|think|notify|report_intent")
 
 
@@ -110,6 +113,7 @@ class _Problem(Struct):
     ended: int | None = None
     ran: bool = True  # False: the check could not be run at all
     previous: int = -1  # the step of the run of the same check before
+    package: str = ""  # the package that the check was run for, if the command names one
 
 
 class _Session:
@@ -122,6 +126,7 @@ class _Session:
         self.call_steps = [call.step for call in calls]
         self.edit_steps = [edit.step for edit in self.edits]
         self.prompt_steps = [prompt.step for prompt in self.prompts]
+        self.failed: frozenset[int] = frozenset()  # steps of calls that failed, whatever their exit code
 
     def count_calls(self, after: int, before: int) -> int:
         """Calls between two steps that did any work; a word of the person counts too."""
@@ -161,6 +166,8 @@ def find_troubles(
 ) -> tuple[Trouble, ...]:
     """The troubles of a session, in order. All arguments are in the order of their steps."""
     session = _Session(calls, edits, prompts)
+    failures = list(failures)
+    session.failed = frozenset(failure.step for failure in failures)
     runs = list(checks)
     problems = [problem for problem in _group_checks(runs) if _is_trouble_of_check(problem, session)]
     problems += _find_command_problems(failures, {run.step for run in runs}, session)
@@ -199,14 +206,16 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
     for run in runs:
         previous = newest.get(run.kind, -1)
         newest[run.kind] = run.step
-        if run.meant_to_fail or run.result == "unproven":
+        if (run.meant_to_fail and run.result == "fail") or run.result == "unproven":
             continue
         if run.result == "could_not_run" and (not run.reason or _NOTHING_TO_RUN.search(run.reason)):
             continue
         current = open_problems.get(run.kind)
+        if current is not None and _leaves_open(current, run):
+            continue
         if current is not None and (run.result == "pass" or (run.result == "fail" and not current.ran)):
             # It passes; or it can be run again, and what it finds is another problem.
-            current.ended = run.step
+            current.ended = current.ended if current.ended is not None else run.step
             open_problems = {kind: problem for kind, problem in open_problems.items() if problem is not current}
             current = None
         if run.result == "pass":
@@ -215,12 +224,41 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
         if current is None:
             same_call = [problem for problem in open_problems.values() if problem.attempts[-1].step == run.step]
             current = same_call[0] if same_call else _Problem(run.kind, ran=run.result == "fail", previous=previous)
+            current.package = current.package or find_package(run.command)
             if not same_call:
                 done.append(current)
             open_problems[run.kind] = current
         if not current.attempts or current.attempts[-1].step != run.step:
             current.attempts.append(attempt)
     return done
+
+
+def _leaves_open(current: _Problem, run: CheckRun) -> bool:
+    """Whether a run that passes does not end a problem. A failing run opens it again."""
+    if run.result != "pass":
+        current.ended = None
+        return False
+    if current.package and _other_package(current.package, run.command):
+        return True  # the build of another package does not repair this one
+    if _REPAIRING.search(run.command):
+        current.ended = run.step  # for now: what is left after the automatic repair is the same problem
+        return True
+    return False
+
+
+_REPAIRING = re.compile(r"[:_ -]fix\b|--fix\b|--write\b|--apply\b|--autocorrect\b|\bfix:")
+_PACKAGE = re.compile(r" (?:--package-path|--manifest-path|--filter|-F|--package|--prefix|--cwd|-C|-pl|--workspace)[ =](\S{1,200})")
+
+
+def find_package(command: str) -> str:
+    """The package of a monorepo that a command names by an option; "" if none."""
+    found = _PACKAGE.search(command[:400])
+    return found[1] if found else ""
+
+
+def _other_package(package: str, command: str) -> bool:
+    other = find_package(command)
+    return bool(other) and other != package
 
 
 def _name_run(run: CheckRun) -> str:
@@ -306,10 +344,14 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
 
 
 def _name_problem(failure: Failure, call: CallStep | None) -> str:
+    if call is not None and call.kind == "edit":
+        return f"{EDIT_NAME}{call.what}"
     if call is None or call.kind != "command":
         return call.tool if call is not None and call.kind == "other" else failure.signature
-    if _CI.search(call.what):
+    if _CI.search(call.what) or failure.what == CI_FAILED:
         return "ci"
+    if failure.what == SERVER_FAILED:
+        return "server"
     heads = find_heads(call.what)
     return next((head for head in heads if _IMPORTANT.match(head)), heads[-1] if heads else failure.signature)
 
@@ -322,6 +364,9 @@ def find_heads(command: str) -> tuple[str, ...]:
         program = simple.program
         if not program or program in _IGNORED_HEADS:
             continue
+        if any(word in ("-c", "-e") for word in simple.words[1:4]) and program in _INTERPRETERS:
+            heads.append(f"{program} -c")
+            continue
         word = next((word for word in simple.words[1:6] if not word.startswith("-") and "=" not in word), "")
         heads.append(f"{program} {word}"[:80].strip())
     return tuple(dict.fromkeys(heads))
@@ -329,12 +374,15 @@ def find_heads(command: str) -> tuple[str, ...]:
 
 def _find_success(name: str, after: int, before: int | None, session: _Session) -> int | None:
     """The step of the next call of the same command that worked."""
+    if name.startswith(EDIT_NAME):
+        steps = [edit.step for edit in session.edits if edit.step > after and edit.path.endswith(name[len(EDIT_NAME) :])]
+        return next((step for step in steps if before is None or step < before), None)
     programs = ("gh", "glab") if name == "ci" else ("git",) if name in _CONTINUED else (name.partition(" ")[0],)
     for place in range(bisect_right(session.call_steps, after), len(session.calls)):
         call = session.calls[place]
         if before is not None and call.step >= before:
             return None
-        if call.state != "ok" or call.kind not in ("command", "other"):
+        if call.state != "ok" or call.kind not in ("command", "other") or call.step in session.failed:
             continue
         if call.kind == "command" and not any(program in call.what for program in programs):
             continue  # most calls need not be parsed
@@ -346,15 +394,40 @@ def _find_success(name: str, after: int, before: int | None, session: _Session) 
     return None
 
 
+_NOT_FOUND = re.compile(
+    r"(?i)string to replace not found|string not found|no match(?:es)? found|could not find|failed to find|does not match|not unique"
+    r"|found \d+ matches"
+)
+# The tool itself cannot work here.
+_UNUSABLE = re.compile(r"(?i)\bsandbox\b|permission denied|read-only file system|\bEACCES\b|\bEROFS\b|operation not permitted")
+
+
+def _is_trouble_of_edits(problem: _Problem, session: _Session) -> bool:
+    """An edit that failed more than once because the text was not found, and took several calls more; or that is not possible."""
+    if any(_UNUSABLE.search(attempt.cause) for attempt in problem.attempts):
+        return True
+    wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause)]
+    if len(wrong) < 2:
+        return False
+    end = problem.ended if problem.ended is not None else wrong[-1].step
+    return len(wrong) >= MANY_FAILURES or session.count_calls(wrong[0].step, end) > CHEAP_CALLS
+
+
 def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[int, CallStep]) -> bool:
     first, last = problem.attempts[0], problem.attempts[-1]
     call = by_step.get(first.step)
     kind = call.kind if call is not None else "other"
     count = len(problem.attempts)
+    if kind == "edit":
+        return _is_trouble_of_edits(problem, session)
     if kind != "command":
         # An edit or a lookup is only tried again; a tool that changes something is wanted.
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
         return kind == "other" and (wanted or count >= MANY_FAILURES)
+    if problem.name == "server":
+        place = bisect_right(session.prompt_steps, last.step)
+        end = session.prompt_steps[place] if place < len(session.prompt_steps) else session.call_steps[-1] + 1
+        return count > 1 or session.count_calls(first.step, end) > CHEAP_CALLS
     if problem.name == "ci":
         return session.edited_before(first.step) and not _was_asked_for("ci", first, session)
     if _CONFLICT.search(first.cause) and any(
