@@ -1,7 +1,7 @@
-"""Converts spans of agents, models and tools to events; docs/dialects.md has the table. Other spans are skipped.
+"""Converts spans of agents, models and tools to events; docs/dialects.md lists them. Other spans are skipped.
 
-Event ids are derived from the span's id, so a span that is sent again adds nothing. Enclosing spans (agent, cause, run)
-are known only if they are in the same request.
+Event ids are derived from the span's id, so a span that is sent again adds nothing. What an event takes from
+enclosing spans (agent, cause, run) is known only if they are in the same request.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class _EnclosingSpans(NamedTuple):
 
     nearest: OtlpSpan | None
     """The innermost span with a role."""
-    outer: OtlpSpan | None
+    agent_or_tool: OtlpSpan | None
     """The innermost span of an agent or tool."""
     launcher: str | None
-    """The agent of the innermost agent span, or `None`."""
+    """The name of the agent that the span ran in: that of the innermost agent span."""
     launcher_parent: str | None
-    """The agent that launched the launcher."""
+    """The name of the agent that launched the launcher."""
     run: str | None
 
 
@@ -74,7 +74,7 @@ class _SpanBatch:
     def __init__(self, spans: Iterable[OtlpSpan]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
         self._roles = {key: role for key, span in self._spans.items() if (role := find_span_role(span))}
-        self._drop_uncounted_duplicates()
+        self._drop_duplicates_without_tokens()
         self._opening_event_ids: dict[tuple[str, str], str] = {}
         self._enclosing_by_parent: dict[tuple[str, str | None], _EnclosingSpans] = {}
         self._reply_id_by_call = {
@@ -84,13 +84,13 @@ class _SpanBatch:
             for call in iterate_call_ids(span)
         }
 
-    def _drop_uncounted_duplicates(self) -> None:
-        """If two libraries report a model call, drop the enclosing span if only the inner one counts tokens."""
+    def _drop_duplicates_without_tokens(self) -> None:
+        """If two libraries report one model call, drop the enclosing span if only the inner one has token counts."""
         counted = [span for key, span in self._spans.items() if self._roles.get(key) == MODEL_ROLE and has_token_counts(span)]
         for span in counted:
-            outer = next((each for each in self._iterate_enclosing_spans(span) if self._get_role(each)), None)
-            if outer is not None and self._get_role(outer) == MODEL_ROLE and not has_token_counts(outer):
-                del self._roles[outer.trace, outer.id]
+            enclosing_span = next((each for each in self._iterate_enclosing_spans(span) if self._get_role(each)), None)
+            if enclosing_span is not None and self._get_role(enclosing_span) == MODEL_ROLE and not has_token_counts(enclosing_span):
+                del self._roles[enclosing_span.trace, enclosing_span.id]
 
     def make_events(self) -> Iterator[Event]:
         for key, role in self._roles.items():
@@ -111,7 +111,7 @@ class _SpanBatch:
         )
         found = self._enclosing_by_parent[key] = _EnclosingSpans(
             nearest=next((each for each in enclosing_spans if self._get_role(each)), None),
-            outer=self._find_first_with_role(enclosing_spans, _AGENT_OR_TOOL_ROLES),
+            agent_or_tool=self._find_first_with_role(enclosing_spans, _AGENT_OR_TOOL_ROLES),
             launcher=None if agent_span is None else find_span_agent_name(agent_span) or NAME,
             launcher_parent=None if outer_agent_span is None else find_span_agent_name(outer_agent_span),
             run=next((run for each in enclosing_spans if (run := get_first_name(each.attributes, CONVERSATION_IDS))), None),
@@ -125,21 +125,21 @@ class _SpanBatch:
             agent=find_span_agent_name(span) if role == AGENT_ROLE else agent,
             parent=enclosing.launcher if role in (AGENT_ROLE, AGENT_CREATED_ROLE) else enclosing.launcher_parent,
             run=_find_run(span, enclosing),
-            cause=self._find_cause(span, role, enclosing.outer),
+            cause=self._find_cause(span, role, enclosing.agent_or_tool),
         )
         if role == AGENT_ROLE:
             return make_root_agent_events(context) if enclosing.launcher is None else make_subagent_events(context)
         return EVENT_MAKER_BY_ROLE.get(role, make_other_events)(context)
 
-    def _find_cause(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> str | None:
+    def _find_cause(self, span: OtlpSpan, role: str, enclosing_span: OtlpSpan | None) -> str | None:
         """Return the id of the reply that requested this call, else of the event that opened the enclosing span."""
         call = as_text(get_first(span.attributes, CALL_IDS)) if role == TOOL_ROLE else None
         if call is not None and (reply_id := self._reply_id_by_call.get((span.trace, call))):
             return reply_id
-        return None if outer is None else self._find_opening_event_id(outer)
+        return None if enclosing_span is None else self._find_opening_event_id(enclosing_span)
 
     def _find_opening_event_id(self, span: OtlpSpan) -> str:
-        """Return the id of the last event at the start of an agent's or tool's span."""
+        """Return the id of the event that opens an agent's or tool's span: the last one, if it opens with several."""
         key = span.trace, span.id
         if key not in self._opening_event_ids:
             enclosing = self._find_enclosing(span)
@@ -154,27 +154,27 @@ class _SpanBatch:
     def _iterate_enclosing_spans(self, span: OtlpSpan) -> Iterator[OtlpSpan]:
         """Yield the enclosing spans from the inside out; limited, so that a cycle ends too."""
         for _ in range(MAX_ENCLOSING_SPANS):
-            outer = self._spans.get((span.trace, span.parent)) if span.parent else None
-            if outer is None:
+            parent = self._spans.get((span.trace, span.parent)) if span.parent else None
+            if parent is None:
                 return
-            yield (span := outer)
+            yield (span := parent)
 
     def _find_first_with_role(self, spans: Iterable[OtlpSpan], roles: frozenset[str]) -> OtlpSpan | None:
         for span in spans:
-            if self._roles.get((span.trace, span.id)) in roles:
+            if self._get_role(span) in roles:
                 return span
         return None
 
     def _get_role(self, span: OtlpSpan) -> str | None:
         return self._roles.get((span.trace, span.id))
 
-    def _is_duplicate(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> bool:
+    def _is_duplicate(self, span: OtlpSpan, role: str, enclosing_span: OtlpSpan | None) -> bool:
         """Return whether the enclosing span reports the same: a model call in a model call, a tool or agent in itself."""
-        if outer is None or self._get_role(outer) != role:
+        if enclosing_span is None or self._get_role(enclosing_span) != role:
             return False
         if role == TOOL_ROLE:
-            return bool(get_first(outer.attributes, TOOL_NAMES) == get_first(span.attributes, TOOL_NAMES))
-        return role == MODEL_ROLE or (role == AGENT_ROLE and find_span_agent_name(outer) == find_span_agent_name(span))
+            return bool(get_first(enclosing_span.attributes, TOOL_NAMES) == get_first(span.attributes, TOOL_NAMES))
+        return role == MODEL_ROLE or (role == AGENT_ROLE and find_span_agent_name(enclosing_span) == find_span_agent_name(span))
 
 
 def _find_run(span: OtlpSpan, enclosing: _EnclosingSpans) -> str:
