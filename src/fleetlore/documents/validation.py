@@ -1,4 +1,4 @@
-"""What a file of ours says, checked against the shapes that it may have: each complaint with its place and what to write instead."""
+"""Converts the tables of goal and plan files to structs. Each error names its key path and says what to write instead."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _index = re.compile(r"\[(\d+)\]")
 
 
 class ErrorList(Protocol):
-    """Whatever keeps what is wrong with a file."""
+    """Collects the errors of a file."""
 
     def add_error(self, path: KeyPath, problem: str) -> None:
-        """Keep a problem; where is said by its path."""
+        """Add an error at this path."""
 
 
 def to_plain_values(value: Any, depth: int = 0) -> Any:
-    """TOML knows dates; JSON does not."""
+    """Convert dates and times, which TOML has and JSON has not, to text."""
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(value, dict):
@@ -55,45 +55,50 @@ def to_plain_values(value: Any, depth: int = 0) -> Any:
     return value.isoformat() if isinstance(value, date | time) else value
 
 
-def convert_fields(sheet: ErrorList, path: KeyPath, value: Any, shape: type[Struct], *, spans: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of a table that fit a struct's; complaints about the others. `spans` are seconds that may be written like `20m`."""
+def convert_fields(
+    errors: ErrorList, path: KeyPath, value: Any, struct: type[Struct], *, duration_fields: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The fields of a table, converted to the types of a struct; adds an error for each that does not fit.
+
+    `duration_fields` are seconds that may be written like `20m`.
+    """
     if not isinstance(value, Mapping):
-        sheet.add_error(path, f"a table is needed, not {_type_name(value)}")
+        errors.add_error(path, f"a table is needed, not {_type_name(value)}")
         return {}
-    known = {each.name: each for each in fields(shape)}
-    found = {}
-    for name, told in value.items():
-        here = (*path, name)
+    known = {each.name: each for each in fields(struct)}
+    converted = {}
+    for name, raw in value.items():
+        field_path = (*path, name)
         if name not in known:
-            sheet.add_error(here, unknown_key_message(name, tuple(known)))
+            errors.add_error(field_path, unknown_key_message(name, tuple(known)))
             continue
         try:
-            found[name] = msgspec.convert(parse_seconds(told) if name in spans else told, known[name].type)
+            converted[name] = msgspec.convert(parse_seconds(raw) if name in duration_fields else raw, known[name].type)
         except msgspec.ValidationError as error:
-            sheet.add_error(*_explain_error(here, str(error), known[name], told))
+            errors.add_error(*_explain_error(field_path, str(error), known[name], raw))
         except Invalid as error:
-            sheet.add_error(here, str(error))
-    return found
+            errors.add_error(field_path, str(error))
+    return converted
 
 
-def missing_fields(shape: type[Struct], given: Mapping[str, Any]) -> list[str]:
-    """The fields that a struct needs, and that are not there."""
-    return [each.name for each in fields(shape) if each.required and each.name not in given]
+def missing_fields(struct: type[Struct], values: Mapping[str, Any]) -> list[str]:
+    """Names of required fields that are missing."""
+    return [each.name for each in fields(struct) if each.required and each.name not in values]
 
 
 def parse_seconds(value: Any) -> Any:
-    """`20m` as seconds; anything else as it is."""
+    """Convert a text such as `20m` to seconds; other values are returned unchanged."""
     return durations.parse_duration(value) / 1e9 if isinstance(value, str) else value
 
 
 def unknown_key_message(name: str, names: tuple[str, ...]) -> str:
-    """That there is no such key, and which there are."""
+    """The error text for an unknown key, with the closest or all known ones."""
     near = _find_nearest(name.lower().replace("-", "_"), names)
     return f"is not known here; did you mean {near}?" if near else f"is not known here; known: {', '.join(names)}"
 
 
 def invalid_choice_message(value: str, names: tuple[str, ...]) -> str:
-    """That something is called otherwise."""
+    """The error text for a value that is none of `names`."""
     near = _find_nearest(value, names)
     return f"{value[:60]!r} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else "")
 
@@ -104,7 +109,7 @@ def _find_nearest(word: str, names: tuple[str, ...]) -> str | None:
 
 
 def _explain_error(path: KeyPath, error: str, field: FieldInfo, value: Any) -> tuple[KeyPath, str]:
-    """msgspec's words in ours, and the place of the very item."""
+    """The path of the wrong value and our error text for a msgspec error."""
     reason, _, inner = error.partition(" - at `$")
     for index in _index.findall(inner):
         path = (*path, int(index))
@@ -121,7 +126,7 @@ def _explain_error(path: KeyPath, error: str, field: FieldInfo, value: Any) -> t
 
 
 def _literal_values(type: Any) -> tuple[str, ...]:
-    """What a `Literal` lets stand."""
+    """The values of a `Literal` of strings; empty for other types."""
     found = get_args(type)
     return tuple(found) if found and all(isinstance(each, str) for each in found) else ()
 

@@ -51,7 +51,7 @@ class GoalDocument(ParsedYaml):
         self._is_toml = is_toml
         try:
             super().__init__(source, text)
-        except InvalidScenario as error:
+        except InvalidScenario as error:  # raised by `ParsedYaml` for any YAML file
             raise InvalidGoal(error.problems) from error
 
     def locate_error(self, path: KeyPath, problem: str) -> str:
@@ -75,7 +75,7 @@ class GoalDocument(ParsedYaml):
             raise InvalidGoal([f"{self.source}: not TOML: {error}"]) from error
 
 
-# --- Validation beyond types: consistency, feasibility, and no secrets
+# --- Validation beyond types: is it consistent, and can it work?
 
 MAX_DESCRIPTION_BYTES = 16 * 1024
 MAX_CRITERIA = 100
@@ -97,7 +97,7 @@ def check_goal(
     _check_names(document, plan)
     _check_tool_rules(document, plan)
     for index, pattern in enumerate(plan.get("protect", ())):
-        _check_path_inside(document, ("protect", index), pattern)
+        _check_path_in_workspace(document, ("protect", index), pattern)
     if len(acceptance) > MAX_CRITERIA:
         document.add_error(
             ("acceptance",), f"{len(acceptance)} criteria; at most {MAX_CRITERIA} are taken: let one command check several things"
@@ -186,7 +186,7 @@ def check_criterion(document: GoalDocument, path: KeyPath, fields: Mapping[str, 
         if name in fields:
             _check_pattern(document, (*path, name), fields[name])
     if "path" in fields:
-        _check_path_inside(document, (*path, "path"), fields["path"])
+        _check_path_in_workspace(document, (*path, "path"), fields["path"])
     for name in ("command", "criterion_text", "name"):
         if name in fields and not str(fields[name]).strip():
             document.add_error((*path, name), "is empty")
@@ -214,13 +214,13 @@ def _check_pattern(document: GoalDocument, path: KeyPath, pattern: str) -> None:
         document.add_error(path, _NEVER_MET)
 
 
-def _check_path_inside(document: GoalDocument, path: KeyPath, written: str) -> None:
-    parts = written.replace("\\", "/").split("/")
-    if not written.strip() or written.startswith(("/", "~")) or ".." in parts:
-        document.add_error(path, f"{written!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
+def _check_path_in_workspace(document: GoalDocument, path: KeyPath, value: str) -> None:
+    parts = value.replace("\\", "/").split("/")
+    if not value.strip() or value.startswith(("/", "~")) or ".." in parts:
+        document.add_error(path, f"{value!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
 
 
-# --- secrets
+# --- Validation: no secrets
 
 
 def check_secrets(document: GoalDocument, redactor: Redactor) -> None:
@@ -249,19 +249,19 @@ SUFFIXES = (".toml", ".yaml", ".yml")
 MAX_AGENT_NAME_CHARS = 60
 
 _Count = Annotated[int, Meta(ge=1, le=2**32 - 1)]
-_CountOrNone = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+_CountOrZero = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """`[budget]`: how much a goal may use. For errors and overflows in a row, 0 means no limit."""
+    """`[budget]`: how much a goal may use. For consecutive errors and 413s (prompt too large), 0 means no limit."""
 
     max_turns: _Count = 40
     max_wall_time: Seconds = 4 * 3600.0
     max_tokens: Annotated[int, Meta(ge=1, le=10**15)] = 2_000_000
     max_usd: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     max_consecutive_denies: _Count = 3
-    max_consecutive_errors: _CountOrNone = 5
-    max_consecutive_413: _CountOrNone = 2
+    max_consecutive_errors: _CountOrZero = 5
+    max_consecutive_413: _CountOrZero = 2
 
 
 class GoalHeader(Struct, frozen=True, kw_only=True):
@@ -294,10 +294,11 @@ _KIND_BY_KEY = {
 }
 """Keys from which the kind of a criterion is inferred if it has no `kind`."""
 
-_NOT_IN_PLAN = (*_TABLES, "max_usd")
+_CONVERTED_SEPARATELY = (*_TABLES, "max_usd")
+"""Fields of the plan that are tables of the file, or come from its `[budget]`."""
 TOP_LEVEL_KEYS = (
     *GoalHeader.__struct_fields__,
-    *(name for name in Plan.__struct_fields__ if name not in _NOT_IN_PLAN),
+    *(name for name in Plan.__struct_fields__ if name not in _CONVERTED_SEPARATELY),
     "budget",
     "acceptance",
     *_TABLES,
@@ -370,9 +371,9 @@ def parse_goal(
 
 def _explain_unknown_key(key: str) -> str:
     """The message for a key that is unknown, or that belongs into one of the tables."""
-    tables: dict[str, type[Struct]] = {"budget": Budget, **{name: shape for name, (shape, _) in _TABLES.items()}}
-    for name, shape in tables.items():
-        if key in shape.__struct_fields__:
+    tables: dict[str, type[Struct]] = {"budget": Budget, **{name: struct for name, (struct, _) in _TABLES.items()}}
+    for name, struct in tables.items():
+        if key in struct.__struct_fields__:
             return f"belongs into a table: write it under [{name}]"
     return unknown_key_message(key, TOP_LEVEL_KEYS)
 
@@ -383,21 +384,21 @@ def _convert_header(document: GoalDocument) -> dict[str, Any]:
     )
 
 
-def _convert_table(document: GoalDocument, name: str, shape: type[Struct], spans: tuple[str, ...] = ()) -> dict[str, Any]:
-    return convert_fields(document, (name,), document.root[name], shape, spans=spans) if name in document.root else {}
+def _convert_table(document: GoalDocument, name: str, struct: type[Struct], duration_fields: tuple[str, ...] = ()) -> dict[str, Any]:
+    return convert_fields(document, (name,), document.root[name], struct, duration_fields=duration_fields) if name in document.root else {}
 
 
 def _convert_plan(document: GoalDocument, name: str) -> dict[str, Any]:
-    given = {key: value for key, value in document.root.items() if key in Plan.__struct_fields__ and key not in _NOT_IN_PLAN}
-    if isinstance(given.get("command"), str):
-        given["command"] = _split_command(document, given["command"])
-    plan = convert_fields(document, (), given, Plan, spans=_DURATION_FIELDS)
-    for table, (shape, spans) in _TABLES.items():
+    values = {key: value for key, value in document.root.items() if key in Plan.__struct_fields__ and key not in _CONVERTED_SEPARATELY}
+    if isinstance(values.get("command"), str):
+        values["command"] = _split_command(document, values["command"])
+    plan = convert_fields(document, (), values, Plan, duration_fields=_DURATION_FIELDS)
+    for table, (struct, duration_fields) in _TABLES.items():
         if table in document.root:
-            plan[table] = shape(**_convert_table(document, table, shape, spans))
-    if "harness" not in given:
+            plan[table] = struct(**_convert_table(document, table, struct, duration_fields))
+    if "harness" not in values:
         plan["harness"] = "mind" if plan.get("mind") else "claude-code"
-    if "agent" not in given:
+    if "agent" not in values:
         plan["agent"] = slugify_name(name)
     return plan
 
@@ -416,21 +417,21 @@ def slugify_name(name: str) -> str:
 
 
 def _convert_acceptance(document: GoalDocument) -> tuple[types.Criterion, ...]:
-    written = document.root.get("acceptance", [])
-    if not isinstance(written, list):
+    criteria = document.root.get("acceptance", [])
+    if not isinstance(criteria, list):
         document.add_error(("acceptance",), "a list is needed: write [[acceptance]] before each criterion (in YAML, a dash)")
         return ()
-    converted = (_convert_criterion(document, ("acceptance", index), each) for index, each in enumerate(written))
+    converted = (_convert_criterion(document, ("acceptance", index), each) for index, each in enumerate(criteria))
     return tuple(criterion for criterion in converted if criterion is not None)
 
 
-def _convert_criterion(document: GoalDocument, path: KeyPath, written: Any) -> types.Criterion | None:
-    if not isinstance(written, dict):
+def _convert_criterion(document: GoalDocument, path: KeyPath, table: Any) -> types.Criterion | None:
+    if not isinstance(table, dict):
         document.add_error(path, 'a table is needed, as in [[acceptance]] with command = "make test"')
         return None
-    kind = written.get("kind") or next((kind for key, kind in _KIND_BY_KEY.items() if key in written), None)
-    shape = _CRITERION_TYPES.get(kind) if isinstance(kind, str) else None
-    if shape is None:
+    kind = table.get("kind") or next((kind for key, kind in _KIND_BY_KEY.items() if key in table), None)
+    struct = _CRITERION_TYPES.get(kind) if isinstance(kind, str) else None
+    if struct is None:
         problem = (
             invalid_choice_message(str(kind), tuple(_CRITERION_TYPES))
             if kind
@@ -438,18 +439,18 @@ def _convert_criterion(document: GoalDocument, path: KeyPath, written: Any) -> t
         )
         document.add_error((*path, "kind") if kind else path, problem)
         return None
-    given: dict[str, Any] = {"args": {}} if kind == "custom" else {}
-    given |= {key: value for key, value in written.items() if key != "kind"}
+    values: dict[str, Any] = {"args": {}} if kind == "custom" else {}
+    values |= {key: value for key, value in table.items() if key != "kind"}
     errors_before = len(document.errors)
-    fields = convert_fields(document, path, given, shape)
-    for name in missing_fields(shape, given):
+    fields = convert_fields(document, path, values, struct)
+    for name in missing_fields(struct, values):
         document.add_error(path, f"{name} is missing; a criterion of kind {kind} needs it")
     check_criterion(document, path, fields)
-    return shape(**fields) if len(document.errors) == errors_before else None  # type: ignore[return-value]  # one of the four
+    return struct(**fields) if len(document.errors) == errors_before else None  # type: ignore[return-value]  # one of the four
 
 
-def _resolve_workspace(document: GoalDocument, written: str | None, folder: str) -> str:
-    path = os.path.normpath(os.path.join(folder, os.path.expanduser(written or "")))
+def _resolve_workspace(document: GoalDocument, workspace: str | None, folder: str) -> str:
+    path = os.path.normpath(os.path.join(folder, os.path.expanduser(workspace or "")))
     if not os.path.isdir(path):
         document.add_error(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")
     return path
