@@ -44,7 +44,7 @@ ALLOWED_KINDS = ("agent.spoke", "oracle.spoke", "commentary.posted", "world.obse
 
 def check_scenario(document: ParsedYaml, scenario: StageScenario) -> None:
     """Add every error of the scenario to the document."""
-    _check_head(document, scenario)
+    _check_top_level(document, scenario)
     names = tuple(manifest.name for manifest in scenario.cast)
     for manifest in scenario.cast:
         _check_manifest(document, manifest, scenario, names)
@@ -52,14 +52,14 @@ def check_scenario(document: ParsedYaml, scenario: StageScenario) -> None:
     _check_limits(document, scenario)
 
 
-def _check_head(document: ParsedYaml, scenario: StageScenario) -> None:
+def _check_top_level(document: ParsedYaml, scenario: StageScenario) -> None:
     if not SCENARIO_NAME.fullmatch(scenario.name) or len(scenario.name) > 60:
         document.add_error(("name",), f"{scenario.name!r}: lower-case words joined by hyphens are needed, 60 characters at most")
     if not scenario.seeds:
         document.add_error(("seeds",), "at least one is needed")
     if not scenario.cast:
         document.add_error(("agents",), "at least one is needed")
-    _check_slots(document, ("opening",), scenario.opening, ("seed", "goal"))
+    _check_placeholders(document, ("opening",), scenario.opening, ("seed", "goal"))
     for index, scene in enumerate(scenario.scenes):
         path: KeyPath = ("scenes", index)
         if scene.turn < 1:
@@ -67,7 +67,7 @@ def _check_head(document: ParsedYaml, scenario: StageScenario) -> None:
         if not scene.text:
             document.add_error((*path, "text"), "has no words")
         for text in (scene.text,) if isinstance(scene.text, str) else scene.text:
-            _check_slots(document, (*path, "text"), text, ("seed", "goal"))
+            _check_placeholders(document, (*path, "text"), text, ("seed", "goal"))
     turns = [scene.turn for scene in scenario.scenes]
     for turn in sorted({turn for turn in turns if turns.count(turn) > 1}):
         document.add_error(("scenes",), f"two scenes for turn {turn}; give one of them several texts")
@@ -141,7 +141,7 @@ def _check_script(
             document.add_error((*path, "verdicts", name), f"nobody can win as {name!r}; known: {', '.join(scenario.candidates)}")
     for line_path, line in _iterate_lines(script):
         text = line if isinstance(line, str) else f"{line.text} {line.thought or ''}"
-        _check_slots(
+        _check_placeholders(
             document, (*path, *line_path), text, (*get_args(LineSlot), *(("winner", "wording") if line_path[0] == "verdicts" else ()))
         )
         if not isinstance(line, str):
@@ -169,15 +169,15 @@ def _iterate_lines(script: AgentScript) -> Iterator[tuple[KeyPath, ScriptLine | 
             yield (*path, index), line
 
 
-def _check_slots(document: ParsedYaml, path: KeyPath, text: str, slots: tuple[str, ...]) -> None:
+def _check_placeholders(document: ParsedYaml, path: KeyPath, text: str, known: tuple[str, ...]) -> None:
     try:
         used = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     except ValueError:
         document.add_error(path, "a brace that stands alone; write {{ and }} for braces")
         return
     for name in used:
-        if name not in slots:
-            document.add_error(path, f"{{{name}}} is not known here; known: {', '.join(f'{{{slot}}}' for slot in slots)}")
+        if name not in known:
+            document.add_error(path, f"{{{name}}} is not known here; known: {', '.join(f'{{{slot}}}' for slot in known)}")
     if not text.strip() or len(text.encode()) > MAX_TEXT_BYTES:
         document.add_error(path, "1 byte to 8 KiB of words are needed")
 
