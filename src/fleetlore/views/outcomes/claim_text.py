@@ -1,8 +1,12 @@
-"""Find claims of success in the text of an answer, a commit message, a pull request or a task report.
+"""Finds claims of success in the text of an answer, a commit message, a pull request or a task report.
 
 A claim is a sentence or list item that says, as a fact, that something is the case now: "All 42 tests pass, and I pushed"
 holds two. Plans, conditions, questions, negations, quotes, code, instructions, descriptions of code and earlier states are
-no claims. The word tables below are the rules; a sentence is cut into tokens once, and every rule looks at the tokens.
+no claims. The word tables are the rules; a sentence is cut into tokens once, and every rule looks at the tokens.
+
+Words used here: the *subject* of a claim about checks is "tests", "mypy" or the like, and its *part* names some of the
+tests ("unit"). An *act* is committing or pushing. `position`, `low` and `high` are indices of tokens: of a word, and of the
+first and last word of a match. `start` is the first token that counts; a condition before it is skipped.
 """
 
 import re
@@ -60,8 +64,8 @@ from fleetlore.views.outcomes.facts import CheckKind
 ClaimKind = Literal["tests_pass", "build_or_lint_ok", "committed", "pushed", "pr_opened", "fixed", "done", "file_state", "other"]
 ClaimPlace = Literal["answer", "commit", "pull_request", "task"]
 
-LONGEST_TEXT = 24_000
-MOST_CLAIMS = 60
+MAX_TEXT_CHARS = 24_000
+MAX_CLAIMS = 60
 
 
 class ClaimText(Struct, frozen=True):
@@ -95,30 +99,30 @@ class ClaimText(Struct, frozen=True):
 
 
 def extract_claims(text: str, where: ClaimPlace = "answer") -> tuple[ClaimText, ...]:
-    """Factual claims of success in `text`, in order; at most `MOST_CLAIMS`. Never raises."""
+    """Factual claims of success in `text`, in order; at most `MAX_CLAIMS`. Never raises."""
     if not text:
         return ()
-    if len(text) > LONGEST_TEXT:
-        text = text[: LONGEST_TEXT // 2] + "\n\n" + text[-LONGEST_TEXT // 2 :]
+    if len(text) > MAX_TEXT_CHARS:
+        text = text[: MAX_TEXT_CHARS // 2] + "\n\n" + text[-MAX_TEXT_CHARS // 2 :]
     found: dict[tuple[str, str], ClaimText] = {}
-    bare = ""
+    short_done = ""
     for sentence in split_sentences(text):
-        claims = _claims_of(sentence, where)
-        if bare and not claims:
-            claims = [ClaimText(text=f"{bare} {sentence.shown}", kind="done")]
-        # "Done." says nothing without the sentence after it.
-        is_bare = len(sentence.tokens) <= 3 and any(claim.kind == "done" for claim in claims)
-        bare = sentence.shown if is_bare else ""
-        if not is_bare:
+        claims = _find_claims(sentence, where)
+        if short_done and not claims:
+            claims = [ClaimText(text=f"{short_done} {sentence.shown}", kind="done")]
+        # A short "Done." is joined with the sentence after it.
+        is_short_done = len(sentence.tokens) <= 3 and any(claim.kind == "done" for claim in claims)
+        short_done = sentence.shown if is_short_done else ""
+        if not is_short_done:
             found.update({(claim.kind, claim.text): claim for claim in claims})
-        if len(found) >= MOST_CLAIMS:
+        if len(found) >= MAX_CLAIMS:
             break
-    if bare:
-        found["done", bare] = ClaimText(text=bare, kind="done")
-    return tuple(found.values())[:MOST_CLAIMS]
+    if short_done:
+        found["done", short_done] = ClaimText(text=short_done, kind="done")
+    return tuple(found.values())[:MAX_CLAIMS]
 
 
-def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
+def _find_claims(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
     tokens = sentence.tokens
     first = next((t for t in tokens if t not in ("✅", "✓", "✔", "☑", "-", ":", "(", ",")), "")
     if "?" in tokens or first in HARD_CONDITIONS or tokens[:2] in (["that", "way"], ["this", "way"]):
@@ -132,25 +136,25 @@ def _claims_of(sentence: Sentence, where: ClaimPlace) -> list[ClaimText]:
     if first in IMPERATIVES and not has_label and second not in NOUN_FOLLOWERS and not SHA.match(second):
         return []
     present = set(tokens)
-    found = [] if present.isdisjoint(CHECK_TRIGGERS) else _check_claims(sentence, start)
+    found = [] if present.isdisjoint(CHECK_TRIGGERS) else _find_check_claims(sentence, start)
     if where in ("commit", "pull_request"):
         # "Pushed" and "added" in a commit message describe the change, not the session.
         return found
     for word, kind in _ACTS:
         if word in present or (kind == "pushed" and not present.isdisjoint(("force-pushed", "re-pushed"))):
-            found += _act_claims(sentence, start, word, kind)
+            found += _find_act_claims(sentence, start, word, kind)
     if "push" in present and (low := _find_push(tokens, start)) is not None and _is_fact(tokens, start, low, low + 1):
         found.append(ClaimText(text=sentence.shown, kind="pushed"))
     has_commit = not present.isdisjoint(("commit", "commits")) or any(SHA.match(token) for token in present if len(token) > 6)
     if has_commit and not any(claim.kind == "committed" for claim in found):
-        found += _commit_references(sentence, start)
+        found += _find_commit_references(sentence, start)
     if not present.isdisjoint(PULL_TRIGGERS):
-        found += _pull_claims(sentence, start)
-    found += _work_claims(sentence, start, found, present)
+        found += _find_pull_claims(sentence, start)
+    found += _find_work_claims(sentence, start, found, present)
     return found
 
 
-def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
+def _find_check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
     """Claims that tests, linters, type checkers or builds are fine."""
     tokens, found = sentence.tokens, dict[str, ClaimText]()
     index = since = start
@@ -158,46 +162,50 @@ def _check_claims(sentence: Sentence, start: int) -> list[ClaimText]:
         if tokens[index] not in CHECK_TRIGGERS:
             index += 1
             continue
-        heads, low, high = _statement_at(tokens, index)
-        if not heads or not _is_fact(tokens, start, low, high):
+        subjects, low, high = _find_statement(tokens, index)
+        if not subjects or not _is_fact(tokens, start, low, high):
             index += 1
             continue
-        for place, name in heads:
-            claim = _check_claim(sentence, place, name, (since, low, high))
-            since = place + 1
+        for position, name in subjects:
+            claim = _make_check_claim(sentence, position, name, (since, low, high))
+            since = position + 1
             old = found.get(claim.kind)
-            found[claim.kind] = claim if old is None else _merge(old, claim)
+            found[claim.kind] = claim if old is None else _merge_claims(old, claim)
             if name == "general" and claim.kind == "tests_pass":
                 found.setdefault("build_or_lint_ok", _replace_kind(claim, "build_or_lint_ok"))
         index = since = high + 1
     if "tests_pass" not in found:
-        count = _bare_count(tokens, start)
+        count = _count_passed_tests(tokens, start)
         if count is None:
-            count = _no_failures(tokens, start)
+            count = _count_tests_without_failures(tokens, start)
         if count is not None:
             found["tests_pass"] = ClaimText(text=sentence.shown, kind="tests_pass", count=count or None)
     return list(found.values())
 
 
-def _statement_at(tokens: list[str], index: int) -> tuple[list[tuple[int, str]], int, int]:
-    """The subjects of a statement whose first subject is at `index`, and its first and last token; no subjects if there is none."""
-    head = _head_at(tokens, index)
-    if head is None:
+def _find_statement(tokens: list[str], index: int) -> tuple[list[tuple[int, str]], int, int]:
+    """The statement whose first subject is at `index`: its subjects, first and last token. No subjects if there is no statement."""
+    subject = _find_subject(tokens, index)
+    if subject is None:
         return [], 0, 0
-    heads = [(index, head)]
-    end = _result_after(tokens, index, heads)
+    subjects = [(index, subject)]
+    end = _find_result_after(tokens, index, subjects)
     if end is None:
-        heads = heads[:1]
-        end = _result_before(tokens, index, head)
+        subjects = subjects[:1]
+        end = _find_result_before(tokens, index, subject)
     if end is None:
         return [], 0, 0
-    return heads, min(index, end), max(heads[-1][0], end)
+    return subjects, min(index, end), max(subjects[-1][0], end)
 
 
-def _no_failures(tokens: list[str], start: int) -> int | None:
-    """ "0 failures across 120 tests": 120; 0 if tests are named without a number."""
-    for place in range(start, len(tokens) - 1):
-        if tokens[place] in NONE_WORDS and tokens[place + 1] in ("failures", "failed") and _is_fact(tokens, start, place, place + 1):
+def _count_tests_without_failures(tokens: list[str], start: int) -> int | None:
+    """The number of tests in "0 failures across 120 tests"; 0 if tests are named without a number."""
+    for position in range(start, len(tokens) - 1):
+        if (
+            tokens[position] in NONE_WORDS
+            and tokens[position + 1] in ("failures", "failed")
+            and _is_fact(tokens, start, position, position + 1)
+        ):
             named = [i for i, token in enumerate(tokens) if token in TEST_HEADS or token in ("examples", "scenarios")]
             if named:
                 number = tokens[named[-1] - 1] if named[-1] else ""
@@ -205,8 +213,8 @@ def _no_failures(tokens: list[str], start: int) -> int | None:
     return None
 
 
-def _head_at(tokens: list[str], index: int) -> str | None:
-    """What the token is about as the subject of a check: "tests", a kind of check, "general", or None."""
+def _find_subject(tokens: list[str], index: int) -> str | None:
+    """The check that the token names as a subject: "tests", a kind of check or "general"; None if it names none."""
     token = tokens[index]
     following = tokens[index + 1] if index + 1 < len(tokens) else ""
     if token in TEST_HEADS:
@@ -229,68 +237,74 @@ def _head_at(tokens: list[str], index: int) -> str | None:
     return None
 
 
-def _result_after(tokens: list[str], head: int, heads: list[tuple[int, str]]) -> int | None:
-    """The place of the word that says that the check at `head` is fine; further subjects on the way are added to `heads`."""
-    if _is_fused(tokens, head):
-        return head
+def _find_result_after(tokens: list[str], subject: int, subjects: list[tuple[int, str]]) -> int | None:
+    """The position of the word that says that the check at `subject` passed; subjects in between are added to `subjects`."""
+    if _is_subject_and_result(tokens, subject):
+        return subject
     unknown = depth = 0
-    for place in range(head + 1, min(head + 18, len(tokens))):
-        token = tokens[place]
+    for position in range(subject + 1, min(subject + 18, len(tokens))):
+        token = tokens[position]
         if token in RESULT_WORDS:
-            return _result_at(tokens, place, head)
-        if token in STOP_WORDS or unknown > 5 or _is_part(token) or (token == "checks" and tokens[place + 1 : place + 2] == ["that"]):
+            return _find_result_end(tokens, position, subject)
+        if (
+            token in STOP_WORDS
+            or unknown > 5
+            or _is_partial_count(token)
+            or (token == "checks" and tokens[position + 1 : position + 2] == ["that"])
+        ):
             return None
         if token in "()":
             depth = max(0, depth + (1 if token == "(" else -1))
         elif depth:
             continue
-        elif (name := _head_at(tokens, place)) is not None:
-            heads += [(place, name)] if name != "general" else []
-            if _is_fused(tokens, place):
-                return place
+        elif (name := _find_subject(tokens, position)) is not None:
+            subjects += [(position, name)] if name != "general" else []
+            if _is_subject_and_result(tokens, position):
+                return position
         elif token not in LINKING_WORDS and not token.isdecimal():
             unknown += 1
     return None
 
 
-def _result_at(tokens: list[str], place: int, head: int) -> int | None:
-    """Where the result at `place` ends: "passes", "no errors", "issues are fixed"; None if it is none."""
-    token = tokens[place]
+def _find_result_end(tokens: list[str], position: int, subject: int) -> int | None:
+    """Where the result at `position` ends: "passes", "no errors", "issues are fixed"; None if it is no result."""
+    token = tokens[position]
     if token in OK_WORDS:
-        return None if token in TRANSITIVE and not _may_end(tokens, place) else _whole_count(tokens, place)
+        return None if token in TRANSITIVE and not _has_no_object(tokens, position) else _unless_failures_follow(tokens, position)
     if token in NONE_WORDS:
-        return _find_in(tokens, place + 1, 3, ISSUE_WORDS)
-    return None if tokens[head] in TEST_HEADS else _find_in(tokens, place + 1, 4, GONE_WORDS)
+        return _find_in(tokens, position + 1, 3, ISSUE_WORDS)
+    return None if tokens[subject] in TEST_HEADS else _find_in(tokens, position + 1, 4, GONE_WORDS)
 
 
-def _is_fused(tokens: list[str], place: int) -> bool:
-    return tokens[place] in FUSED_VERBS and _may_end(tokens, place)
+def _is_subject_and_result(tokens: list[str], position: int) -> bool:
+    """Whether one verb is both: "it compiles"."""
+    return tokens[position] in FUSED_VERBS and _has_no_object(tokens, position)
 
 
 def _find_in(tokens: list[str], start: int, size: int, wanted: frozenset[str]) -> int | None:
-    return next((place for place in range(start, min(start + size, len(tokens))) if tokens[place] in wanted), None)
+    return next((position for position in range(start, min(start + size, len(tokens))) if tokens[position] in wanted), None)
 
 
-def _is_part(token: str) -> bool:
-    """ "11/12": not all."""
+def _is_partial_count(token: str) -> bool:
+    """Whether it is a count such as "11/12": not all passed."""
     number, _, of = token.partition("/")
     return number.isdecimal() and of.isdecimal() and number != of
 
 
-def _result_before(tokens: list[str], head: int, name: str) -> int | None:
-    """ "No lint errors", "passes all tests", "a clean build", "0 type errors", "fixed all lint issues"."""
-    before = tokens[max(0, head - 5) : head]
-    following = tokens[head + 1 : head + 3]
+def _find_result_before(tokens: list[str], subject: int, name: str) -> int | None:
+    """The position of a result that comes before its subject: "no lint errors", "passes all tests", "a clean build"."""
+    before = tokens[max(0, subject - 5) : subject]
+    following = tokens[subject + 1 : subject + 3]
     if (before[-2:-1] and before[-2] in NONE_WORDS and before[-1] in ISSUE_WORDS) or (
         before[-3:-2] and before[-3] in NONE_WORDS and before[-2] in ISSUE_WORDS and before[-1] in ("from", "in", "by")
     ):
         # "No failing tests", "no errors from mypy".
-        return head - 2
+        return subject - 2
     if before[-1:] and before[-1] in CHECK_MARKS and following[:1] in ([], [","], ["and"], ["("], [")"]):
-        return head - 1
+        return subject - 1
     if any(word in ISSUE_WORDS for word in following):
-        issue = head + 1 + next(i for i, word in enumerate(following) if word in ISSUE_WORDS)
-        near = tokens[max(0, head - 2) : head]
+        issue = subject + 1 + next(i for i, word in enumerate(following) if word in ISSUE_WORDS)
+        near = tokens[max(0, subject - 2) : subject]
         if any(word in NONE_WORDS for word in near):
             return issue
         if name != "tests" and any(word in ("fixed", "resolved", "cleared", "addressed") for word in before) and "all" in before:
@@ -298,38 +312,43 @@ def _result_before(tokens: list[str], head: int, name: str) -> int | None:
         return None
     for back, word in enumerate(reversed(before), start=1):
         if word in ("passes", "passed", "pass", "passing") and name != "ci":
-            return head - back
+            return subject - back
         if word in ("clean", "successful", "green") and back <= 2 and name in ("build", "lint", "types", "tests"):
-            return head - back
-        if word not in LIGHT_WORDS and word not in NO_PART and not word.isdecimal() and _head_at(tokens, head - back) is None:
+            return subject - back
+        if word not in LIGHT_WORDS and word not in NO_PART and not word.isdecimal() and _find_subject(tokens, subject - back) is None:
             return None
     return None
 
 
-def _may_end(tokens: list[str], place: int) -> bool:
-    """Whether the verb at `place` has no object."""
-    following = tokens[place + 1] if place + 1 < len(tokens) else ""
+def _has_no_object(tokens: list[str], position: int) -> bool:
+    """Whether the verb at `position` has no object."""
+    following = tokens[position + 1] if position + 1 < len(tokens) else ""
     return following not in OBJECT_STARTS and not (following == "through" or following == "QUOTE")
 
 
-def _whole_count(tokens: list[str], place: int) -> int | None:
-    """`place`, unless the runner's summary goes on with failures: "41 passed, 1 failed"."""
-    for i in range(place + 1, min(place + 6, len(tokens))):
-        is_failure = tokens[i] in ("failed", "failures", "failure", "failing", "errors", "errored", "error")
-        if is_failure and tokens[i - 1].isdecimal() and int(tokens[i - 1][:9]) > 0:
+def _unless_failures_follow(tokens: list[str], position: int) -> int | None:
+    """`position`; None if the summary continues with failures: "41 passed, 1 failed"."""
+    for index in range(position + 1, min(position + 6, len(tokens))):
+        is_failure = tokens[index] in ("failed", "failures", "failure", "failing", "errors", "errored", "error")
+        if is_failure and tokens[index - 1].isdecimal() and int(tokens[index - 1][:9]) > 0:
             return None
-    return place
+    return position
 
 
-def _bare_count(tokens: list[str], start: int) -> int | None:
-    """ "42 passed, 0 failed", "42/42 passing": the number of tests."""
-    for place in range(start + 1, len(tokens)):
-        if tokens[place] in ("passed", "passing", "pass", "green"):
-            number, _, of = tokens[place - 1].partition("/")
-            if number.isdecimal() and len(number) < 8 and (not of or of == number) and _whole_count(tokens, place) is not None:
-                if place - 2 >= start and tokens[place - 2] == "/" and tokens[place - 3 : place - 2] != [number]:
+def _count_passed_tests(tokens: list[str], start: int) -> int | None:
+    """The number of tests in "42 passed, 0 failed" or "42/42 passing"."""
+    for position in range(start + 1, len(tokens)):
+        if tokens[position] in ("passed", "passing", "pass", "green"):
+            number, _, of = tokens[position - 1].partition("/")
+            if (
+                number.isdecimal()
+                and len(number) < 8
+                and (not of or of == number)
+                and _unless_failures_follow(tokens, position) is not None
+            ):
+                if position - 2 >= start and tokens[position - 2] == "/" and tokens[position - 3 : position - 2] != [number]:
                     continue
-                if _is_fact(tokens, start, place - 1, place):
+                if _is_fact(tokens, start, position - 1, position):
                     return int(number)
     return None
 
@@ -337,9 +356,9 @@ def _bare_count(tokens: list[str], start: int) -> int | None:
 def _is_fact(tokens: list[str], start: int, low: int, high: int) -> bool:
     """Whether the words around a match state it as a fact of now, said by the agent itself."""
     left = start
-    for place in range(low - 1, start - 1, -1):
-        if tokens[place] in BREAKS or (tokens[place] == "," and tokens[place + 1] in ("and", "so", "all", "no")):
-            left = place + 1
+    for position in range(low - 1, start - 1, -1):
+        if tokens[position] in BREAKS or (tokens[position] == "," and tokens[position + 1] in ("and", "so", "all", "no")):
+            left = position + 1
             break
     before, inside = tokens[left:low], tokens[low : high + 1]
     if any(word in UNREAL_WORDS or word in REPORTED_WORDS or word in EARLIER_WORDS for word in before):
@@ -348,7 +367,7 @@ def _is_fact(tokens: list[str], start: int, low: int, high: int) -> bool:
         return False
     if any(word in CAUSE_WORDS for word in before[-4:]) or any(word in PARTIAL_WORDS for word in before[-5:]):
         return False
-    return not _is_negated(before, inside) and not _is_condition(before, inside) and _goes_on_as_fact(tokens[high + 1 : high + 9])
+    return not _is_negated(before, inside) and not _is_condition(before, inside) and _continues_as_fact(tokens[high + 1 : high + 9])
 
 
 def _is_negated(before: list[str], inside: list[str]) -> bool:
@@ -373,36 +392,36 @@ def _is_condition(before: list[str], inside: list[str]) -> bool:
     return "passing" in inside and ("was" in inside or "were" in inside)
 
 
-def _goes_on_as_fact(right: list[str]) -> bool:
+def _continues_as_fact(following: list[str]) -> bool:
     """Whether what follows a match does not make it a condition or an earlier state."""
-    for place, word in enumerate(right):
-        following = right[place + 1] if place + 1 < len(right) else ""
+    for position, word in enumerate(following):
+        next_word = following[position + 1] if position + 1 < len(following) else ""
         if word in (";", "—", "–", "."):
             return True
         if word in ("if", "unless", "until", "once", "previously", "originally", "initially", "yet", "?"):
             return False
-        if place < 3 and word in ("required", "needed", "necessary", "mandatory", "expected"):
+        if position < 3 and word in ("required", "needed", "necessary", "mandatory", "expected"):
             return False
-        if word == "before" and following in ("the", "my", "this", ""):
+        if word == "before" and next_word in ("the", "my", "this", ""):
             return False
-        if word == "when" and following not in ("run", "i", "running"):
+        if word == "when" and next_word not in ("run", "i", "running"):
             return False
     return True
 
 
-def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int, int]) -> ClaimText:
-    """The claim about the subject at `place`; `span` is where its own words can begin, the match's first and last token."""
+def _make_check_claim(sentence: Sentence, position: int, name: str, span: tuple[int, int, int]) -> ClaimText:
+    """The claim about the subject at `position`. `span`: where its own words can begin, and the first and last token of the match."""
     tokens, (since, low, high) = sentence.tokens, span
-    around = tokens[max(since, low - 6) : max(low, place)]
+    around = tokens[max(since, low - 6) : max(low, position)]
     for cut in range(len(around) - 1, -1, -1):
         if around[cut] in BREAKS or (around[cut] == "," and name != "tests"):
             around = around[cut + 1 :]
             break
-    everything = name in ("general", "ci") or any(word in ALL_WORDS for word in around) or "all" in tokens[place : high + 1]
-    parenthesis = _parenthesis_after(tokens, place)
+    everything = name in ("general", "ci") or any(word in ALL_WORDS for word in around) or "all" in tokens[position : high + 1]
+    parenthesis = _find_parenthesis(tokens, position)
     part: list[str] = []
     if name == "tests":
-        part = _named_part(sentence, place, parenthesis)
+        part = _find_named_part(sentence, position, parenthesis)
     elif name == "ci":
         part = ["ci"]
     counts = [int(w) for w in (*around, *tokens[low : high + 1], *parenthesis) if w.isdecimal() and len(w) < 8 and w != "0"]
@@ -411,7 +430,7 @@ def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int
     if name == "general" and any(_is_word(word) and word not in NO_PART and word not in CHECK_ADJECTIVES for word in around[-2:]):
         # "All syntax checks pass" is not about tests.
         is_check = True
-    tool = tokens[place] if is_check and tokens[place] not in ("lint", "types", "build") and not tokens[place].isupper() else ""
+    tool = tokens[position] if is_check and tokens[position] not in ("lint", "types", "build") and not tokens[position].isupper() else ""
     return ClaimText(
         text=sentence.shown,
         kind="build_or_lint_ok" if is_check else "tests_pass",
@@ -425,33 +444,33 @@ def _check_claim(sentence: Sentence, place: int, name: str, span: tuple[int, int
     )
 
 
-def _named_part(sentence: Sentence, place: int, parenthesis: list[str]) -> list[str]:
-    """The part of the tests that the subject at `place` names: "unit", "explain-related", the file in "tests in `api.py` pass".
+def _find_named_part(sentence: Sentence, position: int, parenthesis: list[str]) -> list[str]:
+    """The part of the tests that the subject at `position` names: "unit", "explain-related", the file in "tests in `api.py` pass".
 
     ["new"] stands for tests of this turn that are not named otherwise.
     """
     tokens = sentence.tokens
-    part = _adjectives(sentence, place)
-    if tokens[place] == "TEST_FILE":
-        part.append(_base_name(sentence.code_at.get(place, "")))
-    following = tokens[place + 1 : place + 4]
+    part = _find_adjectives(sentence, position)
+    if tokens[position] == "TEST_FILE":
+        part.append(_base_name(sentence.code_at.get(position, "")))
+    following = tokens[position + 1 : position + 4]
     if following[:1] and following[0] in ("in", "for", "of", "under"):
-        named = place + (3 if following[1:2] == ["the"] else 2)
+        named = position + (3 if following[1:2] == ["the"] else 2)
         if named in sentence.code_at:
             part.append(_base_name(sentence.code_at[named]))
         elif named < len(tokens) and _is_word(tokens[named]) and tokens[named] not in NO_PART:
             part.append(tokens[named])
     part += [word for word in parenthesis if word not in NO_PART and word not in OK_WORDS and _is_word(word)][:4]
-    before = tokens[max(0, place - 4) : place]
+    before = tokens[max(0, position - 4) : position]
     if not part and "existing" not in before and any(word in NEW_PART or word == "wrote" for word in before):
         return ["new"]
     return [word for word in part if word]
 
 
-def _adjectives(sentence: Sentence, place: int) -> list[str]:
+def _find_adjectives(sentence: Sentence, position: int) -> list[str]:
     """The words right before a subject that name a part of it."""
     tokens, part = sentence.tokens, list[str]()
-    for at in range(place - 1, max(-1, place - 8), -1):
+    for at in range(position - 1, max(-1, position - 8), -1):
         word = tokens[at]
         is_joint = word in ("and", "&", "/", ",") and bool(part) and at > 0 and tokens[at - 1] not in NO_PART
         if is_joint or word in NEW_PART:
@@ -473,16 +492,16 @@ def _is_word(word: str) -> bool:
     return len(word) > 1 and (word[0].isalpha() or word == "CODE") and word not in ("QUOTE", "CODE", "URL", "PULL_URL")
 
 
-def _parenthesis_after(tokens: list[str], place: int) -> list[str]:
+def _find_parenthesis(tokens: list[str], position: int) -> list[str]:
     """The words in parentheses right after a subject or its verb: "tests pass (unit and integration)"."""
-    for index in range(place + 1, min(place + 4, len(tokens))):
+    for index in range(position + 1, min(position + 4, len(tokens))):
         if tokens[index] == "(":
             inside = tokens[index + 1 : index + 14]
             return inside[: inside.index(")")] if ")" in inside else inside
     return []
 
 
-def _merge(old: ClaimText, new: ClaimText) -> ClaimText:
+def _merge_claims(old: ClaimText, new: ClaimText) -> ClaimText:
     """One claim of two in the same sentence: "lint and types are clean"."""
     return ClaimText(
         text=old.text,
@@ -518,61 +537,61 @@ _NOT_PUSHED = words("onto into down out off over aside forward further against s
 _ACTS: tuple[tuple[str, ClaimKind], ...] = (("committed", "committed"), ("amended", "committed"), ("pushed", "pushed"))
 
 
-def _act_claims(sentence: Sentence, start: int, word: str, kind: ClaimKind) -> list[ClaimText]:
+def _find_act_claims(sentence: Sentence, start: int, word: str, kind: ClaimKind) -> list[ClaimText]:
     """Claims with "committed", "amended" or "pushed"."""
     tokens = sentence.tokens
-    for place in range(start, len(tokens)):
-        token = tokens[place]
+    for position in range(start, len(tokens)):
+        token = tokens[position]
         if token != word and not token.endswith(f"-{word}"):
             continue
-        before = tokens[place - 1] if place > start else ""
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        before = tokens[position - 1] if position > start else ""
+        after = tokens[position + 1] if position + 1 < len(tokens) else ""
         fits_before = not before or before in _ACT_BEFORE
         fits_after = not after or after in _ACT_AFTER or bool(SHA.match(after)) or after in ("CODE", "QUOTE", "PULL_URL", "GIT")
         if not fits_before and (not fits_after or before in ("the", "a", "an", "any", "be", "being", "not", "get", "gets", "to")):
             continue
-        if kind == "pushed" and (after in _NOT_PUSHED or any(t in _NOT_PUSHED for t in tokens[place + 1 : place + 6])):
+        if kind == "pushed" and (after in _NOT_PUSHED or any(t in _NOT_PUSHED for t in tokens[position + 1 : position + 6])):
             continue
-        if not _is_act(tokens, start, place):
+        if not _is_act(tokens, start, position):
             continue
         return [
             ClaimText(
                 text=sentence.shown,
                 kind=kind,
-                everything=any(t in ALL_WORDS for t in tokens[max(0, place - 6) : place + 4]),
+                everything=any(t in ALL_WORDS for t in tokens[max(0, position - 6) : position + 4]),
                 sha=next((t for t in tokens if SHA.match(t)), ""),
-                number=_pull_number(sentence),
-                earlier="already" in tokens[max(0, place - 4) : place],
+                number=_find_pull_number(sentence),
+                earlier="already" in tokens[max(0, position - 4) : position],
                 own_act=before in ("", "i", "we", "i've", "we've", "and", "then", "also", ",", ":", "—", "–", "-", "(", "successfully"),
             )
         ]
     return []
 
 
-def _is_act(tokens: list[str], start: int, place: int) -> bool:
-    """Whether the participle at `place` states what was done in this session."""
+def _is_act(tokens: list[str], start: int, position: int) -> bool:
+    """Whether the participle at `position` states what was done in this session."""
     left = start
-    for index in range(place - 1, start - 1, -1):
+    for index in range(position - 1, start - 1, -1):
         if tokens[index] in BREAKS - {"(", ")"}:
             left = index + 1
             break
-    before = tokens[left:place]
+    before = tokens[left:position]
     if any(w in UNREAL_WORDS or w in NOT_WORDS or w in REPORTED_WORDS or w in EARLIER_WORDS for w in before[-12:]):
         return False
     if any(w in OTHER_SUBJECTS for w in before[-5:]) and "i" not in before[-2:] and "i've" not in before[-2:]:
         return False
-    right = tokens[place + 1 : place + 8]
+    following = tokens[position + 1 : position + 8]
     passive_now = any(w in ("is", "are", "gets", "get") for w in before[-2:])
-    if passive_now and any(w in ("when", "automatically", "every", "each", "by", "via", "whenever", "during", "GIT") for w in right):
+    if passive_now and any(w in ("when", "automatically", "every", "each", "by", "via", "whenever", "during", "GIT") for w in following):
         return False
-    return not any(w in ("yet", "?", "if", "unless", "once", "when") for w in right)
+    return not any(w in ("yet", "?", "if", "unless", "once", "when") for w in following)
 
 
 def _find_push(tokens: list[str], start: int) -> int | None:
-    """ "The push succeeded", "the push went through"."""
-    for place in range(start, len(tokens) - 1):
-        if tokens[place] == "push" and (tokens[place + 1] == "succeeded" or tokens[place + 1 : place + 3] in _SUCCEEDED):
-            return place
+    """The position of "push" in "the push succeeded", "the push went through"."""
+    for position in range(start, len(tokens) - 1):
+        if tokens[position] == "push" and (tokens[position + 1] == "succeeded" or tokens[position + 1 : position + 3] in _SUCCEEDED):
+            return position
     return None
 
 
@@ -584,7 +603,7 @@ _COMMIT_MADE = re.compile(
 )
 
 
-def _commit_references(sentence: Sentence, start: int) -> list[ClaimText]:
+def _find_commit_references(sentence: Sentence, start: int) -> list[ClaimText]:
     """A commit that is named: "Commit: 4f2a91c", "fixed in 4f2a91c", "created two commits"."""
     tokens = sentence.tokens
     line = " ".join(tokens[start:])
@@ -622,7 +641,7 @@ _PULL_IS = re.compile(
 _PULL_LABEL = re.compile(rf"\b{_PULL_NOUN}(?: (?:url|link|here|is))?(?: #\d+)? ?[:—–-]? ?(?:#\d+ )?(?:PULL_URL|$)")
 
 
-def _pull_claims(sentence: Sentence, start: int) -> list[ClaimText]:
+def _find_pull_claims(sentence: Sentence, start: int) -> list[ClaimText]:
     tokens = sentence.tokens
     line = " ".join(tokens[start:])
     for pattern in (_PULL_MADE, _PULL_IS):
@@ -636,18 +655,18 @@ def _pull_claims(sentence: Sentence, start: int) -> list[ClaimText]:
                 ClaimText(
                     text=sentence.shown,
                     kind="pr_opened",
-                    number=_pull_number(sentence),
+                    number=_find_pull_number(sentence),
                     own_act=own,
                     reference=pattern is _PULL_IS and any(w in line for w in (" open ", " up ", " live ")) and "already" in line,
                     earlier="already" in tokens,
                 )
             ]
     if "PULL_URL" in tokens and (len(tokens) <= 3 or _PULL_LABEL.search(line)) and "pushed" not in tokens:
-        return [ClaimText(text=sentence.shown, kind="pr_opened", number=_pull_number(sentence), reference=True)]
+        return [ClaimText(text=sentence.shown, kind="pr_opened", number=_find_pull_number(sentence), reference=True)]
     return []
 
 
-def _pull_number(sentence: Sentence) -> str:
+def _find_pull_number(sentence: Sentence) -> str:
     for code in sentence.codes:
         if found := PULL_URL.search(code):
             return found.group(1)
@@ -694,8 +713,8 @@ _WORK_RULES: tuple[tuple[ClaimKind, frozenset[str], re.Pattern[str]], ...] = (
 )
 
 
-def _work_claims(sentence: Sentence, start: int, strong: list[ClaimText], present: set[str]) -> list[ClaimText]:
-    """At most one claim that work is done, something is fixed, or a file has changed."""
+def _find_work_claims(sentence: Sentence, start: int, earlier_claims: list[ClaimText], present: set[str]) -> list[ClaimText]:
+    """At most one claim that work is done, something is fixed, or a file has changed; fewer if there are `earlier_claims`."""
     rules = [rule for rule in _WORK_RULES if not present.isdisjoint(rule[1])]
     tokens = sentence.tokens[start:] if rules else []
     if not tokens or len(tokens) > 80:
@@ -703,30 +722,30 @@ def _work_claims(sentence: Sentence, start: int, strong: list[ClaimText], presen
     line = " ".join(tokens)
     for kind, _, pattern in rules:
         found = pattern.search(line)
-        if found is None or (strong and kind != "fixed"):
+        if found is None or (earlier_claims and kind != "fixed"):
             continue
         low = start + line[: found.start()].strip().count(" ") + (1 if line[: found.start()].strip() else 0)
         before = sentence.tokens[max(start, low - 8) : low]
         inside = found.group().split()
         if any(w in UNREAL_WORDS or w in NOT_WORDS or w in OTHER_SUBJECTS or w in EARLIER_WORDS for w in (*before, *inside) if w != "no"):
             continue
-        if kind == "fixed" and strong and any(c.kind == "build_or_lint_ok" for c in strong):
+        if kind == "fixed" and earlier_claims and any(c.kind == "build_or_lint_ok" for c in earlier_claims):
             continue
         if not _is_fact(sentence.tokens, start, low, low):
             continue
         paths = tuple(code for code in sentence.codes if is_path(code))[:5] or (sentence.paths if sentence.is_item else ())
-        checks = _broken_checks(tokens) if kind == "fixed" else ()
+        checks = _find_broken_checks(tokens) if kind == "fixed" else ()
         return [ClaimText(text=sentence.shown, kind=kind, paths=paths, checks=checks, everything="all" in present or "tests" in present)]
     return []
 
 
-def _broken_checks(tokens: list[str]) -> tuple[CheckKind, ...]:
+def _find_broken_checks(tokens: list[str]) -> tuple[CheckKind, ...]:
     """The checks that were broken and are said to be fixed: "fixed the failing tests", "the build error is resolved"."""
     if not any(token in ("failing", "failed", "failure", "failures", "broken", "error", "errors", "red") for token in tokens):
         return ()
     found: list[CheckKind] = []
-    for place, token in enumerate(tokens):
-        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+    for position, token in enumerate(tokens):
+        following = tokens[position + 1] if position + 1 < len(tokens) else ""
         if token in TEST_HEADS and (token not in ("test", "spec") or following in TEST_FOLLOWERS or not following):
             found.append("tests")
         elif token in CHECK_HEADS and (following in ISSUE_WORDS or token in ("lint", "build")):

@@ -1,8 +1,8 @@
-"""Find risks in tool calls: hooks skipped, checks suppressed, tests weakened, force pushes, deletions, secrets and so on.
+"""Finds risks in tool calls: hooks skipped, checks suppressed, tests weakened, force pushes, deletions, secrets and so on.
 
 The rules are data in `flags.toml`, which says how a rule is written; `read_rules` reads more of them from another
 document of the same form. A shell line is split into simple commands first, so that text in quotes, here-documents,
-commit messages and search patterns is not taken for something that was run. A call gets at most one flag per class.
+commit messages and search patterns is not taken for something that was run. A call gets at most one flag of each kind in `FLAGS`.
 """
 
 import re
@@ -42,13 +42,14 @@ FLAGS = (
 MAX_EDIT_TEXT = 60_000
 MAX_COMMAND_TEXT = 12_000
 MAX_OUTPUT_TEXT = 8_000
-MAX_WHAT = 160
-LOOP_LENGTH = 3
-LOOP_GAP = 15
+MAX_TEXT_CHARS = 160
+# A loop: at least so many equal failures, with at most so many steps from one to the next.
+MIN_LOOP_FAILURES = 3
+MAX_LOOP_GAP = 15
 MAX_MATCHES = 200
 
 # Global options that take a value and stand between a program and its sub-command.
-_GLOBAL_VALUED = words_of(
+_GLOBAL_OPTIONS_WITH_VALUE = words_of(
     """-C -c --git-dir --work-tree --namespace -n --context --kubeconfig --cluster -f --file -p --project-name --profile --project
     --region --config -R --repo --cwd --prefix --dir -H --host --org"""
 )
@@ -136,7 +137,7 @@ class FlagRules(_RuleDocument, frozen=True):
 
     def extended_by(self, other: "FlagRules") -> "FlagRules":
         """These rules and those of another document."""
-        return _index(
+        return _make_rules(
             self.command + other.command,
             self.script + other.script,
             self.edit + other.edit,
@@ -145,7 +146,7 @@ class FlagRules(_RuleDocument, frozen=True):
         )
 
 
-class _Found(Struct, frozen=True):
+class _FoundFlag(Struct, frozen=True):
     flag: str
     what: str
     detail: str
@@ -171,7 +172,7 @@ def read_rules(document: str) -> FlagRules:
                 re.compile(getattr(rule, name, ""))
             except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f'The flag rule "{rule.what}" has an invalid pattern in {name}: {error}.') from error
-    return _index(rules.command, rules.script, rules.edit, rules.file, rules.shape)
+    return _make_rules(rules.command, rules.script, rules.edit, rules.file, rules.shape)
 
 
 @cache
@@ -180,7 +181,7 @@ def built_in_rules() -> FlagRules:
     return read_rules(resources.files(__package__).joinpath("flags.toml").read_text("utf-8"))
 
 
-def _index(
+def _make_rules(
     command: tuple[CommandRule, ...],
     script: tuple[ScriptRule, ...],
     edit: tuple[EditRule, ...],
@@ -202,80 +203,80 @@ def _pattern(expression: str) -> re.Pattern[str]:
 
 
 def find_flags(call: ToolCall, rules: FlagRules | None = None) -> tuple[Flag, ...]:
-    """The risks of one call, one per class at most. `executed` is False unless the call succeeded."""
+    """The risks of one call, at most one of each kind. `executed` is False unless the call succeeded."""
     flags: dict[str, Flag] = {}
-    for found in _find_all(call, rules or built_in_rules()):
+    for found in _find_all_flags(call, rules or built_in_rules()):
         if found.flag not in flags:
-            flags[found.flag] = Flag(call.step, call.source, found.flag, _line(found), call.state == "ok")
+            flags[found.flag] = Flag(call.step, call.source, found.flag, _format_flag(found), call.state == "ok")
     return tuple(flags.values())
 
 
-def _find_all(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
+def _find_all_flags(call: ToolCall, rules: FlagRules) -> Iterator[_FoundFlag]:
     if call.command:
-        yield from _flags_of_script(call, rules)
+        yield from _find_script_flags(call, rules)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
         for edit in call.edits[:50]:
-            if edit.old is not None or not _REPLACED.match(call.output[:400]):
-                yield from _flags_of_edit(edit, rules)
+            if edit.old is not None or not _REPLACED_FILE_OUTPUT.match(call.output[:400]):
+                yield from _find_edit_flags(edit, rules)
         for path in call.paths[:20] if call.kind == "read" else ():
             for rule in rules.file:
                 if _pattern(rule.path).search(path) and _shows_secrets(call.output, path):
-                    yield _Found(rule.flag, rule.what, path)
+                    yield _FoundFlag(rule.flag, rule.what, path)
     if call.kind == "command" and call.output:
-        yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
+        yield from _find_secrets(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
 
 
-# The result of writing a file that existed: what stood in it before is unknown, so nothing can be said to be added.
-_REPLACED = re.compile(r"The file \S{1,400} has been (?:updated|overwritten)")
+# The output of replacing a whole file: its old content is unknown, so nothing counts as added.
+_REPLACED_FILE_OUTPUT = re.compile(r"The file \S{1,400} has been (?:updated|overwritten)")
 _ASSIGNED_SECRET = re.compile(
     r"(?i)(?:key|token|secret|passw\w*|credential\w*|private\w*|auth|dsn|pwd)\w{0,40}[\"']?[ \t]*[=:][ \t]*[\"']?([^\s\"']{6,200})|://[^\s:@/]{1,80}:([^\s@]{1,200})@"
 )
 
 
 def _shows_secrets(output: str, path: str) -> bool:
-    """Whether what was printed of a file with settings has a value that looks like a secret; unknown counts as yes."""
+    """Whether the printed part of a settings file has a value that looks like a secret; True if that is unknown."""
     if not output.strip() or re.search(r"\.env|secrets\.|credentials\.json", path) is None:
         return True
     values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
     return any("[redacted]" in value or _PLACEHOLDER.search(value) is None for value in values)
 
 
-def _line(found: _Found) -> str:
+def _format_flag(found: _FoundFlag) -> str:
     detail = " ".join(found.detail[:400].split())
     text = f"{found.what}: {detail}" if detail else found.what
-    return text if len(text) <= MAX_WHAT else f"{text[: MAX_WHAT - 1].rstrip()}…"
+    return text if len(text) <= MAX_TEXT_CHARS else f"{text[: MAX_TEXT_CHARS - 1].rstrip()}…"
 
 
 # --- commands ---
 
 
-def _flags_of_script(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
+def _find_script_flags(call: ToolCall, rules: FlagRules) -> Iterator[_FoundFlag]:
     commands = _with_remote_commands(parse_script(call.command))
     script = Script(call.command[:MAX_COMMAND_TEXT], commands, call)
     for command in commands[:200]:
         if command.words:
-            yield from _flags_of_command(command, script, rules)
+            yield from _find_command_flags(command, script, rules)
     programs = {command.program for command in commands}
     for rule in rules.script:
-        if (rule.run and programs.isdisjoint(rule.run)) or not _has_one(script.text, rule.has):
+        if (rule.run and programs.isdisjoint(rule.run)) or not _has_any(script.text, rule.has):
             continue
         match = _pattern(rule.text).search(script.text)
         if match and (not rule.check or SCRIPT_CHECKS[rule.check](match, script)):
-            yield _Found(rule.flag, rule.what, match[0])
-    yield from _secrets_in(script.text, rules, "on the command line", "")
+            yield _FoundFlag(rule.flag, rule.what, match[0])
+    yield from _find_secrets(script.text, rules, "on the command line", "")
 
 
-def _flags_of_command(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_Found]:
-    of_program = rules.by_program.get(command.program, ())
+def _find_command_flags(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_FoundFlag]:
+    program_rules = rules.by_program.get(command.program, ())
     if command.program == "git" and is_disposable("", command.directory or script.call.cwd):
-        of_program = ()  # a repository for a trial
-    for rule, subcommands in of_program:
-        if _matches(rule, subcommands, command, script):
-            yield _Found(rule.flag, rule.what, _shown(command))
+        program_rules = ()  # a temporary repository
+    for rule, subcommands in program_rules:
+        if _does_match(rule, subcommands, command, script):
+            yield _FoundFlag(rule.flag, rule.what, _shorten_command(command))
     if command.program in _PRINTERS:
-        yield from _files_printed(command, script, rules)
-    for edit in _edits_of_command(command):
-        yield from _flags_of_edit(edit, rules)
+        yield from _find_printed_files(command, script, rules)
+    for edit in _find_command_edits(command):
+        yield from _find_edit_flags(edit, rules)
 
 
 def _with_remote_commands(commands: tuple[SimpleCommand, ...]) -> tuple[SimpleCommand, ...]:
@@ -292,12 +293,12 @@ def _with_remote_commands(commands: tuple[SimpleCommand, ...]) -> tuple[SimpleCo
     return tuple(found)
 
 
-def _shown(command: SimpleCommand) -> str:
+def _shorten_command(command: SimpleCommand) -> str:
     return " ".join(word if len(word) <= 80 else f"{word[:79]}…" for word in command.words[:12])
 
 
-def _matches(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], command: SimpleCommand, script: Script) -> bool:
-    rest = _arguments_after(subcommands, command.words)
+def _does_match(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], command: SimpleCommand, script: Script) -> bool:
+    rest = _find_arguments(subcommands, command.words)
     if rest is None:
         return False
     if rule.options and not has_option(rest, rule.options, rule.takes):
@@ -315,21 +316,21 @@ def _matches(rule: CommandRule, subcommands: tuple[tuple[str, ...], ...], comman
     return not rule.check or COMMAND_CHECKS[rule.check](command, rest, script)
 
 
-def _arguments_after(subcommands: Iterable[tuple[str, ...]], words: Sequence[str]) -> list[str] | None:
-    """The words behind the program and one of the sub-commands, with the program's global options; None if it is another one."""
+def _find_arguments(subcommands: Iterable[tuple[str, ...]], words: Sequence[str]) -> list[str] | None:
+    """The words after the program and one of the sub-commands, with the program's global options; None if no sub-command fits."""
     for wanted in subcommands:
-        place = 1
+        index = 1
         skipped: list[str] = []
         for word in wanted:
-            while place < len(words) and words[place].startswith("-") and words[place] != word:
-                count = 2 if words[place] in _GLOBAL_VALUED else 1
-                skipped += words[place : place + count]
-                place += count
-            if place >= len(words) or words[place] != word:
+            while index < len(words) and words[index].startswith("-") and words[index] != word:
+                count = 2 if words[index] in _GLOBAL_OPTIONS_WITH_VALUE else 1
+                skipped += words[index : index + count]
+                index += count
+            if index >= len(words) or words[index] != word:
                 break
-            place += 1
+            index += 1
         else:
-            return skipped + list(words[place:])
+            return skipped + list(words[index:])
     return None
 
 
@@ -339,7 +340,7 @@ _MASKED = re.compile(
 )
 
 
-def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_Found]:
+def _find_printed_files(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_FoundFlag]:
     if command.writes or command.body or script.call.state == "failed":
         return
     words = command.words[1:100]
@@ -352,7 +353,7 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
             continue
         for rule in rules.file:
             if _pattern(rule.path).search(word) and not _MASKED.search(script.text) and _shows_secrets(script.call.output, word):
-                yield _Found(rule.flag, rule.what, _shown(command))
+                yield _FoundFlag(rule.flag, rule.what, _shorten_command(command))
 
 
 def _searches_secrets(words: Sequence[str]) -> bool:
@@ -368,7 +369,7 @@ def _searches_secrets(words: Sequence[str]) -> bool:
 # --- edits ---
 
 
-def _edits_of_command(command: SimpleCommand) -> Iterator[TextEdit]:
+def _find_command_edits(command: SimpleCommand) -> Iterator[TextEdit]:
     """Files that a shell command writes: a here-document into a file, or the replacement of `sed -i`."""
     if command.body:
         if command.program in ("cat", "tee"):
@@ -384,30 +385,30 @@ def _edits_of_command(command: SimpleCommand) -> Iterator[TextEdit]:
                     yield TextEdit(arguments[-1], parts[1].replace("\x01", expression[1]), parts[2].replace("\x01", expression[1]))
 
 
-def _flags_of_edit(edit: TextEdit, rules: FlagRules) -> Iterator[_Found]:
+def _find_edit_flags(edit: TextEdit, rules: FlagRules) -> Iterator[_FoundFlag]:
     new = edit.new[:MAX_EDIT_TEXT]
     old = (edit.old or "")[:MAX_EDIT_TEXT]
     if not new or new == old:
         return
     path = edit.path.replace("\\", "/")
     name = path.rpartition("/")[2]
-    for rule in _rules_of_path(rules.edit, path):
+    for rule in _select_path_rules(rules.edit, path):
         if rule.changed_only and edit.old is None:
             continue
-        for match in _added_matches(rule, old, new):
+        for match in _find_added_matches(rule, old, new):
             line = new[new.rfind("\n", 0, match.start()) + 1 : match.end()][-400:]
             if rule.unless and _pattern(rule.unless).search(line):
                 continue
             if rule.check and not EDIT_CHECKS[rule.check](match, old, new):
                 continue
-            yield _Found(rule.flag, rule.what, f"{match[0].strip()} in {name}")
+            yield _FoundFlag(rule.flag, rule.what, f"{match[0].strip()} in {name}")
             break
     if not _is_test_path(path):
-        yield from _secrets_in(new, rules, "written into", name, old)
+        yield from _find_secrets(new, rules, "written into", name, old)
 
 
 @lru_cache(maxsize=256)
-def _rules_of_path(rules: tuple[EditRule, ...], path: str) -> tuple[EditRule, ...]:
+def _select_path_rules(rules: tuple[EditRule, ...], path: str) -> tuple[EditRule, ...]:
     return tuple(
         rule
         for rule in rules
@@ -415,27 +416,27 @@ def _rules_of_path(rules: tuple[EditRule, ...], path: str) -> tuple[EditRule, ..
     )
 
 
-def _added_matches(rule: EditRule, old: str, new: str) -> Iterator[re.Match[str]]:
-    """Matches in the new text that the old text had not, and that do not only narrow or reword one of the old."""
+def _find_added_matches(rule: EditRule, old: str, new: str) -> Iterator[re.Match[str]]:
+    """Matches in the new text that are not in the old text, and do not just narrow or reword a match that is gone from it."""
     matches = _find_in_lines(rule, new)
     if not matches:
         return
-    before = Counter(_normal(match[0]) for match in _find_in_lines(rule, old)) if old else Counter[str]()
+    old_counts = Counter(_remove_blanks(match[0]) for match in _find_in_lines(rule, old)) if old else Counter[str]()
     added: list[re.Match[str]] = []
     for match in matches:
-        text = _normal(match[0])
-        if before[text] > 0:
-            before[text] -= 1
+        text = _remove_blanks(match[0])
+        if old_counts[text] > 0:
+            old_counts[text] -= 1
         else:
             added.append(match)
-    left = [set(_words.findall(text)) for text, count in before.items() for _ in range(count)]
+    gone = [set(_WORD.findall(text)) for text, count in old_counts.items() for _ in range(count)]
     for match in added:
-        words = set(_words.findall(match[0]))
-        narrowed = next((other for other in left if words <= other or (len(other) == 1 and other <= words)), None)
+        words = set(_WORD.findall(match[0]))
+        narrowed = next((other for other in gone if words <= other or (len(other) == 1 and other <= words)), None)
         if narrowed is None:
             yield match
         else:
-            left.remove(narrowed)
+            gone.remove(narrowed)
 
 
 def _find_in_lines(rule: EditRule, text: str) -> list[re.Match[str]]:
@@ -455,14 +456,14 @@ def _find_in_lines(rule: EditRule, text: str) -> list[re.Match[str]]:
     return list(islice(found, MAX_MATCHES))
 
 
-def _has_one(text: str, words: tuple[str, ...]) -> bool:
+def _has_any(text: str, words: tuple[str, ...]) -> bool:
     return not words or any(word in text for word in words)
 
 
-_words = re.compile(r"[\w@/.-]+")
+_WORD = re.compile(r"[\w@/.-]+")
 
 
-def _normal(text: str) -> str:
+def _remove_blanks(text: str) -> str:
     return "".join(text.split())
 
 
@@ -482,13 +483,13 @@ _PLACEHOLDER = re.compile(
 )
 
 
-def _secrets_in(text: str, rules: FlagRules, where: str, name: str, old: str = "") -> Iterator[_Found]:
+def _find_secrets(text: str, rules: FlagRules, where: str, name: str, old: str = "") -> Iterator[_FoundFlag]:
     for rule in rules.shape:
         for match in _find_shapes(rule, text):
             around = text[max(0, match.start() - 30) : match.end()]
             if match[0] in old or _PLACEHOLDER.search(around) or not _looks_random(match[0]):
                 continue
-            yield _Found(rule.flag, f"{rule.what} {where}", " ".join(name[:60].split()))
+            yield _FoundFlag(rule.flag, f"{rule.what} {where}", " ".join(name[:60].split()))
             return
 
 
@@ -514,23 +515,23 @@ def _looks_random(text: str) -> bool:
 def find_loops(failures: Iterable[Failure]) -> tuple[Flag, ...]:
     """A `loop` for every call that failed in the same way at least three times in a row."""
     found: list[Flag] = []
-    run: list[Failure] = []
+    series: list[Failure] = []
     for failure in failures:
         if failure.expected:
             continue
-        repeats = bool(run) and (failure.signature, failure.cause) == (run[-1].signature, run[-1].cause)
-        if run and not (repeats and failure.step - run[-1].step <= LOOP_GAP):
-            found += _loop_of(run)
-            run = []
-        run.append(failure)
-    return (*found, *_loop_of(run))
+        repeats = bool(series) and (failure.signature, failure.cause) == (series[-1].signature, series[-1].cause)
+        if series and not (repeats and failure.step - series[-1].step <= MAX_LOOP_GAP):
+            found += _make_loop_flags(series)
+            series = []
+        series.append(failure)
+    return (*found, *_make_loop_flags(series))
 
 
-def _loop_of(run: list[Failure]) -> list[Flag]:
-    if len(run) < LOOP_LENGTH:
+def _make_loop_flags(series: list[Failure]) -> list[Flag]:
+    if len(series) < MIN_LOOP_FAILURES:
         return []
-    last = run[-1]
-    what = f"failed {len(run)} times in the same way: {last.what[:100]}"
+    last = series[-1]
+    what = f"failed {len(series)} times in the same way: {last.what[:100]}"
     return [Flag(last.step, last.source, "loop", what, True)]
 
 
