@@ -72,7 +72,7 @@ async def test_what_is_noticed_in_the_middle_of_a_reply_waits_for_the_next_one()
 
 
 async def test_closing_ends_all_that_comes_after_earlier_replies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "GRACE", 0.01)
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 0.01)
     mind = Gated("memorizer")
     async with open_chat(models={"default": mind}) as chat:
         await chat.say("make me a counter")

@@ -380,7 +380,7 @@ class _Enough(Exception):
 
 
 def test_what_is_broken_off_changes_nothing(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "PAGES", 50)
+    monkeypatch.setattr(maintenance, "PAGES_PER_STEP", 50)
     kept = tmp_path / "kept.db"
     backup(str(path), str(kept))
     fill(path, "newest")

@@ -1,4 +1,4 @@
-"""`stage`: the event ledger of a multi-agent scene. Absent fields are written as `null`."""
+"""`stage`: the event log of a multi-agent simulation. Absent fields are written as `null`."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ KINDS = frozenset(
         "commentary.posted",
     )
 )
-"""The kinds of the format; a ledger may contain others."""
+"""The kinds of the format; a log may contain others."""
 
 _AGENT_KINDS = frozenset(("agent.spoke", "agent.thought", "agent.reflected"))
 
-_KEYS_BESIDE_PAYLOAD: Mapping[str, str] = {
+_FIELD_BY_DATA_KEY: Mapping[str, str] = {
     "turn": "turn",
     "session": "session_id",
     "model_profile": "model_profile",
     "model_id": "model_id",
 }
-"""Our name in `data` → the record's field outside its payload."""
+"""Key in our `data` → field of the record itself, outside its payload."""
 
 
 def _read_record(record: Record) -> Event:
@@ -59,7 +59,7 @@ def _read_record(record: Record) -> Event:
     own_id, run_id, actor = need_text(record, "id"), need_text(record, "run_id"), as_name(need_text(record, "actor"))
     text = payload.get("text") if isinstance(payload.get("text"), str) else None
     rest = {key: value for key, value in payload.items() if key != "text" or text is None}
-    data = {key: value for key, value in rest.items() if key not in _KEYS_BESIDE_PAYLOAD} | _read_beside_payload(record)
+    data = {key: value for key, value in rest.items() if key not in _FIELD_BY_DATA_KEY} | _read_record_fields(record)
     validate_payload(kind, data, under="$.payload")
     event_id = as_uuid(own_id) or derive_id(NAME, f"{run_id}\0{own_id}".encode())
     return Event(
@@ -96,9 +96,9 @@ def _read_payload(record: Record) -> Record:
     return payload
 
 
-def _read_beside_payload(record: Record) -> Record:
+def _read_record_fields(record: Record) -> Record:
     turn = record.get("turn")
-    names = {ours: as_text(record.get(theirs)) for ours, theirs in _KEYS_BESIDE_PAYLOAD.items() if ours != "turn"}
+    names = {ours: as_text(record.get(theirs)) for ours, theirs in _FIELD_BY_DATA_KEY.items() if ours != "turn"}
     return without_none(turn=turn if isinstance(turn, int) and not isinstance(turn, bool) else None, **names)
 
 
@@ -106,26 +106,27 @@ def _write_record(event: Event, town: str) -> Record | None:
     origin = own_origin(event, NAME)
     if (event.kind not in KINDS and origin is None) or event.id is None or event.at is None:
         return None
-    beside = {theirs: event.data.get(ours) for ours, theirs in _KEYS_BESIDE_PAYLOAD.items()}
+    record_fields = {theirs: event.data.get(ours) for ours, theirs in _FIELD_BY_DATA_KEY.items()}
     return {
         "id": (origin.id if origin else None) or event.id,
         "run_id": event.run or "",
-        "turn": _convert_turn(beside.pop("turn"), is_native=origin is None),
+        "turn": _convert_turn(record_fields.pop("turn"), is_native=origin is None),
         "kind": event.kind,
         "actor": event.actor or event.agent or NAME,
         "payload": _write_payload(event),
         "created_at": (origin.at if origin else None) or _write_time(event.at),
         "schema_version": SCHEMA_VERSION,
-        **beside,
+        **record_fields,
     }
 
 
 def _convert_turn(turn: Any, *, is_native: bool) -> Any:
+    """An event that was not read from this format and has no turn is written with turn 0."""
     return 0 if is_native and turn is None else turn
 
 
 def _write_payload(event: Event) -> Record:
-    payload = {key: value for key, value in event.data.items() if key not in _KEYS_BESIDE_PAYLOAD}
+    payload = {key: value for key, value in event.data.items() if key not in _FIELD_BY_DATA_KEY}
     return payload if event.text is None else {"text": event.text, **payload}
 
 
@@ -134,4 +135,4 @@ def _write_time(at: datetime) -> str:
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
-"""Reads and writes the JSON of one event of a ledger."""
+"""Reads and writes the JSON of one event."""

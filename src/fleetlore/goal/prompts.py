@@ -126,19 +126,19 @@ def _interruption_part(goal: GoalState) -> PromptPart | None:
 def _failures_part(goal: GoalState) -> PromptPart | None:
     if not goal.failures:
         return None
-    pieces: list[str] = []
-    share = max(500, MAX_EVIDENCE_CHARS * 3 // len(goal.failures))
+    lines: list[str] = []
+    max_chars = max(500, MAX_EVIDENCE_CHARS * 3 // len(goal.failures))
     for failure in goal.failures:
-        pieces.append(
+        lines.append(
             f"- {text_safety.sanitize_line(failure.criterion_label, MAX_LINE_CHARS)}: "
             f"{text_safety.sanitize_line(failure.message, MAX_LINE_CHARS)}"
         )
         if failure.evidence:
-            pieces.append(text_safety.quote_record(failure.evidence[-share:], share))
+            lines.append(text_safety.quote_record(failure.evidence[-max_chars:], max_chars))
     if goal.put_back:
         names = ", ".join(text_safety.sanitize_line(name, MAX_LINE_CHARS) for name in goal.put_back)
-        pieces.append(f"These files check you and were put back as they were, so leave them alone: {names}")
-    body = "The criteria were checked after your last turn, and these do not hold:\n" + "\n".join(pieces)
+        lines.append(f"These files check you and were put back as they were, so leave them alone: {names}")
+    body = "The criteria were checked after your last turn, and these do not hold:\n" + "\n".join(lines)
     return PromptPart(
         name="failures", heading="What does not hold yet", body=body, events=(goal.checked,) if goal.checked else (), priority=HIGH_PRIORITY
     )

@@ -18,7 +18,7 @@ from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance.check import AcceptanceChecker
 from fleetlore.goal.gate.decision import Decider
 from fleetlore.goal.gate.permissions import InProcessGate
-from fleetlore.goal.memory.folder import memory_folder_of
+from fleetlore.goal.memory.folder import find_memory_folder
 from fleetlore.goal.resources import GoalResources
 from fleetlore.goal.workspace.workspace import Workspace, open_workspace
 from fleetlore.kernel.recorded_model import price_reply
@@ -60,7 +60,7 @@ async def open_resources(
             verifiers=await asyncio.to_thread(AcceptanceChecker.capture, goal, plan, workspace, expect=expect),
             tool_gate=gate,
             judge=judge,
-            memory=None if plan.memory is None else memory_folder_of(plan.memory, plan.agent, home),
+            memory=None if plan.memory is None else find_memory_folder(plan.memory, plan.agent, home),
             thinker=thinker,
             prices=price_table,
         )

@@ -1,7 +1,7 @@
 """One user's conversation with one agent: takes turns one after the other and records them on the log.
 
-A turn belongs to the session, not to the caller: if the caller goes away, the turn continues until `close`. What comes after the reply
-(memory, mode) runs while the user reads. The next message waits for it, so that it sees the complete memory; a press does not wait.
+A turn belongs to the session, not to the caller: if the caller goes away, the turn continues until `close`. The nodes after the reply
+(memory, mode) run while the user reads. The next message waits for them, so that it sees the complete memory; a pressed button does not.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 MAX_TEXT_BYTES = 16_000
 MAX_ACTION_LENGTH = 200
 MAX_DATA_BYTES = 16_000
-GRACE = 5.0
-"""Seconds that a closing session waits for what comes after a reply."""
+CLOSE_SECONDS = 5.0
+"""How long a closing session waits for the nodes after the reply."""
 CLOSED_MESSAGE = "the session was closed in the middle of the turn"
 _Result = TypeVar("_Result")
 
@@ -97,7 +97,7 @@ class Session:
 
     @property
     def session(self) -> Conversation:
-        """The folded state of the conversation."""
+        """The state of the conversation, built from its events."""
         return self._journal.session
 
     @property
@@ -167,7 +167,7 @@ class Session:
             task.cancel()
         await asyncio.gather(*self._running_turns, *self._watcher_tasks, return_exceptions=True)
         if after_reply := list(self._after_reply_tasks):
-            await asyncio.wait(after_reply, timeout=GRACE)
+            await asyncio.wait(after_reply, timeout=CLOSE_SECONDS)
             for task in after_reply:
                 task.cancel()
             await asyncio.gather(*after_reply, return_exceptions=True)
@@ -197,12 +197,12 @@ class Session:
             mode=mode if isinstance(mode, dict) else {},
         )
 
-    # --- WatcherContext, for nodes that run in the background
+    # --- The context of nodes that run in the background (`WatcherContext`)
 
     def seconds_since_activity(self) -> float:
         """Seconds since the user last did something."""
-        active = self.session.active_at
-        return 0.0 if active is None else max(0.0, (self._context.now() - active).total_seconds())
+        active_at = self.session.active_at
+        return 0.0 if active_at is None else max(0.0, (self._context.now() - active_at).total_seconds())
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the session's clock."""
@@ -261,11 +261,10 @@ class Session:
             self._journal = await self._context.reload_journal(self.id)
 
     async def _run_turn(self, user_input: _UserInput, started_at: float) -> tuple[TurnHost, dict[str, Any], GraphTurn]:
-        away = self.seconds_since_activity()
+        seconds_away = self.seconds_since_activity()
         conversation = self.session
-        dashboard = (
-            user_input.dashboard if user_input.screen is conversation.controls else None
-        )  # a report about an earlier screen is stale
+        # A report about an earlier screen is stale.
+        dashboard = user_input.dashboard if user_input.screen is conversation.controls else None
         cause = self._note_user_input(user_input, dashboard)
         turn = GraphTurn(
             number=conversation.turn,
@@ -275,7 +274,7 @@ class Session:
             action=user_input.action,
             data=user_input.data,
             dashboard=None if dashboard is None else tuple(conversation.reported or ()),
-            away=away,
+            away=seconds_away,
         )
         host = TurnHost(self._engine, self._journal, self._tools, self._context.models, self.send, turn.number, cause)
         outputs = await self._engine.run(turn, host)
@@ -347,7 +346,7 @@ class Session:
                 await self._journal.flush_events()
 
     async def _restart_session(self, source: str, engine: Engine | None = None) -> None:
-        """Start over with another engine (`switch`), or without history (`clear`)."""
+        """Start over: `source` is `switch` (with another engine) or `clear` (without history)."""
         async with self._lock:
             await self._prepare_turn(wait=True)
             conversation, engine = self.session, engine or self._engine
@@ -368,7 +367,7 @@ class Session:
 
 
 class _UserInput:
-    """A message or a press, waiting for its turn."""
+    """A message or a pressed button, waiting for its turn."""
 
     def __init__(
         self,

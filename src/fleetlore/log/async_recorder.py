@@ -178,7 +178,7 @@ class Recorder:
 
     async def get(self, ids: Sequence[str]) -> list[Event]:
         """Return the events with these ids that exist, in log order."""
-        known = [form for id in ids if (form := find_uuid(id))]
+        known = [canonical_id for id in ids if (canonical_id := find_uuid(id))]
         return [decode_stored(stored) for stored in await self._run_in_reader(partial(self._backend.get, known))]
 
     async def head(self, scope: str = TOWN) -> Position | None:
@@ -192,9 +192,9 @@ class Recorder:
     async def erase(self, ids: Sequence[str], reason: str) -> int:
         """Delete these events for good, leaving one `log.forgotten` event; their ids are rejected from now on."""
         count = 0
-        for part in split_ids(ids):
-            fact = self._admission.admit(make_forgotten_event(part, reason))
-            count += await self._run_in_reader(partial(self._backend.erase, part, fact))
+        for group in split_ids(ids):
+            forgotten_event = self._admission.admit(make_forgotten_event(group, reason))
+            count += await self._run_in_reader(partial(self._backend.erase, group, forgotten_event))
         return count
 
     async def info(self) -> LogInfo:

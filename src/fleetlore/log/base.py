@@ -148,8 +148,8 @@ class Backend(Protocol):
     def trim(self, before: Position) -> int:
         """Delete every record of the town before a position and return their number."""
 
-    def erase(self, ids: Sequence[str], fact: Record) -> int:
-        """Delete these records, reject their ids forever and store `fact`, in one step. Return how many existed."""
+    def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
+        """Delete these records, reject their ids forever and store `forgotten_event`, in one step. Return how many existed."""
 
     def info(self) -> LogInfo:
         """Describe this log: backend, size, guarantees."""

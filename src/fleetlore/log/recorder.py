@@ -190,7 +190,7 @@ class BlockingRecorder:
 
     def get(self, ids: Sequence[str]) -> list[Event]:
         """Return the events with these ids that exist, in log order."""
-        known = [form for id in ids if (form := find_uuid(id))]
+        known = [canonical_id for id in ids if (canonical_id := find_uuid(id))]
         return [decode_stored(stored) for stored in self._require_backend().get(known)]
 
     def head(self, scope: str = TOWN) -> Position | None:
@@ -204,7 +204,7 @@ class BlockingRecorder:
     def erase(self, ids: Sequence[str], reason: str) -> int:
         """Delete these events for good, leaving one `log.forgotten` event; their ids are rejected from now on."""
         backend = self._require_backend()
-        return sum(backend.erase(part, self._admission.admit(make_forgotten_event(part, reason))) for part in split_ids(ids))
+        return sum(backend.erase(group, self._admission.admit(make_forgotten_event(group, reason))) for group in split_ids(ids))
 
     def info(self) -> LogInfo:
         """Describe this log: backend, size, guarantees."""
@@ -326,9 +326,9 @@ def split_ids(ids: Sequence[str]) -> Iterator[list[str]]:
     """Validate and deduplicate event ids; yield them in groups that one `log.forgotten` event can name."""
     unique: dict[str, None] = {}
     for id in ids:
-        if (form := find_uuid(id)) is None:
+        if (canonical_id := find_uuid(id)) is None:
             raise InvalidEvent("ids", f"not the id of an event: {id!r}")
-        unique[form] = None
+        unique[canonical_id] = None
     remaining = iter(unique)
     while group := list(islice(remaining, MAX_FORGOTTEN_IDS)):
         yield group

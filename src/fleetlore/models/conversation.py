@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall
 
-LOST_RESULT_TEXT = "No result of this call was kept."
+MISSING_RESULT_TEXT = "No result of this call was kept."
 
 
 def normalise_messages(request: ModelRequest) -> list[ChatMessage]:
@@ -19,7 +19,7 @@ def normalise_messages(request: ModelRequest) -> list[ChatMessage]:
     messages = list(_pair_calls_with_results([*request.messages, prompt])) or [prompt]
     if not request.tools:
         messages = list(_calls_as_text(messages))
-    first = next((number for number, message in enumerate(messages) if message.role == "user"), 0)
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), 0)
     return messages[first:]
 
 
@@ -32,15 +32,15 @@ def _pair_calls_with_results(messages: Iterable[ChatMessage]) -> Iterator[ChatMe
                 yield message
             continue
         if not message.text.strip() and not message.calls:
-            continue  # endpoints reject messages of blanks only, too
-        yield from _lost_results(open_calls)
+            continue  # endpoints also reject blank messages
+        yield from _missing_results(open_calls)
         open_calls = {call.id: call for call in message.calls}
         yield message
-    yield from _lost_results(open_calls)
+    yield from _missing_results(open_calls)
 
 
-def _lost_results(calls: Iterable[str]) -> Iterator[ChatMessage]:
-    return (ChatMessage(role="tool", call=id, text=LOST_RESULT_TEXT, failed=True) for id in calls)
+def _missing_results(calls: Iterable[str]) -> Iterator[ChatMessage]:
+    return (ChatMessage(role="tool", call=id, text=MISSING_RESULT_TEXT, failed=True) for id in calls)
 
 
 def _calls_as_text(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:

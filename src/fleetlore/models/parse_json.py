@@ -18,7 +18,7 @@ MAX_DEPTH = 64
 _MAX_SHOWN_CHARS = 400
 """How much of an answer an error shows."""
 
-# Each brace may need a scan to the end of the text. The limit prevents quadratic time, and no honest answer reaches it.
+# Each brace may need a scan to the end of the text. The limit prevents quadratic time; ordinary answers stay far below it.
 _SCAN_FACTOR, _SCAN_ALLOWANCE = 2, 500_000
 
 REASONING_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
@@ -79,18 +79,18 @@ def _find_objects(text: str) -> Iterator[FoundObject]:
     """All outermost objects in order, except for those in reasoning tags."""
     objects: list[FoundObject] = []
     position, scan_budget = 0, _SCAN_FACTOR * len(text) + _SCAN_ALLOWANCE
-    while scan_budget > 0 and (mark := _OBJECT_OR_TAG.search(text, position)):
-        position = mark.end()
-        if mark[0] != "{":
-            if mark["end"]:
+    while scan_budget > 0 and (match := _OBJECT_OR_TAG.search(text, position)):
+        position = match.end()
+        if match[0] != "{":
+            if match["end"]:
                 objects.clear()  # everything so far was reasoning: some endpoints leave out the opening tag
             else:
-                position = _find_reasoning_end(text, mark)
+                position = _find_reasoning_end(text, match)
             continue
-        end = _find_closing_bracket(text, mark.start())
-        scan_budget -= (end or len(text)) - mark.start()
-        if end and (data := _decode_lenient(text[mark.start() : end])) is not None:
-            objects.append(FoundObject(data, text[mark.start() : end]))
+        end = _find_closing_bracket(text, match.start())
+        scan_budget -= (end or len(text)) - match.start()
+        if end and (data := _decode_lenient(text[match.start() : end])) is not None:
+            objects.append(FoundObject(data, text[match.start() : end]))
             position = end
     return iter(objects)
 
@@ -105,14 +105,14 @@ def _find_reasoning_end(text: str, opening_tag: re.Match[str]) -> int:
 def _find_closing_bracket(text: str, start: int) -> int | None:
     """The position after the bracket that closes the one at `start`; `None` if there is none."""
     depth = 0
-    for mark in _STRING_OR_BRACKET.finditer(text, start):
-        if mark[0] in "{[":
+    for match in _STRING_OR_BRACKET.finditer(text, start):
+        if match[0] in "{[":
             depth += 1
-        elif mark[0] in "}]":
+        elif match[0] in "}]":
             depth -= 1
             if depth == 0:
-                return mark.end()
-        elif mark[0] == '"':
+                return match.end()
+        elif match[0] == '"':
             return None  # an unterminated string
     return None
 

@@ -90,9 +90,9 @@ def discussion_block(turn: PromptTurn) -> PromptPart:
         name="discussion",
         heading="The talk so far",
         items=_line_items(turn, shown),
-        earlier=max(0, turn.said_in_all - len(turn.said)) + len(lines) - len(shown),
+        earlier_count=max(0, turn.said_in_all - len(turn.said)) + len(lines) - len(shown),
         after="Take it further: bring a fact, a doubt or a question that nobody has brought yet." if lines else "",
-        otherwise="Nobody has spoken. The first word is yours.",
+        empty_text="Nobody has spoken. The first word is yours.",
         priority=TALK_PRIORITY,
         why=f"a worker hears the last {WINDOW_LINES} things that others said, and its own lines between them",
     )
@@ -112,8 +112,8 @@ def exchange_block(turn: PromptTurn) -> PromptPart:
         name="exchange",
         heading="Everything that was said, in order",
         items=_line_items(turn, shown),
-        earlier=max(0, turn.said_in_all - len(turn.said)) + len(lines) - len(shown),
-        otherwise="Not a word has been said.",
+        earlier_count=max(0, turn.said_in_all - len(turn.said)) + len(lines) - len(shown),
+        empty_text="Not a word has been said.",
         priority=TALK_PRIORITY,
         why=f"everything that was said, up to {TRANSCRIPT_LINES} lines",
     )
@@ -127,7 +127,12 @@ def messages_block(turn: PromptTurn) -> PromptPart | None:
     earlier = max(0, turn.said_in_all - len(shown))
     why = f"the last {WINDOW_LINES} things said on the agent's thread"
     return PromptPart(
-        name="messages", heading="What was said to you", items=_line_items(turn, shown), earlier=earlier, priority=TALK_PRIORITY, why=why
+        name="messages",
+        heading="What was said to you",
+        items=_line_items(turn, shown),
+        earlier_count=earlier,
+        priority=TALK_PRIORITY,
+        why=why,
     )
 
 
@@ -144,9 +149,9 @@ def memory_block(turn: PromptTurn) -> PromptPart:
         name="memory",
         heading=heading,
         items=items,
-        most=max(0, turn.remembering.most),
-        otherwise="Nothing beyond what stands here." if items else "Nothing yet.",
-        yields=True,
+        max_items=max(0, turn.remembering.most),
+        empty_text="Nothing beyond what stands here." if items else "Nothing yet.",
+        yields_to_others=True,
         priority=MEMORY_PRIORITY,
         why=_memory_reason(turn),
     )
@@ -172,8 +177,8 @@ def disturbances_block(turn: PromptTurn) -> PromptPart | None:
             )
             for line in shown
         ),
-        earlier=max(0, turn.disturbed_in_all - len(shown)),
-        missing="interruptions",
+        earlier_count=max(0, turn.disturbed_in_all - len(shown)),
+        plural_noun="interruptions",
         priority=DISTURBANCE_PRIORITY,
         why=f"the last {MAX_DISTURBANCES} of them",
     )

@@ -25,7 +25,7 @@ class ReductionStep(NamedTuple):
     """One reduction: drop a part's oldest item, cut its long body, or drop the whole part."""
 
     part_index: int
-    what: Literal["item", "rest", "part"]
+    what: Literal["item", "body", "part"]
 
 
 class FittedPrompt(NamedTuple):
@@ -33,31 +33,31 @@ class FittedPrompt(NamedTuple):
 
     text: str
     tokens: int
-    shown: list[PartReport]
+    reports: list[PartReport]
 
 
-def fit_to_budget(parts: Sequence[PromptPart], budget: int, count: Tokenizer) -> FittedPrompt:
+def fit_to_budget(parts: Sequence[PromptPart], budget: int, count_tokens: Tokenizer) -> FittedPrompt:
     """The parts as one text within the budget. Raises `PromptTooLarge` if the parts that are never left out do not fit."""
     steps = _plan_reductions(parts)
     text = _render_parts(_apply_reductions(parts, ()))
     step_count = 0
-    if count(text) > budget:
-        step_count = _count_needed_steps(parts, steps, budget, count)
+    if count_tokens(text) > budget:
+        step_count = _count_needed_steps(parts, steps, budget, count_tokens)
         text = _render_parts(_apply_reductions(parts, steps[:step_count]))
     reduced = _apply_reductions(parts, steps[:step_count])
-    shown = [_describe_part(original, part, count) for original, part in zip(parts, reduced, strict=True)]
-    return FittedPrompt(text, count(text), shown)
+    reports = [_describe_part(original, part, count_tokens) for original, part in zip(parts, reduced, strict=True)]
+    return FittedPrompt(text, count_tokens(text), reports)
 
 
-def _count_needed_steps(parts: Sequence[PromptPart], steps: Sequence[ReductionStep], budget: int, count: Tokenizer) -> int:
+def _count_needed_steps(parts: Sequence[PromptPart], steps: Sequence[ReductionStep], budget: int, count_tokens: Tokenizer) -> int:
     """How many steps are needed, by binary search. `high` always fits, even if token counts are not monotonic."""
     low, high = 0, len(steps)
-    smallest = count(_render_parts(_apply_reductions(parts, steps)))
+    smallest = count_tokens(_render_parts(_apply_reductions(parts, steps)))
     if smallest > budget:
         raise PromptTooLarge(smallest, budget)
     while high - low > 1:
         middle = (low + high) // 2
-        if count(_render_parts(_apply_reductions(parts, steps[:middle]))) > budget:
+        if count_tokens(_render_parts(_apply_reductions(parts, steps[:middle]))) > budget:
             low = middle
         else:
             high = middle
@@ -71,7 +71,7 @@ def _plan_reductions(parts: Sequence[PromptPart]) -> list[ReductionStep]:
         part = parts[index]
         steps += [ReductionStep(index, "item")] * (len(part.items) - 1)
         if len(part.body) > SHORT_BODY_CHARS:
-            steps.append(ReductionStep(index, "rest"))
+            steps.append(ReductionStep(index, "body"))
         steps.append(ReductionStep(index, "part"))
     return steps
 
@@ -83,7 +83,7 @@ def _apply_reductions(parts: Sequence[PromptPart], steps: Sequence[ReductionStep
         part = reduced[index]
         if kind == "part" or part is None:
             reduced[index] = None
-        elif kind == "rest":
+        elif kind == "body":
             reduced[index] = replace(part, body=text_safety.truncate_block(part.body, SHORT_BODY_CHARS))
         else:
             dropped[index] += 1
@@ -91,7 +91,7 @@ def _apply_reductions(parts: Sequence[PromptPart], steps: Sequence[ReductionStep
 
 
 def _drop_items(part: PromptPart, dropped: int) -> PromptPart:
-    return replace(part, items=part.items[dropped:], earlier=part.earlier + dropped) if dropped else part
+    return replace(part, items=part.items[dropped:], earlier_count=part.earlier_count + dropped) if dropped else part
 
 
 def _render_parts(parts: Sequence[PromptPart | None]) -> str:
@@ -105,31 +105,40 @@ def render_part(part: PromptPart) -> str:
         lines.append(part.body)
     elif part.items:
         lines += [*_omission_note(part), *(f"{text_safety.RECORD_MARK}{item.text}" for item in part.items)]
-    elif part.otherwise:
-        lines.append(part.otherwise)
+    elif part.empty_text:
+        lines.append(part.empty_text)
     return "\n".join([*lines, part.after] if part.after else lines)
 
 
 def _omission_note(part: PromptPart) -> list[str]:
     """A note on earlier items. Memories are always a selection, so they have none."""
-    if part.earlier <= 0 or part.yields:
+    if part.earlier_count <= 0 or part.yields_to_others:
         return []
-    singular, plural = part.missing.removesuffix("s"), part.missing
-    return [f"(One earlier {singular} is not shown.)" if part.earlier == 1 else f"({part.earlier:,} earlier {plural} are not shown.)"]
+    singular, plural = part.plural_noun.removesuffix("s"), part.plural_noun
+    return [
+        f"(One earlier {singular} is not shown.)"
+        if part.earlier_count == 1
+        else f"({part.earlier_count:,} earlier {plural} are not shown.)"
+    ]
 
 
-def _describe_part(original: PromptPart, part: PromptPart | None, count: Tokenizer) -> PartReport:
+def _describe_part(original: PromptPart, part: PromptPart | None, count_tokens: Tokenizer) -> PartReport:
     if part is None:
         dropped = len(original.items) or 1
         return PartReport(
-            name=original.name, heading=original.heading, tokens=0, left_out=dropped + original.earlier, is_shown=False, why=original.why
+            name=original.name,
+            heading=original.heading,
+            tokens=0,
+            left_out=dropped + original.earlier_count,
+            is_shown=False,
+            why=original.why,
         )
     return PartReport(
         name=part.name,
         heading=part.heading,
-        tokens=count(render_part(part)),
+        tokens=count_tokens(render_part(part)),
         events=(*part.events, *(event for item in part.items for event in item.events)),
-        left_out=part.earlier,
+        left_out=part.earlier_count,
         no_room=len(original.items) - len(part.items),
         passed_over=original.passed_over,
         is_cut=part.body != original.body,
@@ -156,9 +165,9 @@ def build_prompt(
     """
     name = role if isinstance(role, str) else turn.role
     blocks = role if role is not None and not isinstance(role, str) else find_role_blocks(name)
-    count = tokenizer_named(tokenizer) if isinstance(tokenizer, str) else tokenizer
+    count_tokens = tokenizer_named(tokenizer) if isinstance(tokenizer, str) else tokenizer
     parts = remove_repeated_events([part for block in blocks if (part := block(turn)) is not None])
-    fitted = fit_to_budget(parts, budget, count)
+    fitted = fit_to_budget(parts, budget, count_tokens)
     return BuiltPrompt(
         text=fitted.text,
         agent=turn.agent,
@@ -166,9 +175,9 @@ def build_prompt(
         tokens=fitted.tokens,
         budget=budget,
         tokenizer=tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__name__", "own"),
-        parts=tuple(fitted.shown),
-        left_out=tuple(_describe_omissions(fitted.shown)),
-        events=tuple(dict.fromkeys(event for part in fitted.shown for event in part.events)),
+        parts=tuple(fitted.reports),
+        left_out=tuple(_describe_omissions(fitted.reports)),
+        events=tuple(dict.fromkeys(event for part in fitted.reports for event in part.events)),
         run=turn.run,
         turn=turn.number,
         as_of=turn.as_of,
@@ -176,12 +185,12 @@ def build_prompt(
 
 
 def remove_repeated_events(parts: Sequence[PromptPart]) -> list[PromptPart]:
-    """The parts without events that another part shows. Bodies have precedence, then items in order, then parts with `yields`."""
+    """The parts without events that another part shows. Bodies have precedence, then items in order, then parts with `yields_to_others`."""
     shown_events = {event for part in parts for event in part.events}
     chosen: dict[int, tuple[PromptItem, ...]] = {}
-    for index in sorted(range(len(parts)), key=lambda index: parts[index].yields):
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].yields_to_others):
         items = tuple(_drop_repeated_items(parts[index].items, shown_events))
-        chosen[index] = select_best_items(items, parts[index].most)
+        chosen[index] = select_best_items(items, parts[index].max_items)
         shown_events |= {event for item in chosen[index] for event in item.events}
     return [
         replace(part, items=chosen[index], passed_over=len(part.items) - len(chosen[index])) if part.items else part
@@ -190,10 +199,10 @@ def remove_repeated_events(parts: Sequence[PromptPart]) -> list[PromptPart]:
 
 
 def select_best_items(items: Sequence[PromptItem], max_items: int | None) -> tuple[PromptItem, ...]:
-    """The items that are worth most, in their original order; of equal ones the later."""
+    """The items with the highest scores, in their original order; of equal ones the later."""
     if max_items is None or len(items) <= max_items:
         return tuple(items)
-    indices = sorted(range(len(items)), key=lambda index: (items[index].worth, index), reverse=True)[:max_items]
+    indices = sorted(range(len(items)), key=lambda index: (items[index].score, index), reverse=True)[:max_items]
     return tuple(items[index] for index in sorted(indices))
 
 

@@ -97,7 +97,7 @@ def build_memory_items(turn: PromptTurn) -> Iterator[PromptItem]:
         yield PromptItem(
             text=text_safety.sanitize_line(render_memory(turn, memories[index]), MAX_MEMORY_CHARS),
             events=(memories[index].id,),
-            worth=scores[index],
+            score=scores[index],
         )
 
 

@@ -16,11 +16,11 @@ NEVER_DROPPED = 0
 
 
 class PromptItem(Struct, frozen=True, kw_only=True):
-    """One line of a part: sanitised text, its source events, and its value compared with the other items."""
+    """One line of a part: sanitised text, its source events, and its score compared with the other items."""
 
     text: str
     events: tuple[str, ...] = ()
-    worth: float = 0.0
+    score: float = 0.0
 
 
 class PromptPart(Struct, frozen=True, kw_only=True):
@@ -34,20 +34,20 @@ class PromptPart(Struct, frozen=True, kw_only=True):
     """Source events of the body."""
     items: tuple[PromptItem, ...] = ()
     """Lines, oldest first; the oldest are dropped first."""
-    most: int | None = None
-    """At most this many items are shown, those worth most."""
-    earlier: int = 0
+    max_items: int | None = None
+    """At most this many items are shown, those with the highest score."""
+    earlier_count: int = 0
     """Number of earlier items that are not in `items`; a note mentions them."""
-    missing: str = "lines"
+    plural_noun: str = "lines"
     """The plural noun for items that are not shown."""
     after: str = ""
-    """Our own text after the items."""
-    otherwise: str = ""
+    """Instruction after the items."""
+    empty_text: str = ""
     """Shown if there are no items."""
     passed_over: int = 0
-    """Number of items that another part shows, or that were worth less than others."""
-    yields: bool = False
-    """Whether events that any other part shows are left to that part."""
+    """Number of items that another part shows, or whose score was too low."""
+    yields_to_others: bool = False
+    """Whether items are dropped whose events any other part shows, in whatever order the parts come."""
     priority: int = NEVER_DROPPED
     why: str = ""
     """Why the part is there, for `lore context --explain`."""
@@ -70,7 +70,7 @@ class PartReport(Struct, frozen=True, kw_only=True):
     no_room: int = 0
     """Those of them that did not fit."""
     passed_over: int = 0
-    """Items that another part shows, or that were worth less than others."""
+    """Items that another part shows, or whose score was too low."""
     is_shown: bool = True
     is_cut: bool = False
     why: str = ""

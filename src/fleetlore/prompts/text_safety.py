@@ -1,4 +1,4 @@
-"""Sanitises text for prompts: nobody's words can start a heading, end their block, or hide what they say.
+"""Sanitises text for prompts, so that no text can start a heading, end its block, or hide a part of itself.
 
 A prompt is read like Markdown. Ours has headings (`## …`) and records, whose lines start with `> `. Text from the log
 is always quoted as a record. Text of the people who set the agent up is not quoted, but Markdown syntax in it is
@@ -31,7 +31,7 @@ _RESERVED_NAMES = frozenset(("you", "the scene", "a visitor"))
 
 def sanitize_line(text: str, max_chars: int) -> str:
     """Any text as one line of at most `max_chars`."""
-    lines = (" ".join(line.split()) for line in _remove_invisible(text[: 8 * max_chars]).splitlines())
+    lines = (" ".join(line.split()) for line in _remove_unsafe_chars(text[: 8 * max_chars]).splitlines())
     return truncate_text(LINE_BREAK_MARK.join(filter(None, lines)), max_chars)
 
 
@@ -43,13 +43,13 @@ def sanitize_name(text: str) -> str:
 
 def quote_record(text: str, max_chars: int) -> str:
     """Text from the log, with every line marked as a record; empty lines are dropped."""
-    lines = (line.rstrip() for line in truncate_text(_remove_invisible(text), max_chars).splitlines())
+    lines = (line.rstrip() for line in truncate_text(_remove_unsafe_chars(text), max_chars).splitlines())
     return "\n".join(f"{RECORD_MARK}{_escape_markdown(line.expandtabs(4), has_open_fence=True)}" for line in lines if line.strip())
 
 
 def sanitize_text(text: str) -> str:
     """Text of the people who set the agent up, with a backslash before lines that would be a heading, a record or a rule."""
-    lines = [line.rstrip() for line in _remove_invisible(text).splitlines()]
+    lines = [line.rstrip() for line in _remove_unsafe_chars(text).splitlines()]
     has_open_fence = sum(1 for line in lines if _CODE_FENCE.match(line)) % 2 == 1
     return "\n".join(_escape_markdown(line, has_open_fence=has_open_fence) for line in lines).strip("\n")
 
@@ -74,7 +74,7 @@ def _escape_markdown(line: str, *, has_open_fence: bool) -> str:
     return line
 
 
-def _remove_invisible(text: str) -> str:
+def _remove_unsafe_chars(text: str) -> str:
     if text.isascii() and text.isprintable() and "|" not in text and "[" not in text and "<" not in text:
         return text
     return _TEMPLATE_TOKENS.sub(lambda match: _TEMPLATE_REPLACEMENTS[match[0]], _INVISIBLE_CHARS.sub("", text))

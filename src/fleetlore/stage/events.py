@@ -1,4 +1,7 @@
-"""Builds the events of a run. Every id is derived from run, turn and agent, so none of them is stored twice."""
+"""Builds the events of a stage run, a simulation with a cast of agents.
+
+Every id is derived from run, turn and agent, so no event is stored twice.
+"""
 
 from __future__ import annotations
 
@@ -208,11 +211,9 @@ def answer_rejected(state: RunState, call: StageModelCall, reason: str, answer: 
 
 
 def build_tool_events(state: RunState, call: StageModelCall, tool: str, outcome: str | None) -> list[Event]:
-    """An agent used a tool, with the result; `outcome` `None` means that it may not use it."""
-    id, returned = (
-        derive_event_id(state.run, call.turn, call.agent, "tool"),
-        derive_event_id(state.run, call.turn, call.agent, "tool", "outcome"),
-    )
+    """An agent used a tool, with the result; if `outcome` is `None`, the tool was denied."""
+    id = derive_event_id(state.run, call.turn, call.agent, "tool")
+    returned_id = derive_event_id(state.run, call.turn, call.agent, "tool", "outcome")
     common: dict[str, Any] = {"agent": call.agent, "run": state.run}
     if outcome is None:
         data = {"tool": tool[:100], "call_id": id, "turn": call.turn}
@@ -221,7 +222,7 @@ def build_tool_events(state: RunState, call: StageModelCall, tool: str, outcome:
     text = f"{tool}: {outcome}"
     return [
         Event(id=id, kind="tool.called", cause=call.cause, data=data, **common),
-        Event(id=returned, kind="tool.returned", cause=id, text=text, data=data | {"output": outcome}, **common),
+        Event(id=returned_id, kind="tool.returned", cause=id, text=text, data=data | {"output": outcome}, **common),
     ]
 
 

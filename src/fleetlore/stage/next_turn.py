@@ -3,8 +3,8 @@
 1. Calls without an answer come first: their turn is not over.
 2. A verdict ends the run.
 3. A turn starts with its change of scene, if it has one.
-4. An agent that is *due* in a turn takes it once. It is due if `tick_every` divides the turn's number, or if it was woken. A woken
-   agent that took `max_consecutive` turns in a row skips one, and stays woken.
+4. An agent that is *due* in a turn takes it once. It is due if `tick_every` divides the turn's number, or if it was woken by an
+   event of a kind that it subscribes to. A woken agent that took `max_consecutive` turns in a row skips one, and stays woken.
 5. Order within a turn: players in the order of the cast, with a different first player each turn (the first player starts turn 1, the
    second turn 2, …), then observers, who wait for all players, then judges, who wait for everybody.
 6. A *round* consists of all due agents that do not listen to a due agent before them. They act at the same time and see the log as it
@@ -24,7 +24,7 @@ from fleetlore.stage.scenario import JUDGE, OBSERVER, AgentManifest, StageScene,
 
 
 class OpenRun(NamedTuple):
-    """Append the opening."""
+    """Append the events that start the run."""
 
 
 class ShowScene(NamedTuple):

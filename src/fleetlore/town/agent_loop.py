@@ -1,7 +1,8 @@
 """Runs one agent on its worker: claims its tasks, runs the job handler, reports outcomes and obeys control requests.
 
-A `Worker` creates one `AgentLoop` per agent. The loop's only state is the fold of the agent's own scope in the log: it appends
-one decision at a time, and continues once it has read that decision back.
+A `Worker` creates one `AgentLoop` per agent. The loop's only state is built from the events of the agent's scope in the log: it
+appends one decision at a time, and continues once it has read that decision back. A task's epoch counts its assignments, so a decision
+for an earlier assignment is recognised.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class AgentLoop:
         """The job's task as of our claim, so that the report need not read the task again."""
         self._job_inbox = JobInbox()
         self._job_run: asyncio.Task[JobOutcome] | None = None
-        self._leave_reason = ""
+        self._stop_reason = ""
         self._lost_tasks: set[tuple[str, int]] = set()
         """(task, epoch) pairs that are assigned to another agent by now."""
 
@@ -74,7 +75,7 @@ class AgentLoop:
 
     def request_stop(self, reason: str) -> None:
         """Ask the loop to end: the running job is cancelled, and its task is returned to the queue."""
-        self._leave_reason = self._leave_reason or reason
+        self._stop_reason = self._stop_reason or reason
         self._wakeup.set()
 
     async def run(self, subscriptions: AgentSubscriptions) -> str:
@@ -124,7 +125,8 @@ class AgentLoop:
                 self._job_inbox.deliver_message(message)
         elif event.kind == "control.requested" and event.task == job.task and self._journal.town_view.is_trusted(event):
             is_reassigned = event.data.get("action") == "redirect" and event.data.get("value") != self.name
-            self._lost_tasks |= {(job.task, job.epoch)} if is_reassigned else set()
+            if is_reassigned:
+                self._lost_tasks.add((job.task, job.epoch))
 
     # --- acting
 
@@ -152,7 +154,7 @@ class AgentLoop:
         if self._job_run is not None and self._job_run.done() and not self._has_lost_task():
             await self._finish_job()
             return True
-        if self._leave_reason or agent.wish in ("kill", "restart"):
+        if self._stop_reason or agent.wish in ("kill", "restart"):
             await self._stop_agent(agent.wish)
         if agent.wish:
             await self._apply_control(agent)
@@ -324,11 +326,11 @@ class AgentLoop:
 
     async def _stop_agent(self, action: str) -> None:
         """Stop the agent, or release it for another worker; its tasks are returned in both cases."""
-        reason = self._leave_reason or ("killed" if action == "kill" else "restarted")
+        reason = self._stop_reason or ("killed" if action == "kill" else "restarted")
         await self._release_task(reason)
         for id in list(self.agent.queue):
             await self._return_task(id, self._town.tasks[id].epoch, reason)
-        if self._leave_reason:
+        if self._stop_reason:
             await self._append_events([self._build_state_event("cold", reason=reason)], wait=False)
         else:
             stopped = [town_events.agent_stopped(self.agent, reason=reason)]
@@ -378,7 +380,7 @@ class AgentLoop:
             await self._wait_for_position(positions[-1])
 
     async def _append_each_event(self, *events: Event) -> None:
-        """Append in order, each event by itself: on NATS one append of several costs a multiple of several appends."""
+        """Append each event by itself, in order: on NATS, one append with several events is slower than several with one."""
         positions = await asyncio.gather(*(self._journal.append([event]) for event in events))
         await self._wait_for_position(positions[-1][0])
 

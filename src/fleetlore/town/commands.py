@@ -24,7 +24,7 @@ from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, PERSON_MAIL
 
 MAX_TEXT_BYTES = 16 * 1024
 MAX_NAMES = 50
-SHORTEST_ID, WHOLE_ID = 4, 36
+MIN_ID_PREFIX_CHARS, ID_CHARS = 4, 36
 """Length of the shortest prefix accepted for a message id, and of a complete id."""
 MESSAGE_TYPES = ("info", "query", "task", "confirmation")
 SPAWN_MODES = ("fresh", "forkedcontext", "resumed")
@@ -150,7 +150,7 @@ def add_task(
         raise Invalid(f"not a name for a task: {task!r}; 1 to 200 bytes without control characters are needed")
     if task in town.tasks or task in town.completed:
         raise Invalid(f"there is a task {task} already; leave the id out, or choose another one")
-    wanted = None if agent is None else find_agent(town, agent).name
+    assignee = None if agent is None else find_agent(town, agent).name
     created = town_events.task_created(
         task,
         title=title.strip(),
@@ -162,35 +162,35 @@ def add_task(
         checks=checks,
         depends_on=depends_on,
         parent_task=parent_task,
-        agent=wanted,
+        agent=assignee,
         tries=tries,
         mission=mission,
     )
     delegated = (
-        [town_events.task_delegated(task, by=by, to=wanted, title=title, mission=mission)]
-        if wanted and by in town.agents and by != wanted
+        [town_events.task_delegated(task, by=by, to=assignee, title=title, mission=mission)]
+        if assignee and by in town.agents and by != assignee
         else []
     )
-    answer = f"{task} is for {wanted}" if wanted else f"{task} is in the backlog"
+    answer = f"{task} is for {assignee}" if assignee else f"{task} is in the backlog"
     return TownCommand(events=(created, *delegated), expect=Expect(f"task:{task}", None), answer=answer)
 
 
 def assign_task(town: TownState, id: str, agent: str, *, by: str) -> TownCommand:
     """Assign a task to an agent, also if another agent has it already."""
-    task, wanted = find_task(town, id), find_agent(town, agent)
+    task, assignee = find_task(town, id), find_agent(town, agent)
     if task.state in ENDED_TASK_STATES:
         raise Invalid(f"{task.id} is {task.state}; `lore town task retry {task.id}` has it done again")
-    if wanted.name in task.not_by:
-        raise Invalid(f"{wanted.name} worked on what {task.id} is to review, and nobody reviews their own work")
-    if task.agent == wanted.name and task.state in ("assigned", "running"):
-        raise Invalid(f"{wanted.name} has {task.id} already")
+    if assignee.name in task.not_by:
+        raise Invalid(f"{assignee.name} worked on what {task.id} is to review, and nobody reviews their own work")
+    if task.agent == assignee.name and task.state in ("assigned", "running"):
+        raise Invalid(f"{assignee.name} has {task.id} already")
     event = town_events.control_requested(
-        "redirect", by=by, task=task.id, agent=task.agent if task.state != "pending" else None, mission=task.mission, value=wanted.name
+        "redirect", by=by, task=task.id, agent=task.agent if task.state != "pending" else None, mission=task.mission, value=assignee.name
     )
-    is_taken = task.state == "running"
-    answer = f"{task.id} goes to {wanted.name}" + (f"; {task.agent} breaks it off" if is_taken else " as soon as that one is free")
+    is_running = task.state == "running"
+    answer = f"{task.id} goes to {assignee.name}" + (f"; {task.agent} breaks it off" if is_running else " as soon as that one is free")
     # The agent of a running task reads the event because it is named in it; otherwise nobody may take the task meanwhile.
-    expect = None if is_taken else _expect_unchanged(task)
+    expect = None if is_running else _expect_unchanged(task)
     return TownCommand(events=(event,), expect=expect, answer=answer)
 
 
@@ -323,10 +323,10 @@ def reply(
 def find_message(town: TownState, recipient: str, id: str) -> InboxMessage | None:
     """Find a waiting message by its id or a prefix of it. Returns `None` for a complete id that does not wait (it may be acknowledged)."""
     inbox = town.inboxes.get(recipient, {})
-    matches = [each for each in inbox if each.startswith(id.lower())] if len(id) >= SHORTEST_ID else []
+    matches = [each for each in inbox if each.startswith(id.lower())] if len(id) >= MIN_ID_PREFIX_CHARS else []
     if len(matches) > 1:
         raise Invalid(f"{len(matches)} messages begin with {id!r}; write more of the id")
-    if not matches and len(id) != WHOLE_ID:
+    if not matches and len(id) != ID_CHARS:
         raise Invalid(
             f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do; one that was dealt with needs its whole id"
         )
@@ -336,7 +336,7 @@ def find_message(town: TownState, recipient: str, id: str) -> InboxMessage | Non
 def acknowledge_message(town: TownState, recipient: str, id: str, *, answer: str = "") -> TownCommand:
     """Mark a message as read and used."""
     inbox = town.inboxes.get(recipient, {})
-    matches = [each for each in inbox if each.startswith(id)] if len(id) >= SHORTEST_ID else []
+    matches = [each for each in inbox if each.startswith(id)] if len(id) >= MIN_ID_PREFIX_CHARS else []
     if len(matches) != 1:
         raise Invalid(f"no message {id!r} waits for {recipient}; `lore town inbox {recipient}` shows those that do")
     return TownCommand(events=(town_events.message_acknowledged(recipient, matches[0], answer=answer),), answer="acknowledged")

@@ -46,11 +46,11 @@ class ForgeDelivery:
     """A parsed delivery."""
 
     event: str
-    """The forge's event name: `issues`, `push`, …"""
+    """The forge's name for the event: `issues`, `push`, …"""
     action: str | None
     payload: Record
     forge: str | None
-    delivery: str | None
+    delivery_id: str | None
     raw: bytes
     """The payload as canonical bytes, the same however it was received."""
 
@@ -67,7 +67,7 @@ class ForgeDelivery:
     def derive_event_id(self, *parts: object) -> str:
         """Derive an id from these parts and the repository; from the delivery itself if a part is missing."""
         if self.repository is None or any(part is None for part in parts):
-            return derive_id(NAME, b"delivery\0" + self.delivery.encode()) if self.delivery else derive_id(NAME, self.raw)
+            return derive_id(NAME, b"delivery\0" + self.delivery_id.encode()) if self.delivery_id else derive_id(NAME, self.raw)
         return derive_id(NAME, "\0".join(map(str, (self.repository, *parts))).encode())
 
     def make_event(
@@ -84,7 +84,7 @@ class ForgeDelivery:
         task: str | None = None,
         visibility: Visibility = "public",
     ) -> Event:
-        """Make an event of this delivery; empty values are left out of `data`."""
+        """Make an event of this delivery, with the repository as its mission; empty values are left out of `data`."""
         values = {"forge": self.forge, **(data or {})}
         return Event(
             id=id,
@@ -104,12 +104,12 @@ class ForgeDelivery:
     @property
     def origin(self) -> Origin:
         """Origin of its events."""
-        return Origin(dialect=NAME, id=self.delivery)
+        return Origin(dialect=NAME, id=self.delivery_id)
 
 
-def get_login(person: object) -> str | None:
+def get_login(value: object) -> str | None:
     """Return a user's login, or the next best name."""
-    user = as_object(person)
+    user = as_object(value)
     return next((name for key in ("login", "username", "name", "slug") if (name := as_name(user.get(key)))), None)
 
 
@@ -145,9 +145,9 @@ def make_task_name(number: object) -> str | None:
     return f"#{found}" if found is not None and found > 0 else None
 
 
-def list_names(things: object, key: str = "name") -> list[str]:
+def list_names(items: object, key: str = "name") -> list[str]:
     """Return the names of labels, reviewers and so on."""
-    found = (truncate_text(as_object(thing).get(key)) for thing in things[:MAX_LABELS]) if isinstance(things, list) else ()
+    found = (truncate_text(as_object(item).get(key)) for item in items[:MAX_LABELS]) if isinstance(items, list) else ()
     return [name for name in found if name]
 
 
@@ -163,30 +163,30 @@ def _parse_time(value: object) -> datetime | None:
     return at if at is not None and at.year > 1 else None
 
 
-def pick_plain_values(thing: object, keys: Iterable[str]) -> dict[str, Any]:
+def pick_plain_values(value: object, keys: Iterable[str]) -> dict[str, Any]:
     """Return the scalars under these keys."""
-    found = as_object(thing)
-    return {key: as_plain_value(found.get(key)) for key in keys}
+    fields = as_object(value)
+    return {key: as_plain_value(fields.get(key)) for key in keys}
 
 
 def parse_other_delivery(delivery: ForgeDelivery) -> list[Event]:
     """Convert a delivery without a parser of its own to a short system event."""
     payload = delivery.payload
-    things = [payload, *(as_object(payload.get(key)) for key in _OBJECT_KEYS)]
-    words = [word for word in (delivery.event, delivery.action) if word]
+    objects = [payload, *(as_object(payload.get(key)) for key in _OBJECT_KEYS)]
+    name_parts = [part for part in (delivery.event, delivery.action) if part]
     data = pick_plain_values(payload, ("ref", "ref_type", "sha", "state", "context", "zen", "hook_id"))
-    data |= {key: next((value for thing in things if (value := as_plain_value(thing.get(key)))), None) for key in ("number", "html_url")}
-    at = parse_first_time(*(thing.get(key) for thing in things for key in _TIME_KEYS))
-    text = " ".join(filter(None, (*words, as_text(payload.get("ref")))))
+    data |= {key: next((value for each in objects if (value := as_plain_value(each.get(key)))), None) for key in ("number", "html_url")}
+    at = parse_first_time(*(each.get(key) for each in objects for key in _TIME_KEYS))
+    text = " ".join(filter(None, (*name_parts, as_text(payload.get("ref")))))
     ref, sha = as_text(payload.get("ref")), as_text(payload.get("sha"))
     id = (
-        delivery.derive_event_id(*words, ref, sha)
+        delivery.derive_event_id(*name_parts, ref, sha)
         if ref and sha
-        else delivery.derive_event_id("note", *words, *_find_delivered_object(payload), at)
+        else delivery.derive_event_id("note", *name_parts, *_find_delivered_object(payload), at)
     )
     return [
         delivery.make_event(
-            make_forge_kind(*words), id, at=at, text=text, data=data, task=make_task_name(data["number"]), visibility="system"
+            make_forge_kind(*name_parts), id, at=at, text=text, data=data, task=make_task_name(data["number"]), visibility="system"
         )
     ]
 
@@ -198,6 +198,6 @@ def _find_delivered_object(payload: Record) -> tuple[object, object]:
 
 
 def make_forge_kind(*words: str) -> str:
-    """Return a `forge.*` kind for a forge's own words."""
-    plain_word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in "_".join(words).lower())[:80].strip("_")
-    return f"{NAME}.{plain_word}" if plain_word and plain_word[0].isalpha() else f"{NAME}.other"
+    """Return a `forge.*` kind for an event name and action of a forge."""
+    slug = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in "_".join(words).lower())[:80].strip("_")
+    return f"{NAME}.{slug}" if slug and slug[0].isalpha() else f"{NAME}.other"

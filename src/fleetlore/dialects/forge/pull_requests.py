@@ -44,9 +44,9 @@ def parse_pull_request(delivery: ForgeDelivery) -> list[Event]:
 
 def find_closed_issues(pull: Record) -> list[str]:
     """Return the issues that a pull request closes, according to its text or its branch name."""
-    words = "\n".join(filter(None, (as_text(pull.get("title")), truncate_text(pull.get("body")))))
+    text = "\n".join(filter(None, (as_text(pull.get("title")), truncate_text(pull.get("body")))))
     branch = as_text(as_object(pull.get("head")).get("ref")) or ""
-    return [f"#{number}" for number in dict.fromkeys((*_CLOSES_ISSUE_PATTERN.findall(words), *_ISSUE_BRANCH_PATTERN.findall(branch)))][
+    return [f"#{number}" for number in dict.fromkeys((*_CLOSES_ISSUE_PATTERN.findall(text), *_ISSUE_BRANCH_PATTERN.findall(branch)))][
         :MAX_CLOSED_ISSUES
     ]
 
@@ -126,8 +126,8 @@ def parse_review(delivery: ForgeDelivery) -> list[Event]:
     task = make_task_name(pull.get("number"))
     if delivery.action not in ("submitted", "reviewed", None) or task is None:
         return parse_other_delivery(delivery)
-    verdict, words = _find_review_verdict(delivery, review), truncate_text(review.get("body")) or truncate_text(review.get("content"))
-    if verdict == "commented" and words is None:
+    verdict, body = _find_review_verdict(delivery, review), truncate_text(review.get("body")) or truncate_text(review.get("content"))
+    if verdict == "commented" and body is None:
         return parse_other_delivery(delivery)  # its line comments are delivered separately
     at = parse_first_time(review.get("submitted_at"), pull.get("updated_at"))
     reviewer, author = get_login(review.get("user")) or delivery.sender, get_login(pull.get("user"))
@@ -137,16 +137,16 @@ def parse_review(delivery: ForgeDelivery) -> list[Event]:
     }
     match verdict:
         case "approved":
-            kind, data = "town.reviewer_approval", data | {"item": task, "reason": words}
+            kind, data = "town.reviewer_approval", data | {"item": task, "reason": body}
         case "rejected":
-            kind, data = "work.review_rejected", data | {"item": task, "reason": words}
+            kind, data = "work.review_rejected", data | {"item": task, "reason": body}
         case _:
-            kind, data = "work.message_sent", data | {"type": "info", "body": words}
-    number = as_plain_value(review.get("id"))
+            kind, data = "work.message_sent", data | {"type": "info", "body": body}
+    review_id = as_plain_value(review.get("id"))
     # Gitea's reviews have no id: use reviewer, time and text.
-    id_parts = (number,) if number is not None else (reviewer, at, words or "")
+    id_parts = (review_id,) if review_id is not None else (reviewer, at, body or "")
     id = delivery.derive_event_id("review", task, verdict, *id_parts)
-    return [delivery.make_event(kind, id, at=at, text=words or pull.get("title"), data=data, agent=reviewer, child=author, task=task)]
+    return [delivery.make_event(kind, id, at=at, text=body or pull.get("title"), data=data, agent=reviewer, child=author, task=task)]
 
 
 def _find_review_verdict(delivery: ForgeDelivery, review: Record) -> str:

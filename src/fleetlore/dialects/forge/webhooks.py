@@ -1,4 +1,4 @@
-"""`forge`: webhooks of Gitea, Forgejo and GitHub. docs/dialects.md has the table.
+"""`forge`: webhooks of Gitea, Forgejo and GitHub. docs/dialects.md lists the events.
 
 A record is one of: the delivery's body alone, recognised by its keys; `{"event", "delivery"?, "forge"?, "payload"}`;
 `{"headers", "body"}`, as a request capture program writes it.
@@ -103,7 +103,7 @@ def read_delivery(payload: Record, *, event: str | None = None, delivery: str | 
         action=as_text(payload.get("action")),
         payload=payload,
         forge=_normalize_header(forge),
-        delivery=_normalize_header(delivery),
+        delivery_id=_normalize_header(delivery),
         raw=raw,
     )
     return _PARSER_BY_EVENT.get(event_name, parse_other_delivery)(parsed)
@@ -135,10 +135,10 @@ def _read_saved_delivery(record: Record) -> list[Event]:
 
 def _read_headers(headers: Record) -> tuple[str | None, str | None, str | None]:
     """Return forge, event and delivery id."""
-    lower = {name.lower(): _first_header_value(value) for name, value in headers.items()}
+    value_by_name = {name.lower(): _first_header_value(value) for name, value in headers.items()}
     for prefix, forge in FORGE_BY_HEADER:
-        if event := lower.get(f"{prefix}event"):
-            return forge, event, lower.get(f"{prefix}delivery")
+        if event := value_by_name.get(f"{prefix}event"):
+            return forge, event, value_by_name.get(f"{prefix}delivery")
     return None, None, None
 
 

@@ -55,8 +55,8 @@ def find_reply_text(span: OtlpSpan) -> str | None:
 def _find_role_text(span: OtlpSpan, keys: tuple[str, ...], role: str) -> str | None:
     """Return the first text found: in an attribute, in numbered attributes, or in span events of that name."""
     for key in keys:
-        own = span.attributes.get(key)
-        if own is not None and (text := extract_role_text(own if key in _PLAIN_TEXT_ATTRIBUTES else decode_nested_json(own), role)):
+        value = span.attributes.get(key)
+        if value is not None and (text := extract_role_text(value if key in _PLAIN_TEXT_ATTRIBUTES else decode_nested_json(value), role)):
             return text
         events = [each.attributes for each in span.events if each.name == key]
         for messages in (_collect_numbered_messages(span.attributes, key), events):
@@ -65,14 +65,14 @@ def _find_role_text(span: OtlpSpan, keys: tuple[str, ...], role: str) -> str | N
     return None
 
 
-def _collect_numbered_messages(attributes: Attributes, start: str) -> list[Record]:
+def _collect_numbered_messages(attributes: Attributes, prefix: str) -> list[Record]:
     """Collect messages spread over one attribute each: `llm.input_messages.0.message.content`."""
     found: dict[int, Record] = {}
-    start = f"{start}."
+    prefix = f"{prefix}."
     for key, value in attributes.items():
-        if not key.startswith(start):
+        if not key.startswith(prefix):
             continue
-        number, _, rest = key[len(start) :].partition(".")
+        number, _, rest = key[len(prefix) :].partition(".")
         name = rest.removeprefix("message.")
         if number.isdecimal() and len(number) < 6 and name in ("role", "content"):
             found.setdefault(int(number), {})[name] = value
@@ -94,16 +94,16 @@ def extract_role_text(value: Any, role: str, depth: int = 0) -> str | None:
 
 
 def _iterate_texts(value: Record, role: str, depth: int) -> Iterator[str]:
-    kind = value.get("type", "text")
-    if isinstance(kind, str) and kind not in _TEXT_TYPES:
+    type_name = value.get("type", "text")
+    if isinstance(type_name, str) and type_name not in _TEXT_TYPES:
         return  # a tool call, its result, an image, reasoning
     for key in _TEXT_KEYS:
-        own = value.get(key)
-        if own is None:
+        raw = value.get(key)
+        if raw is None:
             continue
-        messages = decode_nested_json(own)
-        # JSON text with an object is the message itself; with a list, its parts.
-        if text := extract_role_text(own if isinstance(messages, dict) else messages, role, depth + 1):
+        decoded = decode_nested_json(raw)
+        # A string with a JSON object is plain text; a string with a JSON list holds the parts of the message.
+        if text := extract_role_text(raw if isinstance(decoded, dict) else decoded, role, depth + 1):
             yield text
 
 
@@ -112,8 +112,8 @@ def iterate_call_ids(span: OtlpSpan) -> Iterator[str]:
     messages = decode_nested_json(span.attributes.get("gen_ai.output.messages"))
     parts = [part for each in _list_objects(messages) for part in _list_objects(each.get("parts")) if part.get("type") == "tool_call"]
     yield from (part["id"] for part in parts if isinstance(part.get("id"), str))
-    wanted = decode_nested_json(span.attributes.get("ai.response.toolCalls"))
-    yield from (call["toolCallId"] for call in _list_objects(wanted) if isinstance(call.get("toolCallId"), str))
+    calls = decode_nested_json(span.attributes.get("ai.response.toolCalls"))
+    yield from (call["toolCallId"] for call in _list_objects(calls) if isinstance(call.get("toolCallId"), str))
 
 
 def _list_objects(value: Any) -> list[Record]:

@@ -15,7 +15,7 @@ from fleetlore.prompts import text_safety
 from fleetlore.redact import Redactor
 
 MAX_DIFF_BYTES = 48 * 1024
-_MAX_STAT_CHARS, _MAX_WORDS_CHARS, _MAX_REASONS = 4000, 4000, 10
+_MAX_STAT_CHARS, _MAX_MESSAGE_CHARS, _MAX_REASONS = 4000, 4000, 10
 _TIMEOUT = 180.0
 
 SCHEMA: JsonSchema = {
@@ -36,29 +36,35 @@ class JudgeResult(Struct, frozen=True, kw_only=True):
     """The judgement, and what it cost."""
 
     unmet: Unmet | None
+    """Why the criterion is not met; `None` if it is met."""
     tokens: int = 0
     usd: float | None = None
 
 
-def build_judge_prompt(criterion: str, diff: Diff, words: str) -> str:
+def build_judge_prompt(criterion: str, diff: Diff, last_message: str) -> str:
     """The whole prompt for the judge, with secrets redacted."""
-    clean = Redactor().redact_value({"stat": diff.stat, "text": diff.text, "words": words})[0]
+    clean = Redactor().redact_value({"stat": diff.stat, "text": diff.text, "last_message": last_message})[0]
     parts = (
         ("The criterion", text_safety.sanitize_text(criterion)),
         ("What was changed, in numbers", text_safety.quote_record(clean["stat"], _MAX_STAT_CHARS) or "Nothing was changed."),
         ("What was changed, line by line", text_safety.quote_record(clean["text"], MAX_DIFF_BYTES) or "Nothing was changed."),
-        ("What the worker said last", text_safety.quote_record(clean["words"], _MAX_WORDS_CHARS) or "Nothing."),
+        ("What the worker said last", text_safety.quote_record(clean["last_message"], _MAX_MESSAGE_CHARS) or "Nothing."),
         ("Your answer", 'A JSON object: {"pass": true or false, "reasons": ["…"]}.'),
     )
     return "\n\n".join(f"## {title}\n{body}" for title, body in parts)
 
 
-async def judge_criterion(model: Model | None, criterion: str, diff: Diff, words: str) -> JudgeResult:
+async def judge_criterion(model: Model | None, criterion: str, diff: Diff, last_message: str) -> JudgeResult:
     """Ask the model. Anything but a clear pass is not met."""
     if model is None:
         return JudgeResult(unmet=Unmet(message="there is no mind to judge it; give the goal a `judge`"))
     request = ModelRequest(
-        prompt=build_judge_prompt(criterion, diff, words), system=_SYSTEM, schema=SCHEMA, temperature=0.0, timeout=_TIMEOUT, role="judge"
+        prompt=build_judge_prompt(criterion, diff, last_message),
+        system=_SYSTEM,
+        schema=SCHEMA,
+        temperature=0.0,
+        timeout=_TIMEOUT,
+        role="judge",
     )
     try:
         reply = await model.reply(request)

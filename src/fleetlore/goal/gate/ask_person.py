@@ -36,7 +36,7 @@ class _PendingQuestion:
 
 
 class PersonDecider:
-    """Asks with a `goal.permission_asked` event. The owner calls `answer_question` when the answer is in the log."""
+    """Asks with a `goal.permission_asked` event. `permissions.py` calls `answer_question` when the answer is in the log."""
 
     def __init__(
         self, record_event: RecordEvent, *, timeout: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
@@ -103,8 +103,8 @@ class PersonDecider:
         key, question = match
         del self._open_questions[key]
         rationale = f"a person said: {reason}" if reason else "a person decided so"
-        choice_made = Allow() if choice == "allow" else Deny(message=reason or "a person said no; go on without it")
-        return _resolve_question(question, PermissionAnswer(choice_made, rationale, question.id))
+        decision = Allow() if choice == "allow" else Deny(message=reason or "a person said no; go on without it")
+        return _resolve_question(question, PermissionAnswer(decision, rationale, question.id))
 
     def cancel_questions(self, reason: str = GOAL_CANCELLED) -> None:
         """Deny all open questions, and all later ones."""

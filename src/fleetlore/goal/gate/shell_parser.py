@@ -56,10 +56,15 @@ class _CommandBuilder:
 
     def __init__(self) -> None:
         self.raw: list[str] = []
+        """Its words as written."""
         self.words: list[str] = []
+        """Its words without quotes."""
         self.word: list[str] = []
+        """The pieces of the current word, as written."""
         self.plain: list[str] = []
+        """The same pieces without quotes."""
         self.has_closed_group = False
+        """Whether a `(…)` ended in it."""
 
     def add(self, raw: str, plain: str) -> None:
         self.word.append(raw)
@@ -199,8 +204,8 @@ class _CommandLineParser:
             self.position += 1
         builder.add(self.text[start : self.position], self.text[start : self.position])
 
-    def _parse_group(self, width: int, depth: int) -> None:
-        self.position += width
+    def _parse_group(self, opening_length: int, depth: int) -> None:
+        self.position += opening_length
         self.parse_commands(")", depth=depth + 1)
         if not self._current_char():
             self._mark_ambiguous("a bracket is not closed")

@@ -18,8 +18,8 @@ from typing import Self
 _LOCK = ".lock"
 _PART = ".part"
 _POLL_SECONDS = 0.02
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OpenFolder:
@@ -32,7 +32,7 @@ class OpenFolder:
     def __enter__(self) -> Self:
         if self._should_create:
             os.makedirs(self._path, mode=0o700, exist_ok=True)
-        self._fd = os.open(self._path, _FOLDER)
+        self._fd = os.open(self._path, _FOLDER_FLAGS)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -53,7 +53,7 @@ class OpenFolder:
     def read(self, name: str, max_bytes: int) -> bytes | None:
         """Content of a regular file; `None` if it is missing, unreadable or larger than `max_bytes`."""
         try:
-            fd = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._fd)
+            fd = os.open(name, os.O_RDONLY | _FILE_FLAGS, dir_fd=self._fd)
         except OSError:
             return None
         try:
@@ -69,7 +69,7 @@ class OpenFolder:
         """Replace a file, durably. A link of that name is replaced; its target is not touched."""
         temporary = f".{token_hex(6)}{_PART}"
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self._fd), "wb") as file:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE_FLAGS, 0o600, dir_fd=self._fd), "wb") as file:
                 file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
@@ -95,7 +95,7 @@ class OpenFolder:
     @contextmanager
     def hold_lock(self, timeout: float) -> Iterator[None]:
         """Hold the folder's lock, which ends with the process. Raises `TimeoutError` if another process holds it for too long."""
-        fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | _FILE, 0o600, dir_fd=self._fd)
+        fd = os.open(_LOCK, os.O_RDWR | os.O_CREAT | _FILE_FLAGS, 0o600, dir_fd=self._fd)
         try:
             _acquire_lock(fd, timeout)
             yield

@@ -17,8 +17,8 @@ from fleetlore.errors import FleetloreError
 
 _MAX_LINKS = 40
 _MAX_PATH_CHARS = 4096
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: opening a named pipe without a writer would block
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: opening a named pipe without a writer would block
 
 PathParts = tuple[str, ...]
 
@@ -114,7 +114,10 @@ class ConfinedFolder:
         """Up to `max_bytes` from the beginning of a file, and the size of the file."""
         *parent_parts, name = self._resolve_file(path)
         try:
-            with self._open_folder_at(tuple(parent_parts)) as folder, open(os.open(name, os.O_RDONLY | _FILE, dir_fd=folder), "rb") as file:
+            with (
+                self._open_folder_at(tuple(parent_parts)) as folder,
+                open(os.open(name, os.O_RDONLY | _FILE_FLAGS, dir_fd=folder), "rb") as file,
+            ):
                 _require_regular_file(path, os.fstat(file.fileno()))
                 return file.read(max_bytes), os.fstat(file.fileno()).st_size
         except OSError as error:
@@ -148,7 +151,7 @@ def _is_encodable(path: str) -> bool:
 
 def _enter_folder(fd: int, part: str) -> int:
     """Open a subfolder and close the parent."""
-    inner_fd = os.open(part, _FOLDER, dir_fd=fd)
+    inner_fd = os.open(part, _FOLDER_FLAGS, dir_fd=fd)
     os.close(fd)
     return inner_fd
 
@@ -165,7 +168,7 @@ def _read_file_mode(path: str, name: str, folder: int) -> int | None:
 def _replace_file(folder: int, name: str, content: bytes, mode: int | None) -> None:
     temporary = f".lore-{token_hex(8)}"
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=folder), "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE_FLAGS, 0o666, dir_fd=folder), "wb") as file:
             file.write(content)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)

@@ -23,8 +23,8 @@ _MAX_FILE_BYTES = 4 * 1024 * 1024
 _MAX_LINE_CHARS = 4096
 _MAX_SHOWN_CHARS = 300
 _SKIPPED_FOLDERS = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"))
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def _find_matches(request: dict[str, Any], pattern: re.Pattern[str]) -> Iterator
 def _read_files(root: str, parts: list[str], glob: str | None) -> Iterator[tuple[str, str]]:
     folder_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts[:-1]:
-        folder_fd = os.open(part, _FOLDER, dir_fd=folder_fd)
+        folder_fd = os.open(part, _FOLDER_FLAGS, dir_fd=folder_fd)
     if not parts:
         yield from _walk_folder(".", folder_fd, "", glob)
         return
@@ -71,7 +71,7 @@ def _walk_folder(top: str, parent_fd: int, prefix: str, glob: str | None) -> Ite
 def _read_text(name: str, folder_fd: int) -> str | None:
     """The text of a regular file; `None` if it is binary, too large or unreadable."""
     try:
-        with open(os.open(name, _FILE, dir_fd=folder_fd), "rb") as file:
+        with open(os.open(name, _FILE_FLAGS, dir_fd=folder_fd), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
                 return None

@@ -119,7 +119,7 @@ class IgnoreRules:
                 "-n",
                 "--no-index",
             )
-            clean = self._exit_stack.enter_context(temporary_git_dir(self._git_dir, exclude=self._base_rules, form="sha1"))
+            clean = self._exit_stack.enter_context(temporary_git_dir(self._git_dir, exclude=self._base_rules, object_format="sha1"))
             self._git = self._exit_stack.enter_context(
                 git.start_git(*command, git_dir=clean, cwd=self._rules_folder, timeout=git.LONG_TIMEOUT_SECONDS)
             )

@@ -53,7 +53,7 @@ class WorkspaceLocation(Struct, frozen=True, kw_only=True):
 
         Raises `FleetloreError` if a folder is gone that cannot be created again.
         """
-        store.create(form=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.common))
+        store.create(object_format=self.form, exclude=b"" if os.path.isdir(store.git_dir) else _read_exclude_rules(self.common))
         has_root = os.path.isdir(self.root) and not os.path.islink(self.root)
         if self.kind == "worktree":
             return self._check_out(store, folder, has_files=self.is_ready and has_root)
@@ -172,7 +172,7 @@ def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: s
             prefix=repo.prefix,
             common=repo.common,
             git_dir=repo.git_dir,
-            form=repo.form,
+            form=repo.object_format,
             passed_over=(files.GIT_FOLDER,),
         ),
     )
@@ -189,7 +189,7 @@ def _worktree_location(folder: str, goal_id: str, source: str, repo: repository.
         root=os.path.join(folder, "work"),
         prefix=repo.prefix,
         common=repo.common,
-        form=repo.form,
+        form=repo.object_format,
         # Time-based ids of the same minute have the same first characters.
         branches=(f"{repository.BRANCH_PREFIX}{goal_id[:8].lower()}", f"{repository.BRANCH_PREFIX}{goal_id.lower()}"),
         base=base,

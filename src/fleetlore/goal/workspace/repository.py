@@ -22,8 +22,9 @@ from fleetlore.goal.workspace.temporary_git import read_exclude_file, temporary_
 
 BRANCH_PREFIX = "fleetlore/"
 _MAX_ATTEMPTS = 6
-_MAX_POINTER_BYTES = 64 * 1024
-_HEAD = re.compile(r"ref: refs/\S+\n|[0-9a-f]{40}(?:[0-9a-f]{24})?\n")
+_MAX_LINK_FILE_BYTES = 64 * 1024
+"""Of files such as `HEAD` and `gitdir`, which only hold a path or a name."""
+_HEAD_CONTENT = re.compile(r"ref: refs/\S+\n|[0-9a-f]{40}(?:[0-9a-f]{24})?\n")
 _UNFINISHED_OPERATION_FILES = (
     *("MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "AUTO_MERGE", "ORIG_HEAD", "BISECT_LOG"),
     *("BISECT_START", "rebase-merge", "rebase-apply", "sequencer", "index.lock", "HEAD.lock"),
@@ -42,8 +43,8 @@ class RepositoryPaths(Struct, frozen=True, kw_only=True):
     """The root of its files; `None` if it is bare."""
     prefix: str
     """The folder relative to `top`, with a slash at the end; empty at the top."""
-    form: str
-    """Its object format: `sha1` or `sha256`."""
+    object_format: str
+    """`sha1` or `sha256`."""
 
 
 class GitHead(Struct, frozen=True, kw_only=True):
@@ -64,14 +65,14 @@ def find_repository(folder: str) -> RepositoryPaths | None:
         if "not a git repository" in error.reason:
             return None
         raise Invalid(f"{folder}: git does not read it: {error.reason}") from error
-    is_bare, common, git_dir, form = output.split("\n")
+    is_bare, common, git_dir, object_format = output.split("\n")
     if is_bare == "true":
-        return RepositoryPaths(common=common, git_dir=git_dir, top=None, prefix="", form=form)
+        return RepositoryPaths(common=common, git_dir=git_dir, top=None, prefix="", object_format=object_format)
     try:
         top, prefix = git.run_git_line("rev-parse", "--show-toplevel", "--show-prefix", cwd=folder).split("\n")
     except (git.GitFailed, ValueError) as error:
         raise Invalid(f"{folder}: lies within a repository's own folder; name the folder of its files") from error
-    return RepositoryPaths(common=common, git_dir=git_dir, top=top, prefix=prefix, form=form)
+    return RepositoryPaths(common=common, git_dir=git_dir, top=top, prefix=prefix, object_format=object_format)
 
 
 def read_head(git_dir: str) -> GitHead:
@@ -94,13 +95,13 @@ def _git_line_or_none(*arguments: str, git_dir: str) -> str | None:
         return None
 
 
-def restore_head(git_dir: str, common: str, head: GitHead, *, is_own: bool) -> None:
-    """Set HEAD back. A branch that is not the goal's own is not moved; HEAD is detached instead."""
+def restore_head(git_dir: str, common: str, head: GitHead, *, may_move_branch: bool) -> None:
+    """Set HEAD back. Without `may_move_branch`, a branch that is elsewhere now stays there, and HEAD is detached."""
     for name in _UNFINISHED_OPERATION_FILES:
         remove_path(git_dir, name)
-    if is_own and head.ref is not None:
+    if may_move_branch and head.ref is not None:
         remove_path(common, f"{head.ref}.lock")
-    if head.ref is None or not (is_own or resolve_commit(git_dir, head.ref) == head.sha):
+    if head.ref is None or not (may_move_branch or resolve_commit(git_dir, head.ref) == head.sha):
         if head.sha is not None:
             git.run_git("update-ref", "--no-deref", "HEAD", head.sha, git_dir=git_dir)
         return
@@ -160,7 +161,7 @@ def reattach_worktree(repository: str, path: str, *, branch: str, base: str) -> 
 
 
 def move_worktree(path: str, root: str, branch: str) -> str:
-    """Turn `root` into the worktree that was added at `path`. Returns its git directory."""
+    """Move the worktree without files that was added at `path` to `root`, which may exist. Returns its git directory."""
     with open(os.path.join(path, GIT_FOLDER), encoding="utf-8") as file:
         git_dir = os.path.join(path, file.read().removeprefix("gitdir: ").rstrip("\n"))
     os.makedirs(root, exist_ok=True)
@@ -171,7 +172,7 @@ def move_worktree(path: str, root: str, branch: str) -> str:
 
 def link_worktree(git_dir: str, root: str, branch: str) -> None:
     """Repair the links between a worktree and its git directory, and a HEAD that git cannot read."""
-    if not _HEAD.fullmatch(_read_text(git_dir, "HEAD")):
+    if not _HEAD_CONTENT.fullmatch(_read_text(git_dir, "HEAD")):
         _ensure_text(git_dir, "HEAD", f"ref: refs/heads/{branch}\n")
     _ensure_text(git_dir, "commondir", "../..\n")
     _ensure_text(git_dir, "gitdir", os.path.join(root, GIT_FOLDER) + "\n")
@@ -186,33 +187,38 @@ def _ensure_text(folder: str, name: str, text: str) -> None:
 def _read_text(folder: str, name: str) -> str:
     try:
         with open_file(folder, name) as file:
-            return file.read(_MAX_POINTER_BYTES).decode()
+            return file.read(_MAX_LINK_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError, FleetloreError):
         return ""
 
 
-def check_out(our_git: str, repository: str, git_dir: str, root: str, sha: str, *, write_files: bool) -> None:
-    """Write the files of a commit and its index, with our settings only, so that no filter of the repository runs."""
+def check_out(snapshot_git_dir: str, repository: str, git_dir: str, root: str, sha: str, *, write_files: bool) -> None:
+    """Write the files of a commit and its index, with our settings only, so that no filter of the repository runs.
+
+    `snapshot_git_dir` is our own git directory, `repository` the user's, `git_dir` that of the worktree at `root`.
+    """
     remove_path(git_dir, "index.lock")
     env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(repository, "objects"), "GIT_INDEX_FILE": os.path.join(git_dir, "index")}
     flags = ("--reset", "-u") if write_files else ("--reset",)
-    with temporary_git_dir(our_git) as clean:
+    with temporary_git_dir(snapshot_git_dir) as temporary:
         git.run_git(
             *("-c", "core.bare=false", f"--work-tree={root}", "read-tree", *flags, sha),
-            git_dir=clean, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS,
+            git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS,
         )  # fmt: skip
 
 
-def list_uncommitted(our_git: str, repository: str, root: str, sha: str | None, index: str, *, exclude: bytes | None = None) -> list[str]:
+def list_uncommitted(
+    snapshot_git_dir: str, repository: str, root: str, sha: str | None, index: str, *, exclude: bytes | None = None
+) -> list[str]:
     """Files that differ from a commit, and untracked ones, by our settings and regardless of the agent's index.
 
-    `exclude` replaces the ignore rules of our own git directory.
+    `exclude` replaces the ignore rules in `snapshot_git_dir`, which is our own git directory.
     """
     env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(repository, "objects"), "GIT_INDEX_FILE": index}
     options = ("-c", "core.bare=false", f"--work-tree={root}")
     list_command = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--full-name")
-    with temporary_git_dir(our_git, exclude=read_exclude_file(our_git) if exclude is None else exclude) as clean:
+    with temporary_git_dir(snapshot_git_dir, exclude=read_exclude_file(snapshot_git_dir) if exclude is None else exclude) as temporary:
         if sha:
-            git.run_git(*options, "read-tree", sha, git_dir=clean, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
-        output = git.run_git(*options, *list_command, git_dir=clean, cwd=root, env=env)
+            git.run_git(*options, "read-tree", sha, git_dir=temporary, cwd=root, env=env, timeout=git.LONG_TIMEOUT_SECONDS)
+        output = git.run_git(*options, *list_command, git_dir=temporary, cwd=root, env=env)
     return sorted({os.fsdecode(name) for name in output.split(b"\0") if name})

@@ -1,7 +1,7 @@
-"""Stores snapshots of a workspace in a git directory of ours: files, links, permissions, folders, and HEAD of its repository.
+"""Stores snapshots of a workspace in a private git directory: files, links, permissions, folders, and HEAD of its repository.
 
-A snapshot is a commit without parents, so the same workspace always gets the same name. Every object is checked against
-its name when it is read. Git gets only bytes and never sees the workspace. Snapshots are deleted only together with the
+A snapshot is a commit without parents or time, so the same workspace always gets the same name (hash). Every object is
+checked against its name when it is read. Git gets only bytes and never sees the workspace. Snapshots are deleted only together with the
 goal's folder.
 """
 
@@ -25,6 +25,7 @@ from fleetlore.goal.workspace.temporary_git import read_exclude_file, temporary_
 
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FILES, _INDEX = "work", "index"
+"""Names in the root tree of a snapshot: the folder with all files, and the index of the repository."""
 _DEFAULT_MODES = {"100644": 0o644, "100755": 0o755, "120000": 0o777}
 _COMMITTER = b"committer fleetlore <fleetlore@localhost> 0 +0000\n"
 
@@ -56,11 +57,11 @@ class SnapshotStore:
         self._object_format = ""
         self._exclude: bytes | None = None
 
-    def create(self, *, form: str, exclude: bytes) -> None:
-        """Create the git directory if it does not exist. `exclude` are the ignore rules that hold everywhere."""
+    def create(self, *, object_format: str, exclude: bytes) -> None:
+        """Create the git directory if it does not exist. `exclude` are the ignore rules for its `info/exclude`."""
         if not os.path.exists(os.path.join(self.git_dir, "HEAD")):
             os.makedirs(self.git_dir, mode=0o700, exist_ok=True)
-            git.run_git("init", "--quiet", "--bare", "--template=", f"--object-format={form}", git_dir=self.git_dir)
+            git.run_git("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", git_dir=self.git_dir)
         info_folder = os.path.join(self.git_dir, "info")
         if not os.path.exists(os.path.join(info_folder, "exclude")):
             os.makedirs(info_folder, exist_ok=True)
@@ -72,7 +73,7 @@ class SnapshotStore:
 
     @property
     def exclude(self) -> bytes:
-        """The ignore rules that hold everywhere, as they were when the store was opened."""
+        """The ignore rules of `info/exclude`, as they were when the store was opened."""
         return self._exclude or b""
 
     @property
@@ -83,7 +84,7 @@ class SnapshotStore:
         return self._object_format
 
     def object_name(self, kind: str, content: bytes) -> str:
-        """The object name of a content."""
+        """The name (hash) of an object with this content."""
         return hashlib.new(self.object_format, f"{kind} {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
 
     def file_object_name(self, file: IO[bytes], size: int) -> str:
@@ -184,18 +185,18 @@ class SnapshotStore:
     def diff_snapshots(self, before: str, after: str, *, max_bytes: int) -> tuple[str, str]:
         """Summary and text of the changes between two snapshots, at most `max_bytes` of each."""
         command = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", f"--relative={_FILES}/")
-        with temporary_git_dir(self.git_dir, form=self.object_format) as clean:
+        with temporary_git_dir(self.git_dir, object_format=self.object_format) as temporary:
             stat = git.run_git(
                 *command,
                 "--stat=100",
                 "--stat-count=200",
                 before,
                 after,
-                git_dir=clean,
+                git_dir=temporary,
                 max_bytes=max_bytes,
                 timeout=git.LONG_TIMEOUT_SECONDS,
             )
-            text = git.run_git(*command, before, after, git_dir=clean, max_bytes=max_bytes, timeout=git.LONG_TIMEOUT_SECONDS)
+            text = git.run_git(*command, before, after, git_dir=temporary, max_bytes=max_bytes, timeout=git.LONG_TIMEOUT_SECONDS)
         return stat.decode(errors="replace"), text.decode(errors="replace")
 
 
@@ -243,12 +244,12 @@ def _tampered_error(sha: str) -> FleetloreError:
     return FleetloreError(f"{sha}: is not what was kept under this name; somebody changed the snapshots' folder, and nothing of it is used")
 
 
-def _parse_tree(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
+def _parse_tree(tree: bytes, hash_bytes: int) -> Iterator[tuple[str, tuple[str, str]]]:
     position = 0
     while position < len(tree):
         end = tree.index(b"\0", position)
         mode, _, name = tree[position:end].partition(b" ")
-        position = end + 1 + width
+        position = end + 1 + hash_bytes
         yield os.fsdecode(name), (mode.decode(), tree[end + 1 : position].hex())
 
 
@@ -274,7 +275,7 @@ def _git_mode(entry: SnapshotEntry) -> str:
 
 
 def _encode_message(snapshot: Snapshot) -> bytes:
-    """What a git tree cannot hold, as JSON: unusual permissions, folders, entries that cannot be saved, and HEAD."""
+    """What a git tree cannot hold, as JSON: unusual permissions, folders, paths that cannot be saved (sockets, pipes), and HEAD."""
     entries = snapshot.entries
     metadata = {
         "modes": {

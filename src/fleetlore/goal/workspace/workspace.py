@@ -210,8 +210,8 @@ class Workspace:
         git_dir, index = self._location.git_dir, snapshot.index
         if git_dir is None:
             return None
-        is_own = self._location.kind == "in_place" or snapshot.head.ref == f"refs/heads/{self._location.branch}"
-        repository.restore_head(git_dir, self._location.common, snapshot.head, is_own=is_own)
+        may_move_branch = self._location.kind == "in_place" or snapshot.head.ref == f"refs/heads/{self._location.branch}"
+        repository.restore_head(git_dir, self._location.common, snapshot.head, may_move_branch=may_move_branch)
         if index is None:
             return files.remove_path(git_dir, "index")
         with self._store.open_reader() as read:

@@ -1,4 +1,7 @@
-"""Thinker node: asks its model, runs the tools it calls, and sends back answers with code or talk where a tool call was due."""
+"""Thinker node: asks its model and runs the tools that it calls.
+
+An answer with code or mere talk, where the user needs a tool call, is sent back to the model once.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class _ThinkerRun:
         self._step, self._command, self._tool_runner = step, command, ToolRunner(step)
         self._messages = list(build_history_messages(step.session, step.host.engine.graph.history_tokens))
         self._prompt = command.text
-        self._audited_faults: set[str] = set()
+        self._recorded_faults: set[str] = set()
         self._has_retried = False
 
     async def run_rounds(self) -> ThinkerResult:
@@ -102,18 +105,19 @@ class _ThinkerRun:
         if self._tool_runner.called_tools:
             return False
         if _CODE_PATTERN.search(reply.text) and not self._has_user_said("code_words"):
-            return self._audit_answer(reply, "code_without_tool", {"sample": reply.text[:MAX_SAMPLE_LENGTH]}, CODE_ADVICE)
+            return self._reject_answer(reply, "code_without_tool", {"sample": reply.text[:MAX_SAMPLE_LENGTH]}, CODE_ADVICE)
         if self._command.analysis.intent in ("request", "action") and self._has_user_said("act_words"):
-            return self._audit_answer(reply, "talk_without_action", {"request": self._command.text[:MAX_SAMPLE_LENGTH]}, TALK_ADVICE)
+            return self._reject_answer(reply, "talk_without_action", {"request": self._command.text[:MAX_SAMPLE_LENGTH]}, TALK_ADVICE)
         return False
 
     def _has_user_said(self, option: str) -> bool:
         words = self._step.host.engine.graph.words.get(str(self._step.options[option]), ())
         return WordList(words).is_found_in(self._step.turn.text)
 
-    def _audit_answer(self, reply: ModelReply, fault: str, data: Mapping[str, Any], advice: str) -> bool:
-        should_retry = fault not in self._audited_faults
-        self._audited_faults.add(fault)
+    def _reject_answer(self, reply: ModelReply, fault: str, data: Mapping[str, Any], advice: str) -> bool:
+        """Record a fault of an answer and prepare a retry with `advice`, if it is the first of its kind; returns whether to retry."""
+        should_retry = fault not in self._recorded_faults
+        self._recorded_faults.add(fault)
         self._step.note(f"audit.{fault}", {**data, "retried": should_retry}, cause=self._step.cause)
         self._step.send_hud_event("audit", audit=fault)
         if should_retry:

@@ -139,8 +139,8 @@ class _MysqlQuery:
         return f"it took more than {self._limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time"
 
     def _error_message(self, error: Exception) -> str:
-        number, *words = error.args or (0,)
+        number, *messages = error.args or (0,)
         if number in _STOPPED_ERRORS or "timed out" in str(error):
             return self._timeout_message()
-        line = " ".join(" ".join(map(str, words)).split())[:300]
+        line = " ".join(" ".join(map(str, messages)).split())[:300]
         return f"the server says: {Redactor().redact_value(line)[0]}"

@@ -1,7 +1,8 @@
 """`run_python`: runs a piece of Python in a child process with limits on time, memory and access.
 
-It gets its own folder and environment, the standard library, and no stdin. The sandbox is what the system allows (`confined.py`);
-`PythonResult.walls` says which walls were in place. It does not stop a determined attacker: docs/query-db.md lists the gaps.
+It gets its own folder and environment, the standard library, and no stdin. The sandbox (`confined.py`) has as many
+restrictions, called walls, as the system supports; `PythonResult.walls` lists them. It does not stop a determined attacker:
+docs/query-db.md lists the gaps.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fleetlore.process.run import OnStart, OutputLine, ProcessSpec, ProgramResul
 from fleetlore.process.run import run as run_program
 
 SandboxWall: TypeAlias = Literal["network", "files", "processes", "leftovers"]
-"""No network; only its own and Python's files; no further processes; nothing left running."""
+"""Restrictions: no network; only its own and Python's files; no further processes; no processes left running afterwards."""
 
 PythonEndReason: TypeAlias = Literal["ended", "too long", "too much output"]
 
@@ -33,8 +34,9 @@ MAX_CODE_LENGTH = 100_000
 """Characters of code."""
 _CHILD_SCRIPT = Path(__file__).with_name("confined.py")
 _MISSING_WALLS_CODE = 125
+"""Exit code of `confined.py` if a required wall cannot be set up."""
 _ALARM_GRACE_SECONDS = 5
-"""Seconds after its timeout at which it kills itself, in case our process is gone."""
+"""The child kills itself so many seconds after its timeout, in case our process is gone."""
 
 
 class PythonLimits(Struct, frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ class PythonLimits(Struct, frozen=True, kw_only=True):
     output: int = 65_536
     """Bytes of stdout; more stops it."""
     needs: tuple[SandboxWall, ...] = ()
-    """Walls without which nothing is run."""
+    """Walls that are required; without them nothing is run."""
 
 
 class PythonResult(Struct, frozen=True, kw_only=True):
@@ -109,7 +111,7 @@ async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start:
         raise NotStarted(f"this system has no walls for {missing}; allow user namespaces and Landlock, or do not ask for them")
     if output.walls is None and finished.why == "ended":
         raise NotStarted(f"Python could not be started: {finished.stderr[-200:] or 'it gave no reason'}")
-    # The init process in between reports a signal as a shell does.
+    # The child runs under an init process, which reports a signal like a shell: exit code 128 + signal.
     signal_number = finished.signal or (finished.code - 128 if finished.code and finished.code > 128 else None)
     return PythonResult(
         code=None if signal_number else finished.code,
@@ -176,6 +178,7 @@ class _OutputCollector:
 def _end_reason(finished: ProgramResult) -> PythonEndReason:
     if finished.why == "ended":
         return "ended"
+    # "told": `_OutputCollector` asked to stop it.
     return "too much output" if finished.why == "told" else "too long"
 
 

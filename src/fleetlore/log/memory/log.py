@@ -123,13 +123,13 @@ class MemoryLog:
             self.changed.notify_all()
             return len(removed)
 
-    def erase(self, ids: Sequence[str], fact: Record) -> int:
+    def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records and remember the hashes of their ids."""
         with self.changed:
             removed = sorted({self._ids[id] for id in ids if id in self._ids})
             self._drop_records(removed)
             self._forgotten.update(hash_event_id(id) for id in ids)
-            self._store_record(fact)
+            self._store_record(forgotten_event)
             self.changed.notify_all()
             return len(removed)
 

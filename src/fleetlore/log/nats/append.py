@@ -44,6 +44,7 @@ MAX_BYTES_IN_FLIGHT = 16 << 20
 MAX_ATTEMPTS = 8
 RETRY_SECONDS = 0.05
 SCAN_MARGIN = 1000
+"""Extra messages that are searched for a partially stored batch."""
 _IMPOSSIBLE_SEQUENCE = str(MAX_SEQUENCE)
 
 
@@ -99,7 +100,10 @@ class AppendJob:
 
 
 class NatsWriter:
-    """Appends batches to one stream. Its methods run on the client's loop."""
+    """Appends batches to one stream. Its methods run on the client's loop.
+
+    `marks` are the erased and renamed ids of the stream.
+    """
 
     def __init__(self, stream: NatsStream, marks: StreamMarks, reader: NatsReader) -> None:
         self._stream, self._marks, self._reader = stream, marks, reader
@@ -193,13 +197,13 @@ class NatsWriter:
             [(subject, record)] = messages
             await self._client.connection.publish(subject, record.raw, inbox, headers | {"Nats-Msg-Id": self._marks.message_id(record.id)})
             return
-        job.atomic_batch_ids.add(name := clock.uuid7())
-        for n, (subject, record) in enumerate(messages, 1):
+        job.atomic_batch_ids.add(batch_id := clock.uuid7())
+        for number, (subject, record) in enumerate(messages, 1):
             if self._client.time() > attempt_deadline:
                 # Checked here because nats-py swallows the cancellation by asyncio.timeout.
                 raise ConnectionLost("the server takes nothing")
-            headers |= {"Nats-Msg-Id": self._marks.message_id(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
-            is_last = n == len(messages)
+            headers |= {"Nats-Msg-Id": self._marks.message_id(record.id), "Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(number)}
+            is_last = number == len(messages)
             if is_last:
                 headers["Nats-Batch-Commit"] = "1"
             await self._client.connection.publish(subject, record.raw, inbox if is_last else "", headers=headers)
@@ -248,17 +252,17 @@ class NatsWriter:
         return True
 
     async def _check_sequence_grows(self, seq: int) -> None:
-        """Detect a recreated stream by sequence numbers that start again. (Answers to several threads may cross, hence the check.)"""
+        """Detect a recreated stream, whose sequence numbers start again. Answers may also arrive out of order, so ask the server."""
         if seq <= self._highest_sequence:
             await self._stream.refresh_config()
         self._highest_sequence = max(seq, self._highest_sequence)
 
     async def _resolve_refusal(self, job: AppendJob, refusal: JetStreamError) -> None:
-        """Handle a known id or a moved scope; this very batch may be the cause if its first answer was lost."""
+        """Handle a known id or a changed scope head; this very batch may be the cause if its first answer was lost."""
         job.attempts += 1
         candidates = job.possible_duplicates()
         acks = await map_concurrently(
-            [self._marks.message_id(record.id) for record in candidates], self._find_known_id, at_once=MAX_BATCHES_IN_FLIGHT
+            [self._marks.message_id(record.id) for record in candidates], self._probe_message_id, at_once=MAX_BATCHES_IN_FLIGHT
         )
         known = {record.id: ack.seq for record, ack in zip(candidates, acks, strict=True) if ack.duplicate}
         if known:
@@ -271,13 +275,13 @@ class NatsWriter:
         else:
             job.may_be_stored = True  # the stream has one of them, so any may be a duplicate
 
-    async def _find_known_id(self, name: str) -> PublishAck:
-        """Find out where a known id is stored, without storing anything.
+    async def _probe_message_id(self, message_id: str) -> PublishAck:
+        """Find out whether and where a message id is known, without storing anything.
 
         The server checks for duplicate ids before it rejects the invalid rollup header.
         """
         # Not Nats-Expected-Last-Msg-Id: on a cluster (2.15.1) its refusal hangs the whole stream.
-        headers = {"Nats-Msg-Id": name, "Nats-Rollup": "never"}
+        headers = {"Nats-Msg-Id": message_id, "Nats-Rollup": "never"}
 
         async def attempt() -> PublishAck:
             ack = parse_ack(await (await self._client.send_request(self._probe_subject, b"", headers)))

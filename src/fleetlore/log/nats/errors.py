@@ -61,63 +61,65 @@ NATS_ERRORS = (nats.errors.Error, ConnectionLost, JetStreamError, OSError, Timeo
 """Errors on the way to a server; `translate_error` handles each."""
 
 
-def translate_error(place: str, error: BaseException) -> LogError:
-    """Return the `LogError` for a NATS error, with what to do next. `place` is an address without secrets."""
+def translate_error(address: str, error: BaseException) -> LogError:
+    """Return the `LogError` for a NATS error, with what to do next. `address` is the server's address without secrets."""
     match error:
         case LogError():
             return error
         case JetStreamError():
-            return _translate_refusal(place, error.code, error.description)
+            return _translate_refusal(address, error.code, error.description)
         case APIError():
-            return _translate_refusal(place, error.err_code or 0, error.description or str(error.code))
+            return _translate_refusal(address, error.err_code or 0, error.description or str(error.code))
         case nats.errors.AuthorizationError():
-            return denied_error(place)
+            return denied_error(address)
         case asyncio.CancelledError() | nats.errors.ConnectionClosedError() | nats.errors.ConnectionDrainingError():
             return closed_error()
         case nats.errors.MaxPayloadError():
-            return Unsuitable(f"{place}: the server takes no message of that size; raise its max_payload to 1MB")
+            return Unsuitable(f"{address}: the server takes no message of that size; raise its max_payload to 1MB")
         case _:
-            return unreachable_error(place)
+            return unreachable_error(address)
 
 
-def _translate_refusal(place: str, code: int, description: str) -> LogError:
+def _translate_refusal(address: str, code: int, description: str) -> LogError:
     if code in _NO_ROOM_CODES:
-        return NoRoom(f"{place}: no room left ({description}); raise the server's JetStream limits or trim (what was acknowledged is safe)")
+        return NoRoom(
+            f"{address}: no room left ({description}); raise the server's JetStream limits or trim (what was acknowledged is safe)"
+        )
     if code == NO_STREAM:
-        return LogError(f"{place}: the town's stream was deleted on the server; open the log again with connect() to make a new one")
+        return LogError(f"{address}: the town's stream was deleted on the server; open the log again with connect() to make a new one")
     if code == _NO_CLUSTER and "non-clustered" in description:
-        return Unsuitable(f"{place}: the server refused ({description}); leave ?replicas= out, or use a cluster")
+        return Unsuitable(f"{address}: the server refused ({description}); leave ?replicas= out, or use a cluster")
     if code in _UNSUITABLE_CODES:
-        return Unsuitable(f"{place}: the server cannot keep this log as it is set up ({description})")
-    return LogError(f"{place}: the server refused ({description}, {code})")
+        return Unsuitable(f"{address}: the server cannot keep this log as it is set up ({description})")
+    return LogError(f"{address}: the server refused ({description}, {code})")
 
 
-def unreachable_error(place: str) -> Unreachable:
+def unreachable_error(address: str) -> Unreachable:
     """Return the error for a server that does not answer."""
-    return Unreachable(f"{place}: does not answer; check that nats-server runs there, or raise ?timeout= (seconds)")
+    return Unreachable(f"{address}: does not answer; check that nats-server runs there, or raise ?timeout= (seconds)")
 
 
-def jetstream_silent_error(place: str) -> Unreachable:
+def jetstream_silent_error(address: str) -> Unreachable:
     """Return the error for a connected server whose JetStream does not answer."""
     return Unreachable(
-        f"{place}: is connected, but JetStream does not answer; in a cluster, check that most of its servers run, or it has no leader"
+        f"{address}: is connected, but JetStream does not answer; in a cluster, check that most of its servers run, or it has no leader"
         " (`nats server report jetstream`); or raise ?timeout= (seconds)"
     )
 
 
-def missing_stream_error(place: str, stream: str) -> Unreachable:
+def missing_stream_error(address: str, stream: str) -> Unreachable:
     """Return the error for a server that does not have the stream."""
     return Unreachable(
-        f"{place}: nobody keeps the stream {stream} there; in a cluster, check that most of its servers run;"
+        f"{address}: nobody keeps the stream {stream} there; in a cluster, check that most of its servers run;"
         " if the stream was deleted, open the log again with connect()"
     )
 
 
-def denied_error(place: str, what: str = "") -> Denied:
+def denied_error(address: str, what: str = "") -> Denied:
     """Return the error for a rejected login, or for the forbidden operation `what`."""
     if what:
-        return Denied(f"{place}: the server forbids this ({what}); allow fl.>, fl-erased.>, fl-meta.>, $JS.API.> and _INBOX.>")
-    return Denied(f"{place}: the server does not let us in; check user, password or token in the address, or ?creds=FILE")
+        return Denied(f"{address}: the server forbids this ({what}); allow fl.>, fl-erased.>, fl-meta.>, $JS.API.> and _INBOX.>")
+    return Denied(f"{address}: the server does not let us in; check user, password or token in the address, or ?creds=FILE")
 
 
 def closed_error() -> Closed:

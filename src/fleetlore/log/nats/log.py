@@ -164,11 +164,11 @@ class NatsLog:
         await self._marks.publish_horizon(self._marks.horizon)  # if there was no room for it before, there is now
         return purged
 
-    def erase(self, ids: Sequence[str], fact: Record) -> int:
+    def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records for good. Every step can be repeated after an interruption."""
-        return self._client.run_coroutine(self._erase_ids(list(dict.fromkeys(ids)), fact))
+        return self._client.run_coroutine(self._erase_ids(list(dict.fromkeys(ids)), forgotten_event))
 
-    async def _erase_ids(self, ids: Sequence[str], fact: Record) -> int:
+    async def _erase_ids(self, ids: Sequence[str], forgotten_event: Record) -> int:
         found = {row.seq: row for row in await self._index.find_messages(ids)}
         known_at = await map_concurrently(ids, self._mark_erased, at_once=MAX_IN_FLIGHT)
         # Some may have been stored since the index was read; the acks of the marks say where.
@@ -176,7 +176,7 @@ class NatsLog:
         rows = await self._stream.read_all_at(seq for _, seq in late)
         found |= {row.seq: row for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
         await map_concurrently(sorted(found), self._stream.delete_message, at_once=MAX_IN_FLIGHT)
-        [job] = await self._writer.commit([AppendBatch([fact])])
+        [job] = await self._writer.commit([AppendBatch([forgotten_event])])
         if isinstance(job.outcome, LogError):
             raise job.outcome
         return len({row.id for row in found.values() if row.seq > self._marks.horizon})

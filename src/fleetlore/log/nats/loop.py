@@ -19,10 +19,10 @@ _T = TypeVar("_T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads and raises only our own errors. `place` is an address without secrets."""
+    """Runs coroutines for other threads and raises only our own errors. `display_address` is an address without secrets."""
 
-    def __init__(self, place: str) -> None:
-        self.display_address = place
+    def __init__(self, display_address: str) -> None:
+        self.display_address = display_address
         self._owner_pid, self._closed = os.getpid(), False
         self._end_reason = ""
         """Why it cannot be used any more although nobody closed it."""
@@ -33,13 +33,13 @@ class LoopThread:
         self._thread = Thread(target=self._run_loop, name="fleetlore-nats", daemon=True)
         self._thread.start()
 
-    def run_coroutine(self, work: Coroutine[Any, Any, _T]) -> _T:
+    def run_coroutine(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the loop and return its result."""
         try:
             self.check_open()
-            future = asyncio.run_coroutine_threadsafe(self._track_task(work), self._loop)
+            future = asyncio.run_coroutine_threadsafe(self._track_task(coroutine), self._loop)
         except (LogError, RuntimeError) as error:
-            work.close()
+            coroutine.close()
             raise closed_error() if isinstance(error, RuntimeError) else error from None
         try:
             return future.result()
@@ -51,13 +51,13 @@ class LoopThread:
             future.cancel()
             raise
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Start a coroutine on the loop; it runs until it ends or the loop is closed."""
         try:
             self.check_open()
-            asyncio.run_coroutine_threadsafe(self._track_task(work), self._loop)
+            asyncio.run_coroutine_threadsafe(self._track_task(coroutine), self._loop)
         except (LogError, RuntimeError):
-            work.close()
+            coroutine.close()
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function on the loop; does nothing once the loop has ended."""
@@ -104,12 +104,12 @@ class LoopThread:
         finally:
             self._loop.close()
 
-    async def _track_task(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def _track_task(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         try:
-            return await work
+            return await coroutine
         finally:
             self._tasks.discard(task)
 

@@ -1,7 +1,8 @@
-"""Redis Streams backend in tinytown's layout: one stream per town, and a copy of each event in the stream of every scope.
+"""Redis Streams backend in the layout of tinytown, another program: one stream per town, and a copy of each event per scope.
 
 All copies of an event share one entry id, which is its position: the append script picks it above the last id of every
-stream that it writes to. tinytown itself may write to the same streams at the same time.
+stream that it writes to. tinytown itself may write to the same streams, and trim them, at the same time. Entries up to the
+*horizon* were trimmed: they are hidden at once and removed later.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from fleetlore.log.redis.entry import (
 )
 from fleetlore.log.redis.tail import RedisTail
 
-# --- Finding the entries of an event: in the town's stream, and all copies, even if others trimmed the town's stream.
+# --- Finding the entries of an event, in the town's stream and in the streams of its scopes
 
 EntryCopies: TypeAlias = list[tuple[str, bytes]]
 """(stream, entry id) of each copy."""
@@ -93,13 +94,13 @@ def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
     unknown = {id for id in ids if id not in known}
     if unknown and has_foreign_writes(log):
         _scan_all_streams(log, unknown, found)
-    return {id: place for id, place in found.items() if place[0] or place[1]}
+    return {id: copies for id, copies in found.items() if copies[0] or copies[1]}
 
 
 def has_foreign_writes(log: RedisLog) -> bool:
     """Return whether others write to or trim this town, so that there may be events without an index entry."""
     length, known = log.client.run_commands(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
-    return bool(length != known) or log.count_foreign_cuts() > 0
+    return bool(length != known) or log.count_foreign_removals() > 0
 
 
 def _scan_all_streams(log: RedisLog, ids: set[str], found: dict[str, KnownCopies]) -> None:
@@ -138,12 +139,13 @@ def _read_all_entries(log: RedisLog, stream: str) -> Iterator[tuple[bytes, bytes
         start = f"({entries[-1][0].decode()}"
 
 
-# ---
+# --- The log
 
 KeepMode = Literal["everything", "tinytown"]
 
-SCOPE_CAPS = {"agent": 100, "mission": 500}
-TOWN_CAP, OTHER_CAP = 1000, 500
+MAX_ENTRIES_BY_SCOPE = {"agent": 100, "mission": 500}
+MAX_TOWN_ENTRIES, MAX_OTHER_ENTRIES = 1000, 500
+"""tinytown's limits for its streams, used with `?keep=tinytown`."""
 TRIM_STEP = 1000
 MAX_ORPHANED_IDS = 1000
 MAX_TIMEOUT_SECONDS = 86_400
@@ -170,7 +172,7 @@ class RedisLog:
         try:
             self._server = check_server(self.client)
             self._check_keep_mode()
-            with suppress(Denied, Unwritable, NoRoom):  # a read-only user leaves them
+            with suppress(Denied, Unwritable, NoRoom):  # a read-only user cannot delete them
                 self._drop_orphaned_ids()
         except BaseException:
             self.client.close()
@@ -194,14 +196,14 @@ class RedisLog:
         events: list[str | bytes] = []
         for record in records:
             events += (record.id, *encode_entry(record.kind, record.raw, self._town), targets.stream_numbers(record.scopes))
-        arguments = [self._new_log_id, self._stream_caps(targets), expected, head, len(records), *events]
+        arguments = [self._new_log_id, self._stream_limits(targets), expected, head, len(records), *events]
         return self.client.make_script_command(scripts.APPEND, targets.keys, arguments)
 
-    def _stream_caps(self, targets: _ScriptKeys) -> str:
+    def _stream_limits(self, targets: _ScriptKeys) -> str:
         if self._keep_mode == "everything":
             return _EMPTY_ARGUMENT
         kinds = [stream.removeprefix(f"{self.keys.events}:").partition(":")[0] for stream in targets.streams]
-        return " ".join(map(str, (TOWN_CAP, *(SCOPE_CAPS.get(kind, OTHER_CAP) for kind in kinds))))
+        return " ".join(map(str, (MAX_TOWN_ENTRIES, *(MAX_ENTRIES_BY_SCOPE.get(kind, MAX_OTHER_ENTRIES) for kind in kinds))))
 
     def _check_keep_mode(self) -> None:
         if self._keep_mode == "tinytown" and self.client.run_commands(("EXISTS", self.keys.seal)) != [0]:
@@ -273,7 +275,7 @@ class RedisLog:
             if cursor == b"0":
                 return
 
-    def erase(self, ids: Sequence[str], fact: Record) -> int:
+    def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records from all their streams, and keep only the hashes of their ids."""
         count = 0
         for _ in range(MAX_ERASE_ATTEMPTS):
@@ -286,8 +288,12 @@ class RedisLog:
                 erase_arguments += (id, known, len(copies))
                 for stream, entry in copies:
                     erase_arguments += (targets.key_number(stream), entry)
-            event = (fact.id, *encode_entry(fact.kind, fact.raw, self._town), targets.stream_numbers(fact.scopes))
-            arguments = [self._new_log_id, self._stream_caps(targets), 0, _EMPTY_ARGUMENT, 1, *event, *erase_arguments]
+            event = (
+                forgotten_event.id,
+                *encode_entry(forgotten_event.kind, forgotten_event.raw, self._town),
+                targets.stream_numbers(forgotten_event.scopes),
+            )
+            arguments = [self._new_log_id, self._stream_limits(targets), 0, _EMPTY_ARGUMENT, 1, *event, *erase_arguments]
             [status, *_] = self.client.run_script(scripts.ERASE, targets.keys, arguments)
             if status != b"again":  # "again": an event was added or removed since find_copies
                 return count
@@ -306,8 +312,10 @@ class RedisLog:
         while len(rows) < query.limit and low < MAX_POSITION and high != MIN_POSITION:
             size = PAGE_SIZE if filtered else query.limit
             floor, ceiling = f"({to_entry_id(low)}" if low else "-", f"({to_entry_id(high)}" if high else "+"
-            span = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
-            entries, (horizon, erased) = self.client.run_commands((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
+            range_command = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
+            entries, (horizon, erased) = self.client.run_commands(
+                (*range_command, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased")
+            )
             hidden = to_position(horizon) if horizon else ""
             wanted = [entry for entry in entries if matches_kind(entry_kind(entry[1]), query.kinds)]
             rows += [
@@ -332,16 +340,16 @@ class RedisLog:
         rows = [decode_entry(entry, fields) for entry, fields in entries]
         if not erased:
             return rows
-        foreigners = {
+        foreign_ids = {
             row.position: event.id
             for row, (_, fields) in zip(rows, entries, strict=True)
             if (event := decode_foreign_event(entry_data(fields)))
         }
-        if not foreigners:
+        if not foreign_ids:
             return rows
-        marks = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreigners.values()]
-        [answers] = self.client.run_commands(("SMISMEMBER", self.keys.forgotten, *marks))
-        hidden = {position for position, is_forgotten in zip(foreigners, answers, strict=True) if is_forgotten}
+        hashes = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreign_ids.values()]
+        [answers] = self.client.run_commands(("SMISMEMBER", self.keys.forgotten, *hashes))
+        hidden = {position for position, is_forgotten in zip(foreign_ids, answers, strict=True) if is_forgotten}
         return [row for row in rows if row.position not in hidden]
 
     def tail(self, scope: str, after: Position | None) -> RedisTail:
@@ -370,14 +378,14 @@ class RedisLog:
 
     def info(self) -> LogInfo:
         """Describe this log."""
-        length, first, facts = self.client.run_commands(
+        length, first, values = self.client.run_commands(
             ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
         )
-        if length and facts[0] is None:  # only tinytown has written until now
-            with suppress(Denied, Unwritable, NoRoom):  # a read-only user goes without
+        if length and values[0] is None:  # only tinytown has written until now
+            with suppress(Denied, Unwritable, NoRoom):  # a read-only user cannot set one
                 self.client.run_commands(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
-            [facts] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "keep"))
-        log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
+            [values] = self.client.run_commands(("HMGET", self.keys.meta, "log_id", "keep"))
+        log_id, keep = ("" if value is None else value.decode() for value in values)
         horizon, server = self._read_horizon(), read_server_info(self.client)
         return LogInfo(
             backend="redis",
@@ -394,7 +402,7 @@ class RedisLog:
                 "server": self._server,
                 "address": self.client.address,
                 "keeps": keep or self._keep_mode,
-                "cut_by_others": self.count_foreign_cuts(),
+                "cut_by_others": self.count_foreign_removals(),
                 "eviction": server.get("maxmemory_policy", "unknown"),
             },
         )
@@ -409,7 +417,7 @@ class RedisLog:
             return 0
         return sum(size or 0 for size in sizes)
 
-    def count_foreign_cuts(self) -> int:
+    def count_foreign_removals(self) -> int:
         """Return how many entries others removed from the town's stream."""
         try:
             stream, removed = self.client.run_commands(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))

@@ -35,7 +35,7 @@ class _StreamSnapshot(NamedTuple):
     erased: bytes
     removed: bytes
 
-    def count_foreign_cuts(self) -> int:
+    def count_foreign_removals(self) -> int:
         """Return how many entries others have removed."""
         missing, removed = self.added - self.length, int(self.removed)
         return missing - removed if removed <= self.added else missing  # otherwise the stream was deleted and restarted
@@ -49,7 +49,7 @@ class RedisTail:
         self._horizon = ""
         """Everything at or below this position was trimmed and is not requested."""
         self._connection = log.client.open_connection()
-        self._foreign_cuts = 0
+        self._foreign_removals = 0
         self._use_lock = Lock()
         self._close_event = Event()
         self._is_disconnected = False
@@ -96,13 +96,13 @@ class RedisTail:
 
     def _find_gap(self, snapshot: _StreamSnapshot) -> Position | None:
         """Return the position up to which unread entries were removed; never too low, for a scope perhaps too high."""
-        after, known = self._after, self._foreign_cuts
-        self._foreign_cuts = snapshot.count_foreign_cuts()
+        after, known = self._after, self._foreign_removals
+        self._foreign_removals = snapshot.count_foreign_removals()
         if after is None:
             return None
         trimmed = snapshot.cut if self._stream == self._log.keys.events else snapshot.horizon
         candidates = [to_position(trimmed)] if trimmed else []
-        if self._foreign_cuts > known:
+        if self._foreign_removals > known:
             if not snapshot.first:
                 candidates.append(to_position(snapshot.last))
             elif to_position(snapshot.first) > after:

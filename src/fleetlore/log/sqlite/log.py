@@ -390,7 +390,7 @@ class SqliteLog:
                 self._writer.execute(f"DELETE FROM zones_{n} WHERE (zone + 1) * {ZONE_SIZE} <= ?", (last,))
         return len(rows)
 
-    def erase(self, ids: Sequence[str], fact: Record) -> int:
+    def erase(self, ids: Sequence[str], forgotten_event: Record) -> int:
         """Delete these records, overwrite their bytes, and keep only the hashes of their ids."""
         with self._write_transaction() as n:
             removed = [seq for seq, _ in select_by_id(self._writer, n, ids)]
@@ -400,7 +400,7 @@ class SqliteLog:
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
             self._writer_state = WriterState()
             self._writer_state.read_changes(self._writer, n)
-            self._insert_records(CommitPlan(self._writer, self._writer_state, [AppendBatch([fact])]))
+            self._insert_records(CommitPlan(self._writer, self._writer_state, [AppendBatch([forgotten_event])]))
         with self._write_lock, translate_errors(self.path, self.file):
             self._checkpoint_wal(wait=True)
         self.changes.notify_change()

@@ -26,7 +26,7 @@ from fleetlore.log.sqlite.file import ask, transaction, translate_errors
 
 __all__ = ["Progress", "Report", "backup", "check", "restore"]
 
-PAGES = 1000
+PAGES_PER_STEP = 1000
 # Numbers skipped when a damaged log cannot say which was its last: more than any log uses between backups.
 SEQUENCE_SKIP = 10**9
 _DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
@@ -57,7 +57,7 @@ def _check_target(path: str, target: str, overwrite: bool) -> None:
     if not os.path.isfile(target):
         raise Unwritable(f"{target}: is not a plain file; name another")
     # SQLite would replay a leftover -wal into the new file.
-    if any(os.path.exists(target + end) for end in ("-wal", "-journal")):
+    if any(os.path.exists(target + suffix) for suffix in ("-wal", "-journal")):
         raise Unwritable(f"{target}: seems to be a log in use (there is a {os.path.basename(target)}-wal); name another file")
 
 
@@ -92,7 +92,7 @@ def _copy_without_wal(path: str, log: apsw.Connection, part: str, target: str, p
 
 def _copy_pages(pages: apsw.Backup, progress: Progress | None) -> None:
     while not pages.done:
-        pages.step(PAGES)
+        pages.step(PAGES_PER_STEP)
         if progress is not None:
             progress(pages.page_count - pages.remaining, pages.page_count)
 
@@ -198,6 +198,7 @@ class _ReplacedLog(NamedTuple):
 
     has_events: bool
     last_n: int
+    """The highest number of a town, which is in the names of its tables (`events_3`)."""
     rows: list[tuple[str, str, str, int]]
     """Per town: name, log id, creation time, last sequence number used."""
     forgotten: dict[str, list[bytes]]
@@ -288,9 +289,9 @@ def _replace_damaged(path: str, staged: str) -> None:
     """Move the damaged log aside and put the restored one in its place."""
     with _translate_os_errors(path):
         _fsync_file(staged)
-        for end in ("-wal", "-shm", "-journal"):
-            if os.path.exists(path + end):
-                os.replace(path + end, f"{path}.damaged{end}")
+        for suffix in ("-wal", "-shm", "-journal"):
+            if os.path.exists(path + suffix):
+                os.replace(path + suffix, f"{path}.damaged{suffix}")
         os.replace(path, f"{path}.damaged")
         os.replace(staged, path)
         _fsync_file(os.path.dirname(os.path.abspath(path)))
@@ -309,9 +310,9 @@ def _temporary_file(target: str) -> Iterator[str]:
     try:
         yield part
     finally:
-        for end in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
-                os.unlink(part + end)
+                os.unlink(part + suffix)
 
 
 def _fsync_file(path: str) -> None:

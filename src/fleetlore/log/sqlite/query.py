@@ -1,4 +1,8 @@
-"""SQL queries on a town's tables: by scope, kind and time, in either direction. Used by `log.py` and `tail.py`."""
+"""SQL queries on a town's tables: by scope, kind and time, in either direction. Used by `log.py` and `tail.py`.
+
+`n` is the town's number, which is in the names of its tables. Events are indexed by scope and id in batches: up to
+`towns.indexed` in `members_n` and `ids_n`, later ones only in `events_n`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite.file import ask
 
 ZONE_SIZE = 4096
+"""Sequence numbers per zone. `zones_n` has the newest time in each zone, to skip zones that are too old."""
 _MAX_SEQUENCE = 1 << 62
 
 
@@ -67,7 +72,7 @@ def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None
 
 
 def _last_sequence_before(connection: apsw.Connection, n: int, since: int) -> int:
-    """Return a sequence number up to which every event is older than `since`, from the zone index."""
+    """Return a sequence number up to which every event is older than `since`, from the table of zones."""
     rows = ask(
         connection,
         f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)",
