@@ -446,7 +446,7 @@ def put_back(source: BlockingRecorder, count: int) -> None:
     log: Any = source._backend
     for sequence in [sequence for sequence in log._rows if sequence > count]:
         log._drop_records([sequence])
-    log._last = count
+    log._last_sequence = count
 
 
 @pytest.fixture
