@@ -445,8 +445,8 @@ def put_back(source: BlockingRecorder, count: int) -> None:
     """Have a log lose its newest events, as when a backup is restored; it will give their positions to others."""
     log: Any = source._backend
     for sequence in [sequence for sequence in log._rows if sequence > count]:
-        log._drop([sequence])
-    log._last = count
+        log._drop_records([sequence])
+    log._last_sequence = count
 
 
 @pytest.fixture
