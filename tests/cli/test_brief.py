@@ -1,4 +1,4 @@
-"""`lore brief`: the newest day by default, only this period, in every format."""
+"""`lore brief` and `lore story`: the newest day by default, only this period, in every format."""
 
 from __future__ import annotations
 
@@ -109,3 +109,30 @@ def test_private_text_never_appears(lore: Lore) -> None:
     rows.append(event("town.task_completed", "15T09:00", agent="ada", task="t1", visibility="private", data={"title": "private task"}))
     lore("emit", "-", stdin="".join(json.dumps(each) + "\n" for each in rows).encode(), code=0)
     assert "private" not in lore("brief", "--json", code=0).out
+
+
+# --- the story
+
+
+def test_the_story_has_a_paragraph_for_each_session_of_the_newest_day(told: Lore) -> None:
+    out = told("story", code=0).out
+    assert out.startswith("Sunday 2026-03-15\n")
+    assert 'Open question: "Should I fix both?"' in out
+    assert 'The agent answered: "It keeps parsed files for an hour".' in out
+    assert "1 task closed: Write the manual (finn)." in out
+    assert "Accept tabs" not in out
+
+
+def test_every_sentence_of_the_story_cites_events_of_the_log(told: Lore) -> None:
+    story = told("story", "--all", "--json", code=0).json
+    stored = {each["id"] for each in told("events", "--all", "--json").ndjson}
+    sentences = [sentence for paragraph in story["paragraphs"] for sentence in paragraph["sentences"]]
+    assert len(sentences) > 4
+    for sentence in sentences:
+        assert sentence["evidence"]
+        assert {source["event"] for source in sentence["evidence"]} <= stored
+
+
+@pytest.mark.parametrize(("format", "start"), [("markdown", "# Sunday"), ("html", "<article"), ("json", "{")])
+def test_the_story_is_written_in_every_format(told: Lore, format: str, start: str) -> None:
+    assert told("story", "--format", format, code=0).out.startswith(start)

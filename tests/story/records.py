@@ -59,7 +59,7 @@ def make_outcome(number: int = 1, **fields: Any) -> Outcome:
         "claims": [],
         "files": [],
         "helpers": [],
-        "evidence": {"asked": cite(f"asked-{number}"), "delivered.answer": cite(f"answer-{number}")},
+        "evidence": {"status": cite(f"status-{number}"), "asked": cite(f"asked-{number}"), "delivered.answer": cite(f"answer-{number}")},
     }
     return Outcome(**(values | fields))
 

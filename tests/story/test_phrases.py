@@ -14,6 +14,8 @@ from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_
         ("{a}[ ({b})]", {"a": "x", "b": ""}, "x"),
         ("{a}[ ({b})]", {"a": "x", "b": "y"}, "x (y)"),
         ("{a}[ {b} {c}]", {"a": "x", "b": "y"}, "x"),
+        ("[{a} asked|Asked]: x", {"a": "mira"}, "mira asked: x"),
+        ("[{a} asked|Asked]: x", {}, "Asked: x"),
         ("[[{a}]]", {"a": "x"}, "[x]"),
         ("{missing}", {}, ""),
     ],
@@ -39,7 +41,8 @@ def test_things_are_counted(count: int, thing: str, expected: str) -> None:
     assert count_things(count, thing) == expected
 
 
-def test_every_phrase_of_the_brief_can_be_filled() -> None:
-    for section in load_phrases("brief").values():
+@pytest.mark.parametrize("name", ["brief", "story"])
+def test_every_phrase_can_be_filled(name: str) -> None:
+    for section in load_phrases(name).values():
         for template in section.values():
             assert "{" not in fill_phrase(template, {})

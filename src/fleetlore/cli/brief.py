@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
     from fleetlore.story.brief import Brief
+    from fleetlore.story.reading import ReadPeriod
 
 SUMMARY = "sum up a day: what was delivered, what went wrong, what to check, who needs you"
 
@@ -27,6 +28,14 @@ _EXAMPLES = (
 
 def configure(parser: ArgumentParser) -> None:
     """Which period, and how to write it."""
+    add_period(parser)
+    parser.add_argument("--format", choices=("text", "markdown", "html", "json", "chat"), default="text", help="how to write it (text)")
+    arguments.add_json(parser, "the same as --format json")
+    arguments.teach(parser, _EXAMPLES)
+
+
+def add_period(parser: ArgumentParser) -> None:
+    """The period, the scope and the time zone."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday (default: the newest day with sessions)")
     which.add_argument("--since", metavar="WHEN", help="since 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
@@ -34,10 +43,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
-    parser.add_argument("--format", choices=("text", "markdown", "html", "json", "chat"), default="text", help="how to write it (text)")
-    arguments.add_json(parser, "the same as --format json")
     parser.set_defaults(last=None)
-    arguments.teach(parser, _EXAMPLES)
 
 
 def run(args: Namespace) -> int:
@@ -54,7 +60,15 @@ def run(args: Namespace) -> int:
 
 
 def read_brief(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime) -> Brief:
-    """The brief of the period that the arguments ask for; by default of the newest day with a session or a task."""
+    """The brief of the period that the arguments ask for."""
+    from fleetlore.cli.tell.range import zone_of
+    from fleetlore.story.reading import brief_of
+
+    return brief_of(read_records(args, log, settings, now), zone_of(args.tz))
+
+
+def read_records(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime) -> ReadPeriod:
+    """The records of the period that the arguments ask for; by default of the newest day with a session or a task."""
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.cli.sessions import open_outcomes
     from fleetlore.cli.tell.range import span_of, zone_of
@@ -68,7 +82,7 @@ def read_brief(args: Namespace, log: BlockingRecorder, settings: Settings, now: 
     scope = scopes.resolve(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
     wanted = select_scope(log, scope, Wanted(span.since, span.until))
     with open_outcomes(log) as store, bar_if_long() as progress:
-        return reading.read_brief(
+        return reading.read_records(
             log,
             now=now,
             zone=zone,

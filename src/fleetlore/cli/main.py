@@ -19,7 +19,7 @@ OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 14
 GROUPS = {
     "every day": ("demo", "setup", "up", "status", "brief", "sessions", "costs", "goal", "town", "decide"),
     "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
-    "read it back": ("tell", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
+    "read it back": ("story", "tell", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
     "run agents": ("worker", "stage", "graph", "mcp"),
     "share it": ("ship", "export"),
     "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),

@@ -24,6 +24,7 @@ from fleetlore.story.titles import (
     name_files,
     name_repo,
     name_topic,
+    quote_inside,
     shorten_paths,
     shorten_text,
     title_delivery,
@@ -66,7 +67,7 @@ _offer = re.compile(
     r"(?i)(?:(?:do you )?want me to|would you like|shall i|should i (?:go ahead|proceed|continue)|anything else|ready to)\b"
 )
 _times = re.compile(r" (\d+) times\b")
-_error = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
+ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
 
 class Limits(NamedTuple):
@@ -147,7 +148,7 @@ def make_brief(
 def _write(
     sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], title: str, since: datetime | None, until: datetime | None, limits: Limits
 ) -> Brief:
-    writer = _BriefWriter(sessions, tasks, until, limits)
+    writer = BriefWriter(sessions, tasks, until, limits)
     return Brief(
         title=title,
         since=since,
@@ -186,7 +187,7 @@ def name_period(since: datetime | None, until: datetime | None, zone: tzinfo) ->
     return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
 
 
-class _BriefWriter:
+class BriefWriter:
     """Turns records into the lines of each section. People are named if there are several, and repositories beside the main one."""
 
     def __init__(self, sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], until: datetime | None, limits: Limits) -> None:
@@ -256,7 +257,7 @@ class _BriefWriter:
             files = list_work_files(one.files)
             values = {
                 "title": name_topic(one, self._limits.title),
-                "report": find_report(one, self._limits.title + 20),
+                "report": quote_inside(find_report(one, self._limits.title + 20)),
                 "files": name_files(files),
                 "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
                 "state": "; ".join(self._describe_state(one)),
@@ -280,7 +281,7 @@ class _BriefWriter:
         if not found:
             return
         named = found[-self._limits.named :]
-        titles = [f'"{name_topic(one, self._limits.title - 10)}"' for one in reversed(named)]
+        titles = [f'"{quote_inside(name_topic(one, self._limits.title - 10))}"' for one in reversed(named)]
         values = {key: count_things(len(found), thing), "titles": ", ".join(titles), "more": len(found) - len(named)}
         evidence = [source for one in named for source in one.evidence.get("delivered.answer", one.evidence.get("asked", ()))]
         yield self._line("delivered", phrase, values, found, evidence)
@@ -301,7 +302,7 @@ class _BriefWriter:
 
     def _describe_checks(self, one: Outcome) -> Iterator[str]:
         for result, phrase in (("pass", "passed"), ("fail", "failed_checks")):
-            names = [_CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == result]
+            names = [CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == result]
             if names:
                 yield self._fill("delivered", phrase, {"names": join_words(names)})
 
@@ -312,7 +313,7 @@ class _BriefWriter:
         room = self._limits.troubles
         failed = [one for one in self._sessions if one.status == "failed"]
         for one in failed[-room:]:
-            error = _error.search(one.outcome)
+            error = ERROR_OF_OUTCOME.search(one.outcome)
             values = {
                 "title": name_topic(one, self._limits.title),
                 "error": shorten_text(error[1].rstrip("."), self._limits.cause) if error else "",
@@ -326,12 +327,12 @@ class _BriefWriter:
             values = {"problems": count_things(len(unresolved) - room, "more problem")}
             yield self._line("went_wrong", "more", values, [one for one, _ in unresolved[room:]])
         fixed = [(one, trouble) for one in self._sessions for trouble in one.troubles if trouble.resolved]
-        long = sorted(fixed, key=lambda pair: -_count_attempts(pair[1]))[: 2 if room else 0]
-        long = [pair for pair in long if _count_attempts(pair[1]) >= GIVEN_OFTEN or len(fixed) == 1]
+        long = sorted(fixed, key=lambda pair: -count_attempts(pair[1]))[: 2 if room else 0]
+        long = [pair for pair in long if count_attempts(pair[1]) >= GIVEN_OFTEN or len(fixed) == 1]
         yield from (self._describe_trouble(one, trouble) for one, trouble in long)
         rest = [pair for pair in fixed if pair not in long]
         if rest:
-            kinds = Counter(_kind_of(trouble) for _, trouble in rest)
+            kinds = Counter(kind_of_trouble(trouble) for _, trouble in rest)
             named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
             values = {"problems": count_things(len(rest), "more problem" if long else "problem"), "kinds": ", ".join(named)}
             evidence = [source for _, trouble in rest for source in trouble.evidence]
@@ -378,7 +379,7 @@ class _BriefWriter:
             lines += [(_CONTRADICTED, self._describe_claim(one, claim)) for claim in one.claims if claim.verdict == "contradicted"]
         lines += self._describe_flags()
         unproven = [
-            (one, claim) for one in reversed(self._sessions) for claim in [claim for claim in one.claims if _needs_proof(claim)][-1:]
+            (one, claim) for one in reversed(self._sessions) for claim in [claim for claim in one.claims if needs_proof(one, claim)][-1:]
         ]
         lines += [(_UNPROVEN, self._describe_claim(one, claim)) for one, claim in unproven[:2]]
         if len(unproven) > 2:
@@ -397,18 +398,22 @@ class _BriefWriter:
 
     def _describe_claim(self, one: Outcome, claim: JudgedClaim) -> BriefLine:
         why = shorten_text(shorten_paths(claim.why), self._limits.cause).rstrip(".")
-        values = {"text": shorten_text(claim.text, self._limits.title).rstrip("."), "why": why, "who": self._describe_who(one)}
+        values = {
+            "text": quote_inside(shorten_text(claim.text, self._limits.title)).rstrip("."),
+            "why": why,
+            "who": self._describe_who(one),
+        }
         return self._line("check_this", claim.verdict, values, [one], claim.evidence)
 
     def _describe_flags(self) -> Iterator[tuple[int, BriefLine]]:
         """Flags of one kind in a session are one line; from the third session on, those of all sessions are."""
         groups: dict[tuple[str, bool], list[tuple[Outcome, list[RiskFlag]]]] = {}
         for one in reversed(self._sessions):
-            for flags in _group_flags(one.flags):
+            for flags in group_flags(one.flags):
                 groups.setdefault((flags[0].flag, flags[0].executed), []).append((one, flags))
         for found in groups.values():
             first = found[0][1][0]
-            rank = _rank_flag(first)
+            rank = rank_flag(first)
             if len(found) <= 2 or first.flag in SERIOUS:
                 yield from ((rank, self._describe_flag(one, flags)) for one, flags in found)
                 continue
@@ -504,32 +509,50 @@ class _BriefWriter:
 
 
 CLOSED: frozenset[TaskResult] = frozenset(["closed", "no_change", "dropped"])
-_CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
+CHECK_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
 
 
-def _kind_of(trouble: Trouble) -> str:
+def kind_of_trouble(trouble: Trouble) -> str:
     """`Lint failed (2 issues): …` is of the kind `lint failed`."""
     kind = _times.sub("", trouble.what.partition(":")[0].partition(" (")[0]).strip()
     return kind[:1].lower() + kind[1:]
 
 
-def _needs_proof(claim: JudgedClaim) -> bool:
-    return claim.verdict == "unproven" and claim.kind in PROVABLE and not claim.text.rstrip().endswith(":")
+def needs_proof(one: Outcome, claim: JudgedClaim) -> bool:
+    """Whether a claim could be proven and is not. What became true by a later run or push needs no proof any more."""
+    if claim.verdict != "unproven" or claim.kind not in PROVABLE or claim.text.rstrip().endswith(":"):
+        return False
+    checks, delivered = one.checks, one.delivered
+    match claim.kind:
+        case "committed":
+            return not delivered.commits
+        case "pushed":
+            return not delivered.pushed
+        case "pr_opened":
+            return not delivered.pull_requests
+        case "tests_pass":
+            return checks.tests.result != "pass" or "edited after" not in claim.why
+        case _:
+            results = {checks.lint.result, checks.types.result, checks.build.result}
+            return "pass" not in results or "fail" in results or "edited after" not in claim.why
 
 
-def _count_attempts(trouble: Trouble) -> int:
+def count_attempts(trouble: Trouble) -> int:
+    """How often the same thing failed."""
     found = _times.search(trouble.what.partition(":")[0])
     return int(found[1]) if found else 1
 
 
-def _group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:
+def group_flags(flags: Sequence[RiskFlag]) -> list[list[RiskFlag]]:
+    """Flags of one kind together."""
     groups: dict[tuple[str, bool], list[RiskFlag]] = {}
     for flag in flags:
         groups.setdefault((flag.flag, flag.executed), []).append(flag)
     return list(groups.values())
 
 
-def _rank_flag(flag: RiskFlag) -> int:
+def rank_flag(flag: RiskFlag) -> int:
+    """The worst have the lowest rank."""
     rank = FLAG_ORDER.index(flag.flag) if flag.flag in FLAG_ORDER else len(FLAG_ORDER)
     return rank + (_FLAGS if flag.executed else _NOT_RUN)
 

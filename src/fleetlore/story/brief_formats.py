@@ -34,17 +34,17 @@ def write_text(brief: Brief) -> str:
         lines.append(heading)
         for item in items:
             session = f"  [{item.sessions[0][:8]}]" if name in ACTIONABLE and len(item.sessions) == 1 else ""
-            lines += wrapper.wrap(_clean(item.text) + session)
+            lines += wrapper.wrap(clean_text(item.text) + session)
         lines.append("")
     return "\n".join([*lines, brief.bill.text]) + "\n"
 
 
 def write_markdown(brief: Brief) -> str:
     """Markdown, for a wiki page or an issue."""
-    lines = [f"# {_escape_markdown(brief.title)}", ""]
+    lines = [f"# {escape_markdown(brief.title)}", ""]
     for _, heading, items in _list_sections(brief):
-        lines += [f"## {heading}", "", *(f"- {_escape_markdown(item.text)}" for item in items), ""]
-    return "\n".join([*lines, _escape_markdown(brief.bill.text)]) + "\n"
+        lines += [f"## {heading}", "", *(f"- {escape_markdown(item.text)}" for item in items), ""]
+    return "\n".join([*lines, escape_markdown(brief.bill.text)]) + "\n"
 
 
 def write_html(brief: Brief) -> str:
@@ -55,7 +55,7 @@ def write_html(brief: Brief) -> str:
         for item in items:
             cited = {"sessions": item.sessions, "tasks": item.tasks, "events": [source.event for source in item.evidence]}
             attributes = " ".join(f'data-{key}="{html.escape(" ".join(names))}"' for key, names in cited.items())
-            parts.append(f"<li {attributes}>{html.escape(_clean(item.text))}</li>")
+            parts.append(f"<li {attributes}>{html.escape(clean_text(item.text))}</li>")
         parts.append("</ul></section>")
     parts.append(f'<p class="bill">{html.escape(brief.bill.text)}</p></article>')
     return "\n".join(parts) + "\n"
@@ -70,7 +70,7 @@ def write_chat(brief: Brief) -> str:
             continue
         heading, items = by_name[name]
         lines.append(f"{heading}:")
-        lines += [f"• {_clean(item.text)}" for item in items[:CHAT_LINES]]
+        lines += [f"• {clean_text(item.text)}" for item in items[:CHAT_LINES]]
         if len(items) > CHAT_LINES:
             lines.append(f"• and {len(items) - CHAT_LINES} more")
     return "\n".join(lines) + "\n"
@@ -98,9 +98,11 @@ def _list_sections(brief: Brief) -> Iterator[tuple[str, str, list[BriefLine]]]:
             yield name, headings[name], items
 
 
-def _clean(text: str) -> str:
+def clean_text(text: str) -> str:
+    """Without control characters and marks that change the direction of writing."""
     return _control.sub("", text)
 
 
-def _escape_markdown(text: str) -> str:
-    return _markdown_special.sub(r"\\\1", _clean(text))
+def escape_markdown(text: str) -> str:
+    """As plain words of a Markdown text."""
+    return _markdown_special.sub(r"\\\1", clean_text(text))

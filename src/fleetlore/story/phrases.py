@@ -2,7 +2,8 @@
 
     "{title}[ ({person})][, {cost}]"
 
-A clause in brackets is left out if one of its placeholders is empty. `[[` and `]]` stand for brackets.
+A clause in brackets is left out if one of its placeholders is empty; of `[{a} asked|Asked]` the first alternative that can be
+filled is taken. `[[` and `]]` stand for brackets.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def fill_phrase(template: str, values: Mapping[str, object]) -> str:
             written.append(found[0][0])
         elif found[1] is None:
             written.append(fill(found[2]))
-        elif all(values.get(name) for name in _placeholder.findall(found[1])):
-            written.append(fill(found[1]))
+        else:
+            options = (part for part in found[1].split("|") if all(values.get(name) for name in _placeholder.findall(part)))
+            written.append(fill(next(options, "")))
     return "".join(written)
 
 

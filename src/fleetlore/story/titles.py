@@ -45,6 +45,11 @@ def shorten_paths(text: str) -> str:
     return " ".join(_column.sub(r"\1", _path.sub(r"\1", _url.sub("", text))).split())
 
 
+def quote_inside(text: str) -> str:
+    """The text for a place between double quotes."""
+    return text.replace('"', "'")
+
+
 def name_request(one: Outcome, longest: int) -> str:
     """What was asked, in short form: without a greeting, a slash command or an address in front."""
     asked = _url.sub("", _command.sub("", one.asked)).strip()

@@ -23,7 +23,7 @@ from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.story.brief import Brief
-from fleetlore.story.reading import read_brief
+from fleetlore.story.reading import brief_of, read_records
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
 
@@ -160,7 +160,9 @@ class OnDemandSource:
         self._refresh()
         newest_day = wanted.since is None and wanted.until is None
         store = self._find_store()
-        return read_brief(self.log, now=self._now(), zone=zone, costs=self._costs, wanted=wanted, store=store, newest_day=newest_day)
+        now = self._now()
+        found = read_records(self.log, now=now, zone=zone, costs=self._costs, wanted=wanted, store=store, newest_day=newest_day)
+        return brief_of(found, zone)
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds per call; until it is done, only the newest events are searched."""

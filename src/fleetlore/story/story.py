@@ -1,0 +1,300 @@
+"""The story: a paragraph per session, what came of it first, every sentence with its source events.
+
+`make_story` decides what is said, from the outcome records of sessions and tasks; `story_formats` writes it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from fleetlore.story.brief import (
+    CHECK_NAMES,
+    ERROR_OF_OUTCOME,
+    LIMITS,
+    MOST_EVIDENCE,
+    BriefWriter,
+    count_attempts,
+    group_flags,
+    kind_of_trouble,
+    name_period,
+    needs_proof,
+    rank_flag,
+)
+from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
+from fleetlore.story.titles import (
+    find_report,
+    format_usd,
+    has_discarded,
+    list_work_files,
+    name_agent,
+    name_files,
+    name_repo,
+    name_topic,
+    quote_inside,
+    shorten_paths,
+    shorten_text,
+    title_delivery,
+)
+from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.outcomes.record import CHECKS, Outcome, RiskFlag
+from fleetlore.views.task_outcomes import TaskOutcome
+
+WORDS_PER_SESSION = 107
+"""On average: 1,500 words for 14 sessions."""
+LEAST_WORDS = 300
+
+
+class StoryLimits(NamedTuple):
+    """How much a paragraph says. The first that fits into the words is taken."""
+
+    title: int
+    quote: int
+    items: int
+    """Troubles, corrections, flags and claims of each kind."""
+
+
+STORY_LIMITS = (StoryLimits(100, 240, 3), StoryLimits(90, 160, 2), StoryLimits(80, 110, 1), StoryLimits(60, 70, 1))
+
+
+class StorySentence(Struct, kw_only=True):
+    """One sentence and the events that it rests on."""
+
+    text: str
+    evidence: list[Source] = field(default_factory=list)
+
+
+class StoryParagraph(Struct, kw_only=True):
+    """What one session did, or what happened to tasks."""
+
+    title: str
+    session: str | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    sentences: list[StorySentence] = field(default_factory=list)
+
+
+class Story(Struct, kw_only=True):
+    """The story of a period."""
+
+    title: str
+    since: datetime | None
+    until: datetime | None
+    paragraphs: list[StoryParagraph]
+    bill: str
+
+
+def make_story(
+    sessions: Iterable[Outcome], tasks: Iterable[TaskOutcome] = (), *, since: datetime | None, until: datetime | None, zone: tzinfo
+) -> Story:
+    """The story of what sessions did and what happened to tasks from `since` until `until`. The records are of this period only."""
+    ordered = sorted(sessions, key=lambda one: (one.started is None, one.started, one.session))
+    closed = sorted(tasks, key=lambda one: (one.at, one.task))
+    most = max(LEAST_WORDS, WORDS_PER_SESSION * len(ordered))
+    for limits in STORY_LIMITS:
+        writer = _ParagraphWriter(ordered, until, zone, limits)
+        paragraphs = [writer.write(one) for one in ordered]
+        if sum(map(count_words, paragraphs)) <= most:
+            break
+    brief = BriefWriter(ordered, closed, until, LIMITS[0])
+    about_tasks = [*brief.list_closed_tasks(), *brief.list_task_troubles()]
+    if about_tasks:
+        sentences = [StorySentence(text=_end_sentence(line.text), evidence=line.evidence) for line in about_tasks]
+        paragraphs.append(StoryParagraph(title="Tasks", sentences=sentences))
+    return Story(title=name_period(since, until, zone), since=since, until=until, paragraphs=paragraphs, bill=brief.sum_up().text)
+
+
+def count_words(paragraph: StoryParagraph) -> int:
+    """The words of a paragraph."""
+    return len(paragraph.title.split()) + sum(len(sentence.text.split()) for sentence in paragraph.sentences)
+
+
+class _ParagraphWriter:
+    """Writes the paragraph of a session. The person and the repository are in the heading, once."""
+
+    def __init__(self, sessions: Sequence[Outcome], until: datetime | None, zone: tzinfo, limits: StoryLimits) -> None:
+        self._until, self._zone, self._limits = until, zone, limits
+        self._phrases = load_phrases("story")
+        self._has_days = len({one.started.astimezone(zone).date() for one in sessions if one.started is not None}) > 1
+
+    def write(self, one: Outcome) -> StoryParagraph:
+        """What came of it, how it was checked, what went wrong, what is open."""
+        has_landed = bool(one.delivered.commits or one.delivered.pull_requests)
+        title = title_delivery(one, self._limits.title) if has_landed else name_topic(one, self._limits.title)
+        sentences = [
+            *self._tell_delivery(one),
+            *self._tell_request(one, title),
+            *self._tell_helpers(one),
+            *self._tell_checks(one),
+            *self._tell_troubles(one),
+            *self._tell_corrections(one),
+            *self._tell_risks(one),
+            *self._tell_claims(one),
+            *self._tell_end(one),
+        ]
+        facts = ", ".join(
+            part for part in (one.person or name_agent(one.agent), name_repo(one), self._name_times(one), format_usd(one.usd)) if part
+        )
+        heading = self._fill("heading", "session", {"title": title.rstrip("."), "facts": facts})
+        return StoryParagraph(title=heading, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
+
+    def _name_times(self, one: Outcome) -> str:
+        if one.started is None or one.ended is None:
+            return ""
+        start, end = one.started.astimezone(self._zone), one.ended.astimezone(self._zone)
+        form = "%Y-%m-%d %H:%M" if self._has_days or start.date() != end.date() else "%H:%M"
+        last = end.strftime(form if start.date() != end.date() else "%H:%M")
+        return self._fill("heading", "times", {"start": start.strftime(form), "end": last})
+
+    def _tell_delivery(self, one: Outcome) -> Iterator[StorySentence]:
+        delivered = one.delivered
+        commits = delivered.commits
+        if commits:
+            evidence = [source for commit in commits for source in commit.evidence[-1:]]
+            evidence += one.evidence.get("delivered.pushed", [])[-1:] if delivered.pushed else []
+            others = [quote_inside(shorten_text(commit.subject, 80)) for commit in commits[1:] if _is_named(commit.subject)][
+                : self._limits.items
+            ]
+            values = {
+                "commits": count_things(len(commits), "commit"),
+                "subjects": join_words([f'"{subject}"' for subject in others]),
+            }
+            phrase = ("one_commit" if len(commits) == 1 else "commits") + ("" if delivered.pushed else "_kept")
+            yield self._sentence("session", phrase, values, evidence)
+        for request in delivered.pull_requests:
+            values = {"number": request.number, "title": f'"{request.title}"' if commits and len(delivered.pull_requests) > 1 else ""}
+            yield self._sentence("session", "request", values, request.evidence)
+        files = list_work_files(one.files)
+        if not commits and files:
+            evidence = [source for file in files for source in file.evidence[-1:]]
+            yield self._sentence("session", "changed", {"files": name_files(files)}, evidence)
+            if has_discarded(one):
+                discarded = [source for flag in one.flags if flag.what.startswith("uncommitted changes") for source in flag.evidence]
+                yield self._sentence("session", "discarded", {}, discarded)
+        answer = one.evidence.get("delivered.answer", [])
+        if commits or files or delivered.pull_requests:
+            if report := find_report(one, self._limits.quote):
+                yield self._sentence("session", "reported", {"answer": quote_inside(report)}, answer)
+        elif delivered.answer and not self._is_refuted(one):
+            text = self._quote(shorten_paths(delivered.answer))
+            yield self._sentence("session", "answered", {"answer": text}, answer)
+        elif one.status != "running":
+            yield self._sentence("session", "nothing", {}, one.evidence.get("status") or one.evidence.get("asked", []))
+
+    def _is_refuted(self, one: Outcome) -> bool:
+        answer = one.delivered.answer
+        return any(claim.verdict == "contradicted" and (claim.text in answer or answer in claim.text) for claim in one.claims)
+
+    def _tell_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
+        asked = self._quote(shorten_paths(one.asked))
+        if asked and asked.lower() not in title.lower() and title.rstrip("….").lower() not in asked.lower():
+            yield self._sentence("session", "asked", {"person": one.person, "asked": asked}, one.evidence.get("asked", ()))
+
+    def _tell_helpers(self, one: Outcome) -> Iterator[StorySentence]:
+        if one.helpers:
+            roles = Counter(helper.role for helper in one.helpers if helper.role)
+            named = [f"{count} × {role}" if count > 1 else role for role, count in roles.most_common(3)]
+            evidence = [source for helper in one.helpers for source in helper.evidence[:1]]
+            values = {"helpers": count_things(len(one.helpers), "helper"), "roles": ", ".join(named)}
+            yield self._sentence("session", "helpers", values, evidence)
+
+    def _tell_checks(self, one: Outcome) -> Iterator[StorySentence]:
+        for result in ("pass", "fail", "could_not_run"):
+            found = [kind for kind in CHECKS if getattr(one.checks, kind).result == result]
+            if not found:
+                continue
+            checks = [getattr(one.checks, kind) for kind in found]
+            values = {
+                "names": _capitalise(join_words([CHECK_NAMES[kind] for kind in found])),
+                "counts": next((check.counts for check in checks if check.counts), "") if found[0] == "tests" else "",
+                "reason": shorten_text(
+                    shorten_paths(next((check.reason for check in checks if check.reason), "")), self._limits.quote
+                ).rstrip("."),
+            }
+            yield self._sentence("checks", result, values, [source for check in checks for source in check.evidence])
+        tests = one.checks.tests
+        if tests.result == "not_run" and list_work_files(one.files):
+            earlier = self._phrases["checks"].get(f"earlier_{tests.earlier}", "")
+            edits = [source for file in one.files for source in file.evidence[-1:]]
+            yield self._sentence("checks", "not_run", {"earlier": earlier}, [*tests.evidence, *edits[-2:]])
+
+    def _tell_troubles(self, one: Outcome) -> Iterator[StorySentence]:
+        ranked = sorted(one.troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
+        shown, rest = ranked[: self._limits.items], ranked[self._limits.items :]
+        for trouble in shown:
+            what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".")
+            yield self._sentence("trouble", "resolved" if trouble.resolved else "open", {"what": what}, trouble.evidence)
+        fixed = [trouble for trouble in rest if trouble.resolved]
+        if fixed:
+            kinds = Counter(kind_of_trouble(trouble) for trouble in fixed)
+            named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(3)]
+            values = {"problems": count_things(len(fixed), "more problem" if shown else "problem"), "kinds": ", ".join(named)}
+            yield self._sentence("trouble", "more", values, [source for trouble in fixed for source in trouble.evidence[:1]])
+
+    def _tell_corrections(self, one: Outcome) -> Iterator[StorySentence]:
+        for correction in one.corrections[: self._limits.items]:
+            prompt = self._quote(correction.prompt)
+            yield self._sentence("session", "correction", {"person": one.person, "prompt": prompt}, correction.evidence)
+        if rest := one.corrections[self._limits.items :]:
+            evidence = [source for correction in rest for source in correction.evidence]
+            yield self._sentence("session", "corrections_more", {"corrections": count_things(len(rest), "more correction")}, evidence)
+
+    def _tell_risks(self, one: Outcome) -> Iterator[StorySentence]:
+        groups = sorted(group_flags(one.flags), key=lambda flags: rank_flag(flags[0]))
+        for flags in groups[: self._limits.items]:
+            values = {"what": shorten_text(flags[0].what, self._limits.quote).rstrip("."), "times": len(flags) if len(flags) > 1 else ""}
+            yield self._sentence("check_this", "flag" if flags[0].executed else "attempted", values, _cite_flags(flags))
+        if rest := [flag for flags in groups[self._limits.items :] for flag in flags]:
+            yield self._sentence("check_this", "flags_more", {"flags": count_things(len(rest), "risk flag")}, _cite_flags(rest))
+
+    def _tell_claims(self, one: Outcome) -> Iterator[StorySentence]:
+        refuted = [claim for claim in one.claims if claim.verdict == "contradicted"]
+        unproven = [claim for claim in one.claims if needs_proof(one, claim)][-1:]
+        for claim in (*refuted[: self._limits.items + 1], *unproven):
+            why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".")
+            text = self._quote(claim.text)
+            yield self._sentence("check_this", claim.verdict, {"text": text, "why": why}, claim.evidence)
+
+    def _tell_end(self, one: Outcome) -> Iterator[StorySentence]:
+        status = one.evidence.get("status") or one.evidence.get("delivered.answer") or one.evidence.get("asked", [])
+        if self._until is not None and one.ended is not None and one.ended >= self._until:
+            yield self._sentence("session", "continued", {}, status)
+        elif one.status != "finished":
+            error = ERROR_OF_OUTCOME.search(one.outcome)
+            values = {"error": shorten_text(error[1], self._limits.quote).rstrip(".") if error else ""}
+            yield self._sentence("session", one.status, values, status)
+        if one.waiting_for == "person" and one.question:
+            question = self._quote(one.question)
+            yield self._sentence("session", "question", {"question": question}, one.evidence.get("question", status))
+        elif one.waiting_for == "permission":
+            yield self._sentence("session", "permission", {}, status)
+
+    def _quote(self, text: str) -> str:
+        return quote_inside(shorten_text(text, self._limits.quote)).rstrip(".")
+
+    def _fill(self, section: str, phrase: str, values: Mapping[str, object]) -> str:
+        return fill_phrase(self._phrases[section][phrase], values)
+
+    def _sentence(self, section: str, phrase: str, values: Mapping[str, object], evidence: Iterable[Source]) -> StorySentence:
+        text = self._fill(section, phrase, values)
+        return StorySentence(text=_capitalise(text), evidence=list(dict.fromkeys(evidence))[:MOST_EVIDENCE])
+
+
+def _cite_flags(flags: Sequence[RiskFlag]) -> list[Source]:
+    return [source for flag in flags for source in flag.evidence]
+
+
+def _is_named(subject: str) -> bool:
+    return bool(subject) and not subject.startswith("Merge ")
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _end_sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -1,0 +1,141 @@
+"""The story: a paragraph per session, the outcome first, every sentence with its events."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+
+import msgspec
+import pytest
+
+from fleetlore.story.story import Story, StoryParagraph, count_words, make_story
+from fleetlore.story.story_formats import FORMATS
+from fleetlore.views.outcomes.record import Check, Checks, Correction, Delivered, Helper, Outcome
+from fleetlore.views.task_outcomes import TaskOutcome
+from tests.story.records import DAY, NEXT_DAY, cite, claim, flag, make_outcome, make_task, request, trouble, with_changes, with_commit
+from tests.story.test_brief import HOSTILE, busy_day
+
+
+def story_of(*sessions: Outcome, tasks: tuple[TaskOutcome, ...] = ()) -> Story:
+    return make_story(sessions, tasks, since=DAY, until=NEXT_DAY, zone=UTC)
+
+
+def told(one: Outcome) -> str:
+    [paragraph] = story_of(one).paragraphs
+    return text_of(paragraph)
+
+
+def text_of(paragraph: StoryParagraph) -> str:
+    return " ".join(sentence.text for sentence in paragraph.sentences)
+
+
+def test_a_paragraph_names_who_where_when_and_how_much_once() -> None:
+    [paragraph] = story_of(with_commit()).paragraphs
+    assert paragraph.title == "Accept tabs in the parser (mira, shop, 08:01 to 08:21, $1.50)"
+    assert "shop" not in text_of(paragraph)
+    assert (paragraph.session, paragraph.started) == ("00000001-0000", DAY + timedelta(hours=8, minutes=1))
+
+
+def test_the_outcome_comes_first() -> None:
+    assert told(with_commit()) == (
+        'The change is committed and pushed. It reported: "The parser accepts tabs now". Mira asked: "Fix the parser". '
+        "Tests and lint passed after the last edit."
+    )
+
+
+def test_several_commits_and_a_pull_request() -> None:
+    one = with_commit(pushed=False)
+    one.delivered.commits += [*with_commit(2, "Merge branch 'x'").delivered.commits, *with_commit(3, 'Say "tabs"').delivered.commits]
+    one.delivered.pull_requests = [request(title="")]
+    assert told(one).startswith("The agent made 3 commits and did not push them; among them \"Say 'tabs'\". It opened pull request #7.")
+
+
+def test_changes_without_a_commit() -> None:
+    one = with_changes(1, "parser.py", "lexer.py", checks=Checks(tests=Check(result="not_run", earlier="fail")))
+    assert told(one) == (
+        'The agent changed parser.py and 1 more file and committed nothing. It reported: "The parser accepts tabs now". '
+        "Tests were not run after the last edit; before it, they failed."
+    )
+
+
+def test_an_answer_only() -> None:
+    one = make_outcome(asked="What does the cache do?", delivered=Delivered(answer="It keeps parsed files for an hour."))
+    assert told(one) == 'The agent answered: "It keeps parsed files for an hour".'
+
+
+def test_nothing_was_changed() -> None:
+    assert told(make_outcome(delivered=Delivered(), status="interrupted")) == "Nothing was changed. The session was stopped before the end."
+
+
+def test_checks_say_counts_and_reasons() -> None:
+    checks = Checks(tests=Check(result="pass", counts="12 passed"), lint=Check(result="fail", reason="src/a.py:3:1: unused import"))
+    assert "Tests passed after the last edit (12 passed). Lint failed after the last edit: a.py:3: unused import." in told(
+        with_commit(checks=checks)
+    )
+
+
+def test_troubles_corrections_helpers_flags_claims_and_questions() -> None:
+    one = with_commit(
+        troubles=[trouble("Tests failed 4 times: boom", resolved=True), trouble("Push failed: rejected")],
+        corrections=[Correction(prompt="no, use the other table", evidence=cite("c"))],
+        helpers=[Helper(agent="a1", role="reviewer", asked="", answer="", status="finished", evidence=cite("h"))],
+        flags=[flag(), flag(executed=False)],
+        claims=[claim(), claim("Opened the pull request.", "unproven", "no pull request was opened", "pr_opened")],
+        waiting_for="person",
+        question="Which table?",
+    )
+    for sentence in (
+        "1 helper took part (reviewer).",
+        "Push failed: rejected; no fix is recorded. Tests failed 4 times: boom; fixed later.",
+        'Mira corrected the agent: "no, use the other table".',
+        "To check: git push --force: git push -f.",
+        "Tried, but not run: git push --force: git push -f.",
+        'It claimed "All tests pass", but the last test run failed.',
+        'It claimed "Opened the pull request"; nothing in the log proves it: no pull request was opened.',
+        'Open question: "Which table?"',
+    ):
+        assert sentence in told(one)
+
+
+def test_a_contradicted_answer_is_not_quoted_without_the_remark() -> None:
+    one = make_outcome(claims=[claim("The parser accepts tabs now.", why="the edit failed", kind="fixed")])
+    assert told(one) == 'Nothing was changed. It claimed "The parser accepts tabs now", but the edit failed.'
+
+
+def test_tasks_have_a_paragraph() -> None:
+    story = story_of(with_commit(), tasks=(make_task(1), make_task(2, "dropped")))
+    assert text_of(story.paragraphs[-1]) == "1 task closed: Task 1 (ada). 1 task closed as stale, duplicate or not wanted."
+    assert story.bill == "$1.50 for 1 session; 1 commit, 2 tasks closed."
+
+
+def test_every_sentence_has_evidence() -> None:
+    story = story_of(*busy_day(20), tasks=(make_task(1, given=4),))
+    sentences = [sentence for paragraph in story.paragraphs for sentence in paragraph.sentences]
+    assert sentences
+    without = [sentence.text for sentence in sentences if not sentence.evidence]
+    assert without == []
+
+
+@pytest.mark.parametrize("count", [1, 14, 60])
+def test_a_busy_day_stays_short(count: int) -> None:
+    story = story_of(*busy_day(count))
+    assert sum(map(count_words, story.paragraphs)) <= max(300, 107 * count)
+    assert len(FORMATS["text"](story).split()) <= max(330, 112 * count)
+
+
+def test_the_same_records_give_the_same_story_in_any_order() -> None:
+    assert FORMATS["json"](story_of(*busy_day(9))) == FORMATS["json"](story_of(*reversed(busy_day(9))))
+
+
+def test_event_text_is_escaped_for_the_format() -> None:
+    story = story_of(with_commit(subject=HOSTILE, asked=HOSTILE))
+    assert "\x1b" not in FORMATS["text"](story)
+    assert "<script>" not in FORMATS["html"](story)
+    assert "<script>" not in FORMATS["markdown"](story)
+    assert "[a](" not in FORMATS["markdown"](story)
+
+
+def test_formats_cite_events() -> None:
+    story = story_of(with_commit())
+    assert 'data-events="event-commit-1' in FORMATS["html"](story)
+    assert msgspec.json.decode(FORMATS["json"](story))["paragraphs"][0]["sentences"][0]["evidence"][0]["event"] == "event-commit-1"
+    assert "[00000001]" in FORMATS["text"](story)
