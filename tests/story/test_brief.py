@@ -160,7 +160,7 @@ def test_what_has_no_fix_comes_before_what_was_fixed() -> None:
         troubles=[trouble("Lint failed (2 issues): src/a.py:3:1: unused", resolved=True), trouble("Push failed: rejected")]
     )
     assert texts(brief_of(session).went_wrong) == [
-        "Push failed: rejected: no fix recorded",
+        "Push failed: rejected: no later success recorded",
         "Lint failed (2 issues): a.py:3: unused: fixed later",
     ]
 
@@ -210,6 +210,11 @@ def test_what_became_true_later_needs_no_proof() -> None:
     assert brief_of(with_commit(claims=[early])).check_this == []
     selection = claim("All tests pass.", "unproven", "only a selection was run")
     assert len(brief_of(with_commit(claims=[selection])).check_this) == 1
+
+
+def test_a_word_that_only_sounds_like_a_build_is_no_claim_about_one() -> None:
+    said = claim("The line is built from two parts.", "unproven", "no build run is recorded", "build_or_lint_ok")
+    assert brief_of(with_commit(claims=[said])).check_this == []
 
 
 def test_permissions_come_before_questions_and_offers_come_last() -> None:

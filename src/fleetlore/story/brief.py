@@ -66,6 +66,10 @@ _CONTRADICTED, _FLAGS, _NOT_RUN, _UNPROVEN = 0, 1, 30, 60
 _offer = re.compile(
     r"(?i)(?:(?:do you )?want me to|would you like|shall i|should i (?:go ahead|proceed|continue)|anything else|ready to)\b"
 )
+_check_words = re.compile(
+    r"(?i)\b(?:builds?|built (?:cleanly|without|success)|compil|lint|type.?check|format|clean|pass|issues?\b|errors?\b|warnings?\b)"
+)
+"""What a claim about a build or a linter has in it: "the line is built conditionally" is none."""
 _times = re.compile(r" (\d+) times\b")
 ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
@@ -532,6 +536,8 @@ def needs_proof(one: Outcome, claim: JudgedClaim) -> bool:
             return not delivered.pull_requests
         case "tests_pass":
             return checks.tests.result != "pass" or "edited after" not in claim.why
+        case _ if not _check_words.search(claim.text):
+            return False
         case _:
             results = {checks.lint.result, checks.types.result, checks.build.result}
             return "pass" not in results or "fail" in results or "edited after" not in claim.why

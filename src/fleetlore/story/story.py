@@ -34,6 +34,7 @@ from fleetlore.story.titles import (
     name_agent,
     name_files,
     name_repo,
+    name_request,
     name_topic,
     quote_inside,
     shorten_paths,
@@ -41,12 +42,14 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.record import CHECKS, Outcome, RiskFlag
+from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag
 from fleetlore.views.task_outcomes import TaskOutcome
 
 WORDS_PER_SESSION = 107
 """On average: 1,500 words for 14 sessions."""
 LEAST_WORDS = 300
+LONGEST_PROMPT = 190
+"""A record cuts prompts at 200 characters."""
 
 
 class StoryLimits(NamedTuple):
@@ -177,7 +180,8 @@ class _ParagraphWriter:
                 yield self._sentence("session", "discarded", {}, discarded)
         answer = one.evidence.get("delivered.answer", [])
         if commits or files or delivered.pull_requests:
-            if report := find_report(one, self._limits.quote):
+            report = find_report(one, self._limits.quote)
+            if report and not any(report in claim.text for claim in self._find_unproven(one)):
                 yield self._sentence("session", "reported", {"answer": quote_inside(report)}, answer)
         elif delivered.answer and not self._is_refuted(one):
             text = self._quote(shorten_paths(delivered.answer))
@@ -191,7 +195,7 @@ class _ParagraphWriter:
 
     def _tell_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
         asked = self._quote(shorten_paths(one.asked))
-        if asked and asked.lower() not in title.lower() and title.rstrip("….").lower() not in asked.lower():
+        if asked and not name_request(one, 1000).startswith(title.rstrip("…. ")):
             yield self._sentence("session", "asked", {"person": one.person, "asked": asked}, one.evidence.get("asked", ()))
 
     def _tell_helpers(self, one: Outcome) -> Iterator[StorySentence]:
@@ -217,13 +221,15 @@ class _ParagraphWriter:
             }
             yield self._sentence("checks", result, values, [source for check in checks for source in check.evidence])
         tests = one.checks.tests
-        if tests.result == "not_run" and list_work_files(one.files):
+        if tests.result == "not_run" and list_work_files(one.files) and not has_discarded(one):
             earlier = self._phrases["checks"].get(f"earlier_{tests.earlier}", "")
             edits = [source for file in one.files for source in file.evidence[-1:]]
             yield self._sentence("checks", "not_run", {"earlier": earlier}, [*tests.evidence, *edits[-2:]])
 
     def _tell_troubles(self, one: Outcome) -> Iterator[StorySentence]:
-        ranked = sorted(one.troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
+        failing = {source.event for kind in CHECKS if (check := getattr(one.checks, kind)).result == "fail" for source in check.evidence}
+        troubles = [found for found in one.troubles if found.resolved or failing.isdisjoint(cited.event for cited in found.evidence)]
+        ranked = sorted(troubles, key=lambda trouble: (trouble.resolved, -count_attempts(trouble)))
         shown, rest = ranked[: self._limits.items], ranked[self._limits.items :]
         for trouble in shown:
             what = shorten_text(shorten_paths(trouble.what), self._limits.quote).rstrip(".")
@@ -237,7 +243,7 @@ class _ParagraphWriter:
 
     def _tell_corrections(self, one: Outcome) -> Iterator[StorySentence]:
         for correction in one.corrections[: self._limits.items]:
-            prompt = self._quote(correction.prompt)
+            prompt = self._quote(shorten_text(correction.prompt, LONGEST_PROMPT))
             yield self._sentence("session", "correction", {"person": one.person, "prompt": prompt}, correction.evidence)
         if rest := one.corrections[self._limits.items :]:
             evidence = [source for correction in rest for source in correction.evidence]
@@ -253,11 +259,13 @@ class _ParagraphWriter:
 
     def _tell_claims(self, one: Outcome) -> Iterator[StorySentence]:
         refuted = [claim for claim in one.claims if claim.verdict == "contradicted"]
-        unproven = [claim for claim in one.claims if needs_proof(one, claim)][-1:]
-        for claim in (*refuted[: self._limits.items + 1], *unproven):
+        for claim in (*refuted[: self._limits.items + 1], *self._find_unproven(one)):
             why = shorten_text(shorten_paths(claim.why), self._limits.quote).rstrip(".")
             text = self._quote(claim.text)
             yield self._sentence("check_this", claim.verdict, {"text": text, "why": why}, claim.evidence)
+
+    def _find_unproven(self, one: Outcome) -> list[JudgedClaim]:
+        return [claim for claim in one.claims if needs_proof(one, claim)][-1:]
 
     def _tell_end(self, one: Outcome) -> Iterator[StorySentence]:
         status = one.evidence.get("status") or one.evidence.get("delivered.answer") or one.evidence.get("asked", [])
