@@ -44,7 +44,7 @@ from fleetlore.views.outcomes.facts import (
 )
 from fleetlore.views.outcomes.flags import find_flags
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
