@@ -153,6 +153,33 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
     assert len(script.state.answers) == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "answers", "headline"),
+    [
+        ("Can you round the total of the cart to cents?", ["Fixed a typo."], "Round the total of the cart to cents; not committed"),
+        ("why is it slow?", ["Now when you run `shop list`:\n\n    total", "The cart is cached per customer now."],
+         "The cart is cached per customer now; not committed"),
+        ("look at the cart", ["Done.\n\n- **Cache (#6)** - added one"], "Edited cart.py; not committed"),
+        ("Plan: Round the total - and everything else", ["All tests pass."], "Round the total - and everything else; not committed"),
+    ],
+)  # fmt: skip
+def test_the_headline_without_a_commit(script: Script, asked: str, answers: list[str], headline: str) -> None:
+    script.ask(asked)
+    for answer in answers:
+        script.edit()
+        script.say(answer)
+        script.ask("go on")
+    script.say("Nothing else to do here.")
+    assert script.outcome().headline == headline
+
+
+def test_a_headline_is_short(script: Script) -> None:
+    script.ask("why?")
+    script.edit()
+    script.say("The cart, " + "which is long and winding, " * 20 + "is cached.")
+    assert len(script.outcome().headline.split()) <= 18
+
+
 def test_nothing_edited(script: Script) -> None:
     script.ask("Why is it slow?")
     script.say("The cache is cold after each deployment.")

@@ -20,7 +20,16 @@ from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_package, find_troubles
-from fleetlore.views.outcomes.words import first_sentence, is_announcement, is_weak, last_question, shorten
+from fleetlore.views.outcomes.words import (
+    complete_sentence,
+    cut_words,
+    first_sentence,
+    is_announcement,
+    is_weak,
+    last_question,
+    short_request,
+    shorten,
+)
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 WaitingFor = Literal["person", "permission", "helpers"]
@@ -33,6 +42,10 @@ RECENT = timedelta(hours=1)
 PATIENT = timedelta(hours=24)
 """The same while it waits for a permission or for helpers."""
 LONGEST_SUBJECT = 200
+LONGEST_HEADLINE = 18
+"""Words, with the check results."""
+LEAST_OF_WORK = 10
+"""Words of a headline that are left for the work itself."""
 SHORT_REQUEST = 8
 """Words of a first prompt that may be small talk."""
 
@@ -452,18 +465,52 @@ _NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "bui
 
 
 def write_headline(record: Outcome, state: SessionState) -> str:
-    """The title of a pull request or the subject of a commit, else what the agent answered, with the check results."""
+    """The title of a pull request or the subject of a commit, else the work and its state; with the check results."""
     delivered = record.delivered
     subjects = [commit.subject for commit in delivered.commits if not commit.subject.startswith("Merge ")]
+    results = list(_describe_results(record))
     if delivered.pull_requests and delivered.pull_requests[-1].title:
         text = delivered.pull_requests[-1].title
     elif subjects:
         more = len(delivered.commits) - 1
         text = subjects[0] + (f" (+{more} commit{'s' if more > 1 else ''})" if more else "")
     else:
-        answer = find_report(state)
-        text = (first_sentence(answer.text, is_answer=True) if answer is not None else "") or record.title or record.asked
-    return "; ".join(part for part in (text.rstrip("."), *_describe_results(record)) if part)
+        if record.files and not delivered.commits:
+            results.append("not committed")
+        if record.status in ("interrupted", "failed"):
+            results.append("stopped before the end" if record.status == "interrupted" else "failed")
+        text = _describe_work(record, state, max(LEAST_OF_WORK, LONGEST_HEADLINE - sum(len(result.split()) for result in results)))
+    return "; ".join(part for part in (text.rstrip("."), *results) if part)
+
+
+def _describe_work(record: Outcome, state: SessionState, most: int) -> str:
+    """The work in at most so many words: its title or the request for it, else the answer to the last edits."""
+    request = find_request(state)
+    asked = record.title or (short_request(request.text, most) if request is not None else "")
+    if asked:
+        return asked
+    edited = {call.turn for call in state.calls if call.kind == "edit" and call.state == "ok" and not _is_note(call.what)}
+    answers = [answer for answer in reversed(state.answers[-50:]) if not edited or answer.turn in edited]
+    report = next((sentence for answer in answers if (sentence := complete_sentence(answer.text, most))), "")
+    if report or (files := _name_files(record.files)):
+        return report or files
+    fallback = find_report(state)
+    return cut_words(first_sentence(fallback.text, is_answer=True) if fallback is not None else record.asked, most)
+
+
+_file_name = re.compile(r"[\w.@+-]{1,60}")
+
+
+def _is_note(path: str) -> bool:
+    """Whether a file is the agent's own: a plan or a memory."""
+    return "/.claude/" in path or "/.codex/" in path
+
+
+def _name_files(files: Sequence[ChangedFile]) -> str:
+    names = list(dict.fromkeys(file.path.rpartition("/")[2] for file in files if not _is_note(file.path)))
+    names = [name for name in names if _file_name.fullmatch(name)]
+    shown = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more files"]
+    return f"Edited {_join(shown)}" if names else ""
 
 
 def find_report(state: SessionState) -> Answer | None:

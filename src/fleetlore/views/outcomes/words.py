@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from fleetlore.views.outcomes.shell import word_set
+
 LONGEST_LOOK = 6000
 """Characters of a text that are looked at."""
 LONGEST_SENTENCE = 240
@@ -58,6 +60,8 @@ _EMPTY_CLAIM = re.compile(
     r"(?:pass(?:es|ed|ing)?|clean|green|ok|fixed|done|good|complete|works?|succeed(?:s|ed)?)"
     rf"(?:(?:,| and|, and)? {_CHECK_WORDS} (?:(?:is|are|now|also) ){{0,2}}(?:pass(?:es|ed|ing)?|clean|green|ok|good))?"
     r"(?: (?:now|cleanly|successfully|as expected|too|again|locally))*"
+    r"|all (?:lint |test |type |the |build )?(?:issues|errors|problems|warnings|failures) (?:are |have been |is )?(?:fixed|resolved)"
+    rf"(?:,? and {_CHECK_WORDS} pass)?"
     r"|all (?:clean|green|good|fixed|set)|pushed|committed|(?:the )?(?:implementation|changes?|task|work|fix|plan) (?:is|are|works|looks) ?"
     r"(?:now )?(?:complete|completed|done|ready|as expected|good)?|implementation complete"
     r"|i found (?:the|an?) (?:issue|problem|bug|cause|root cause)"
@@ -66,8 +70,11 @@ _EMPTY_CLAIM = re.compile(
     re.IGNORECASE,
 )
 """A sentence that says only that checks pass or that something is done, not what."""
-_REQUEST_HEADING = "## My request for Codex:"
+_request_heading = re.compile(r"^## My request for [^\n:]{1,40}:", re.MULTILINE)
 """Comes after the context that an editor adds to a prompt."""
+LEAST_REQUEST = 4
+"""Words of a request or a sentence that says something by itself."""
+LEAST_CLAUSE = 5
 LEAST_WORDS = 6
 """A sentence that ends with a colon counts as content if it has so many words."""
 
@@ -83,7 +90,7 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
-    text = text.rpartition(_REQUEST_HEADING)[2]
+    text = _request_heading.split(text)[-1]
     for line in _lines(text, headings=not is_answer):
         for sentence in _sentences(line):
             if is_lead_in(sentence):
@@ -93,6 +100,75 @@ def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
             else:
                 return shorten(_close(sentence), limit)
     return shorten(_close(weak or fallback), limit)
+
+
+_POLITE = re.compile(
+    r"(?:(?:please|ok|okay|so|now|hey|hi|hello|great|thanks|plan:|task:|goal:|title:|also|and)[,:]?\s+"
+    r"|(?:can|could|would|will) you (?:please |also |now |quickly )?|(?:let'?s|let us|we need to|we should|we want to|you should"
+    r"|i need you to|i want you to|i'?d like (?:you )?to|i would like (?:you )?to|i want to|need to|help me(?: to)?)\s+)",
+    re.IGNORECASE,
+)
+_WORK_VERBS = word_set(
+    """add address adjust allow apply automate build bump bring cache change clean clear close commit complete configure consolidate
+    convert copy correct cover create cut debug decouple delete deploy deprecate disable document draft drop enable ensure expose extend
+    extract finish fix format generate guard handle hide implement improve increase install integrate introduce limit link load log
+    make merge migrate mock modify move open optimise optimize parse patch persist pin polish port prevent print publish push put
+    rebase reduce refactor register reimplement release remove rename render replace reply resolve respond restore restructure return
+    revert reword rework rewrite round run save send separate set ship show simplify skip sort speed split stop store strip support
+    swap switch sync test throw tidy translate trim turn tweak unify update upgrade use validate wire wrap write"""
+)
+_NEED = re.compile(r"(?:we |i )?(?:need|want) an? ", re.IGNORECASE)
+_CLAUSE_BREAK = re.compile(r" [-–—] |; |: (?=[A-Z])")
+_NO_SUBJECT = re.compile(
+    r"(?:this|that|it|they|these|those|you|if|when|now when|here|there|both|the (?:changes?|edits?|file|reviewer|fix|update|plan|answer))\b"
+    r"|.{0,80}\b(?:should|would|could|will|might|may|can|let me|i'?ll)\b",
+    re.IGNORECASE,
+)
+"""A sentence that says nothing without the one before it, or that is not about what was done."""
+_CLAUSE_END = re.compile(r" [-–—] |[;:](?= )|\.(?= )|, (?:and|but|so|because|which|where|then) | \(|, ")
+_ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*$)")
+
+
+def short_request(text: str, most: int) -> str:
+    """A request for work as a headline of at most so many words, such as "Round the total to cents"; empty for anything else."""
+    sentence = first_sentence(text)
+    for _ in range(4):
+        if not (found := _POLITE.match(sentence)):
+            break
+        sentence = sentence[found.end() :]
+    is_work = sentence.partition(" ")[0].lower() in _WORK_VERBS or _NEED.match(sentence) is not None
+    if not is_work or len(sentence.split()) < LEAST_REQUEST:
+        return ""
+    clause = _CLAUSE_BREAK.split(sentence, maxsplit=1)[0]
+    short = cut_words((clause if len(clause.split()) >= LEAST_REQUEST else sentence).rstrip("?.! "), most)
+    return short[:1].upper() + short[1:]
+
+
+def complete_sentence(text: str, most: int) -> str:
+    """The first sentence of an answer that says what was done and is complete, in at most so many words; empty if there is none.
+
+    List items, headings and sentences that lead over to code or a list are passed over.
+    """
+    prose = "\n".join("" if _ITEM.match(line) else line for line in text[:LONGEST_LOOK].splitlines())
+    for line in _lines(prose, headings=False, fenced=False):
+        for sentence in _sentences(line):
+            is_open = sentence.rstrip("\"'”) ").endswith((":", "…", ",")) or len(sentence.split()) < LEAST_REQUEST
+            is_empty = is_lead_in(sentence) or is_weak(sentence) or _NO_SUBJECT.match(sentence) is not None
+            short = cut_words(sentence.rstrip(". "), most)
+            if not is_open and not is_empty and not short.endswith(("?", "…")):
+                return short
+    return ""
+
+
+def cut_words(sentence: str, most: int) -> str:
+    """The sentence, cut to at most so many words, if possible where a clause ends."""
+    words = sentence.split()
+    if len(words) <= most:
+        return sentence
+    start = " ".join(words[:most])
+    ends = [found.start() for found in _CLAUSE_END.finditer(start)]
+    whole = next((start[:end] for end in reversed(ends) if len(start[:end].split()) >= LEAST_CLAUSE), "")
+    return (whole or f"{start}…").rstrip(" ,;:")
 
 
 def _close(sentence: str) -> str:
@@ -176,9 +252,9 @@ def _is_option(line: str) -> bool:
     return (len(line) < 300 and line[:1].isupper() is False) or bool(re.match(r"(?:[A-Z0-9][.)]|Option\b)", line))
 
 
-def _lines(text: str, *, headings: bool = True) -> Iterator[str]:
+def _lines(text: str, *, headings: bool = True, fenced: bool = True) -> Iterator[str]:
     """Lines of prose without markup; the inside of code fences (and headings, if not wanted) only if the text has nothing else."""
-    fenced: list[str] = []
+    others: list[str] = []
     is_code, found = False, False
     for raw in text.splitlines():
         line = raw.strip()
@@ -191,12 +267,12 @@ def _lines(text: str, *, headings: bool = True) -> Iterator[str]:
         if not plain:
             continue
         if is_code or (not headings and _is_heading(line)):
-            fenced.append(plain)
+            others.append(plain)
             continue
         found = True
         yield plain
-    if not found:
-        yield from fenced[:20]
+    if not found and fenced:
+        yield from others[:20]
 
 
 def _is_heading(line: str) -> bool:
