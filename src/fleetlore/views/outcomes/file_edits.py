@@ -32,7 +32,7 @@ _not_code_yaml = re.compile(
 )
 _python_write = re.compile(r"\.write_text\(|\.write\(|writeFileSync\(|\.writelines\(|File\.write\(|fs\.writeFile\(")
 _path_literal = re.compile(r"""['"]((?:[\w@+-]+/|\.{1,2}/|/)*[\w@+.-]{1,100}\.\w{1,8})['"]""")
-_agent_folder = re.compile(r"/\.(?:claude|codex|cursor|gemini|config|beads|aider[\w.]*)/|^~/\.\w+/", re.IGNORECASE)
+agent_folder = re.compile(r"/\.(?:claude|codex|cursor|gemini|config|beads|aider[\w.]*)/|^~/\.\w+/", re.IGNORECASE)
 _patch_file = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,500})$|^\+\+\+ b/([^\n\t]{1,500})", re.MULTILINE)
 _in_place = re.compile(r"-[a-zA-Z]*i(?:\.\w+|'')?\Z|--in-place")
 
@@ -65,7 +65,7 @@ def is_covered(path: str, cwd: str) -> bool:
         return False
     if path.startswith(_TEMPORARY[:5]) and not cwd.startswith(_TEMPORARY[:5]):
         return False
-    return not (_agent_folder.search(path) and not (cwd and path.startswith(cwd)))
+    return not (agent_folder.search(path) and not (cwd and path.startswith(cwd)))
 
 
 def _from_text_edit(call: ToolCall, edit: TextEdit) -> FileEdit:

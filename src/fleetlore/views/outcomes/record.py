@@ -17,6 +17,7 @@ from fleetlore.views import cost_sums
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
+from fleetlore.views.outcomes.file_edits import agent_folder
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_package, find_troubles
@@ -503,7 +504,7 @@ _file_name = re.compile(r"[\w.@+-]{1,60}")
 
 def _is_note(path: str) -> bool:
     """Whether a file is the agent's own: a plan or a memory."""
-    return "/.claude/" in path or "/.codex/" in path
+    return agent_folder.search(path) is not None
 
 
 def _name_files(files: Sequence[ChangedFile]) -> str:
