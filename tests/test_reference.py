@@ -31,6 +31,12 @@ def test_the_reference_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == MAKER.text_of(name), f"docs/reference/{name} is stale: run `make reference`"
 
 
+def test_the_table_of_settings_is_up_to_date() -> None:
+    written = MAKER.CONFIGURATION.read_text(encoding="utf-8")
+    assert MAKER.SETTINGS_BLOCK.search(written)
+    assert written == MAKER.configuration(), "docs/configuration.md is stale: run `make reference`"
+
+
 def test_every_command_and_verb_has_its_place() -> None:
     headings = re.findall(r"^#{3,6} `lore ([^`]+)`$", (FOLDER / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert {heading.partition(" ")[0] for heading in headings} == COMMANDS.keys() | BEHIND.keys()

@@ -332,6 +332,30 @@ def _first(value: Any) -> str:
     return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
 
 
+# --- settings
+
+CONFIGURATION = HERE.parent / "configuration.md"
+SETTINGS_BLOCK = re.compile(r"(<!-- settings: [^\n]*-->\n).*?(<!-- end of settings -->)", re.DOTALL)
+
+
+def configuration() -> str:
+    """docs/configuration.md with its table of settings made anew."""
+    from fleetlore.settings import SPECS
+
+    head = "setting | meaning | default | also set by | project's file | if several places set it"
+    made = table(head, (row for spec in SPECS.values() for row in _setting(spec)))
+    return SETTINGS_BLOCK.sub(lambda found: found[1] + made + found[2], CONFIGURATION.read_text(encoding="utf-8"))
+
+
+def _setting(spec: Any) -> Iterator[tuple[str, ...]]:
+    """A row, or one for each key of a table."""
+    also = ", ".join(code(each) for each in (spec.flag, spec.environment) if each)
+    is_set_once = spec.project.note == "no" and not (spec.environment or spec.read_environment)
+    rows = {f"{spec.key}.{part}": about for part, about in spec.parts.items()} or {spec.key: (spec.help, spec.default)}
+    for key, (help, default) in rows.items():
+        yield code(key), help, default, also, spec.project.note, "" if is_set_once else spec.merge.__doc__
+
+
 PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "api.md": api, "python.md": python}
 
 
@@ -345,6 +369,7 @@ def main() -> int:
     """Write them all."""
     for name in PAGES:
         (HERE / name).write_text(text_of(name), encoding="utf-8")
+    CONFIGURATION.write_text(configuration(), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Applies regular expressions to texts. `user_patterns.py` runs this file as a program, so that the kernel can end a slow pattern.
+"""Applies regular expressions to texts, in a child process that `user_patterns.py` starts from this file.
 
-Standard library only, and no module that starts slowly. Each request and each reply on the standard streams is a frame: its length
-in four bytes, then a marshalled value.
+In a process of its own, a slow pattern can be ended by the kernel. Standard library only, without modules that are slow
+to import. Each request and reply on the standard streams is a frame: its length in four bytes, then a marshalled value.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Problem: TypeAlias = tuple[int, str, bool]
-    """Which pattern, what is wrong with it, and whether it can be used all the same."""
+    """Index of the pattern, what is wrong with it, and whether it can be used anyway."""
     Masked: TypeAlias = tuple[str, int]
-    """A text with its matches masked, and how many there were."""
+    """A text with its matches masked, and their number."""
 
 MOST_MATCHES = 1_000_000
-"""In one text; with more, the masks alone would take up seconds and megabytes."""
+"""Per text; with more, the masks alone would take seconds and megabytes."""
 MOST_MEMORY = 1024 * 1024 * 1024
 COMPILE_SECONDS = 2.0
 MATCHES_NOTHING = "matches even where nothing stands; say what must be there"
 
 
 def compile_patterns(patterns: Sequence[str]) -> tuple[list[re.Pattern[str]], Problem | None]:
-    """The patterns, and the first thing that is wrong with one of them."""
+    """Compile patterns; also return the first problem, if any."""
     compiled = []
     for index, pattern in enumerate(patterns):
         try:
@@ -41,7 +41,7 @@ def compile_patterns(patterns: Sequence[str]) -> tuple[list[re.Pattern[str]], Pr
 
 
 def mask_matches(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> Masked | None:
-    """The text with all matches masked; `None` if there are too many."""
+    """Mask all matches; `None` if there are too many."""
     found = 0
     for pattern in patterns:
         text, count = pattern.subn(_replacement(pattern, mask), text, count=MOST_MATCHES)
@@ -52,7 +52,7 @@ def mask_matches(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> M
 
 
 def _replacement(pattern: re.Pattern[str], mask: str) -> str | Callable[[re.Match[str]], str]:
-    """The mask; what groups `before` and `after` match is kept."""
+    """The mask, keeping what the groups `before` and `after` match."""
     if not pattern.groupindex.keys() & {"before", "after"}:
         return mask
 
@@ -64,37 +64,40 @@ def _replacement(pattern: re.Pattern[str], mask: str) -> str | Callable[[re.Matc
 
 
 def write_frame(value: Any) -> bytes:
-    """A value as a frame."""
+    """Encode a value as a frame."""
     raw = marshal.dumps(value)
     return len(raw).to_bytes(4, "big") + raw
 
 
 def _serve() -> None:
-    """Answer requests until standard input ends: first the problem of the patterns, then each text, then the CPU time spent."""
+    """Answer requests until standard input ends.
+
+    Replies: the problem of the patterns, one per text, then the CPU time used.
+    """
     from time import process_time
 
     _limit_process()
-    known: dict[tuple[str, ...], Any] = {}
+    cache: dict[tuple[str, ...], Any] = {}
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
 
     def reply(value: Any) -> None:
         replies.write(write_frame(value))
-        replies.flush()  # so that what is done is known, if the next text is the end of this process
+        replies.flush()  # flushed, since the next text may be the end of this process
 
     while head := requests.read(4):
         patterns, texts, mask, seconds = marshal.loads(requests.read(int.from_bytes(head, "big")))
-        began = process_time()
+        started = process_time()
         _limit_time(COMPILE_SECONDS)
-        if patterns not in known:
-            known.clear()
-            known[patterns] = compile_patterns(patterns)
-        compiled, problem = known[patterns]
+        if patterns not in cache:
+            cache.clear()
+            cache[patterns] = compile_patterns(patterns)
+        compiled, problem = cache[patterns]
         reply(problem)
         _limit_time(seconds)
         for text in texts:
             reply(_mask_or_give_up(compiled, text, mask))
         _limit_time(0.0)
-        reply(process_time() - began)
+        reply(process_time() - started)
 
 
 def _mask_or_give_up(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> Masked | None:
@@ -105,7 +108,7 @@ def _mask_or_give_up(patterns: Sequence[re.Pattern[str]], text: str, mask: str) 
 
 
 def _limit_time(seconds: float) -> None:
-    """Have the kernel end this process when it has used so much CPU time: `re` itself heeds no signal within a long match."""
+    """Let the kernel kill this process after this much CPU time: `re` handles no signals during a match."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 

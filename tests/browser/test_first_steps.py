@@ -49,8 +49,8 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    made = Gate(LiveViews._take)
-    monkeypatch.setattr(LiveViews, "_take", lambda warm, events: made.take(warm, events))
+    made = Gate(LiveViews._fold_batch)
+    monkeypatch.setattr(LiveViews, "_fold_batch", lambda warm, events: made.take(warm, events))
     return made
 
 

@@ -83,7 +83,7 @@ def test_patterns_of_project_and_user_add_up(lore: Lore) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("lgo = 'x'", "no such setting: lgo"),
+        ("lgo = 'x'", "no such setting: lgo; did you mean log?"),
         ("log = 7", "log: a string is needed"),
         ("log = ''", "log: a string is needed"),
         ("town = []", "town: a string is needed"),
@@ -122,3 +122,26 @@ def test_secrets_in_addresses_are_masked(url: str) -> None:
     assert "hunter2" not in config.masked(url)
     assert "host" in config.masked(url) or "h?" in config.masked(url)
     assert config.masked("sqlite:fleet.db?town=x") == "sqlite:fleet.db?town=x"
+
+
+def test_the_struct_says_everything_about_a_setting() -> None:
+    assert {*config.Settings._fields} - config.SPECS.keys() == {"files", "warnings"}
+    for name, spec in config.SPECS.items():
+        assert spec.help, name
+        assert spec.merge.__doc__, name
+        assert config.Settings._field_defaults[name].source == config.DEFAULT
+
+
+def test_the_keys_of_a_table_are_those_that_are_known() -> None:
+    keys = {name: {part.partition(".")[0] for part in spec.parts} for name, spec in config.SPECS.items()}
+    assert keys["hooks"] == {*config.HOOK_SECRETS}
+    assert keys["context"] == config.CONTEXT_NAMES.keys() | config.CONTEXT_NUMBERS.keys()
+    assert keys["graph"] == config.GRAPH_TEXTS.keys() | config.GRAPH_TABLES.keys()
+
+
+@pytest.mark.parametrize("name", [name for name, spec in config.SPECS.items() if spec.project.refusal])
+def test_what_a_project_may_not_set_is_refused_with_the_place_to_set_it(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "fleetlore.toml"
+    path.write_text({"notify": "[[notify]]\nname = 'x'", "hooks": "[hooks]\ngithub_secret = 'x'", "graph": "[graph]\ndefault = 'x'"}[name])
+    with pytest.raises(ConfigError, match=rf"(?s)^{path}: \[.*write .* into .*fleetlore\.toml$"):
+        config.load(folder=str(tmp_path), environ={})

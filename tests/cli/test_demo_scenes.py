@@ -18,7 +18,7 @@ from fleetlore import Event, connect, settings
 from fleetlore.cli.demo.environment import Ground, Teller
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.open import open_model
-from fleetlore.process.kill_tree import list_processes
+from fleetlore.process.table import list_processes
 from tests.cli.running import Lore
 from tests.cli.test_up import running
 from tests.patience import PATIENCE

@@ -226,7 +226,7 @@ def test_the_help_of_each_verb_teaches_by_examples(lore: Lore, verb: str) -> Non
 def test_what_is_wrong_is_told_for_all_files(lore: Lore) -> None:
     paths = [lore.write("a.toml", "descripton = 'x'"), lore.write("b.yaml", "description: ''"), lore.write("c.toml", "description = 'x'")]
     result = lore("goal", "check", *paths, code=2)
-    assert "a.toml: descripton: is not known here; did you mean description?" in result.err
+    assert "a.toml:1: descripton: is not known here; did you mean description?" in result.err
     assert "b.yaml:1: description: is empty" in result.err
     assert "c.toml: fine." in result.out
     assert "no criteria: the agent's word will be taken for it" in result.out

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fleetlore.ingest.hook_settings import is_our_hook
 from fleetlore.programs.claude_code import settings as claude_code_settings
 from fleetlore.programs.codex import settings as codex_settings
+from fleetlore.programs.hook_settings import is_our_hook
 from tests.cli.running import Lore
 
 FOREIGN = """{

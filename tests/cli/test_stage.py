@@ -46,7 +46,7 @@ def test_a_good_scenario_is_said_to_be_fine_and_a_bad_one_line_by_line(lore: Lor
     good, bad = lore.write("duel.yaml", DUEL), lore.write("bad.yaml", DUEL.replace("tick_every", "tick").replace("agent.spoke", "Speech"))
     assert "fine. Duel; ada (worker), bob (worker)" in lore("stage", "check", good, code=0).out
     said = lore("stage", "check", bad, code=2).err
-    assert "bad.yaml:6: agents.ada.tick: no such field" in said
+    assert "bad.yaml:6: agents.ada.tick: is not known here" in said
 
 
 def test_a_run_in_a_pipe_is_plain_lines_and_hides_thoughts(lore: Lore) -> None:

@@ -38,7 +38,7 @@ def reply(days: float, agent: str = "ada", **more: Any) -> Event:
 
 
 def settings_with(**more: Any) -> Settings:
-    plain = Settings(Setting("memory:", "x"), Setting("default", "x"), Setting((), "x"), ())
+    plain = Settings(log=Setting("memory:", "x"))
     return plain._replace(**{name: Setting(value, "x") for name, value in more.items()})
 
 
@@ -142,7 +142,7 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
     log.append([reply(100), reply(50), reply(10)])
     last = trim.find_position_before(log, days_ago(90))
     assert last is not None
-    found = trim.look(log, last)
+    found = trim.plan_trim(log, last)
     assert found is not None
     told = {key: value for key, value in found.totals.items() if key != "gone"}
     fact = {"log": log.info().log_id, "before": found.before, "last": found.last, **told}
@@ -155,18 +155,18 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
 
 def test_two_that_trim_at_once_tell_it_once(own: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     own.append([reply(100), reply(50), reply(10)])
-    look = trim.look
+    plan_trim = trim.plan_trim
     others = [50]
 
     def meanwhile(*args: Any, **more: Any) -> trim.TrimResult | None:
-        found = look(*args, **more)
+        found = plan_trim(*args, **more)
         if others:
             others.clear()
-            monkeypatch.setattr(trim, "look", look)
+            monkeypatch.setattr(trim, "plan_trim", plan_trim)
             cut(own, 90)
         return found
 
-    monkeypatch.setattr(trim, "look", meanwhile)
+    monkeypatch.setattr(trim, "plan_trim", meanwhile)
     cut(own, 40)
     assert [fact.data["events"] for fact in own.read(kinds=["log.trimmed"])] == [1, 1]
     assert spent(own).usd == 1.5

@@ -8,21 +8,26 @@ import sys
 from base64 import b64encode
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects.otlp.reader import RECORDING, read_logs, read_traces
+from fleetlore.dialects.otlp import reader as otlp_reader
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
+from fleetlore.programs import registry
 from fleetlore.programs.claude_code import ids as claude_code_ids
 from fleetlore.programs.codex import ids as codex_ids
 from tests.strategies import json_objects, json_values, texts
 
 Body = dict[str, Any]
+RECORDING = registry.find_recording("otlp")
+read_logs = partial(otlp_reader.read_logs, programs=registry.load_telemetry())
+read_traces = partial(otlp_reader.read_traces, programs=registry.load_telemetry())
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 from msgspec.structs import replace
@@ -97,16 +97,28 @@ def public_events() -> st.SearchStrategy[Event]:
     )
 
 
-def histories() -> st.SearchStrategy[list[Event]]:
-    def placed(events: list[Event]) -> list[Event]:
-        return [replace(event, id=f"0198c0de-0000-7000-8000-{n:012d}", at=START + timedelta(minutes=n)) for n, event in enumerate(events)]
-
+def placed(*events: Event) -> list[Event]:
+    """Events with ids and times, after one of bob."""
     bob = Event(kind="fleet.idle", actor="bob", agent="bob")
-    return st.lists(private_events() | public_events(), min_size=1, max_size=12).map(lambda events: placed([bob, *events]))
+    return [
+        replace(event, id=f"0198c0de-0000-7000-8000-{n:012d}", at=START + timedelta(minutes=n)) for n, event in enumerate((bob, *events))
+    ]
+
+
+def histories() -> st.SearchStrategy[list[Event]]:
+    return st.lists(private_events() | public_events(), min_size=1, max_size=12).map(lambda events: placed(*events))
+
+
+EVERY_KIND = placed(
+    *(Event(kind=kind, actor="ada", agent="ada", text=WORDS, data=data, visibility="private", **SCOPES) for kind, data in KINDS.items()),
+    *(Event(kind=kind, actor="ada", agent="ada", text="make it so", **SCOPES) for kind in ("fleet.commit", "agent.spoke", "fleet.error")),
+)
+"""A private event of each kind, then public ones of the same agent."""
 
 
 @settings(max_examples=80)
 @given(histories())
+@example(EVERY_KIND)
 def test_no_story_quotes_a_private_event(history: list[Event]) -> None:
     for format in ("text", "json", "markdown", "html"):
         for detail in ("story", "full"):
@@ -115,6 +127,7 @@ def test_no_story_quotes_a_private_event(history: list[Event]) -> None:
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(histories(), st.sampled_from(list(BLOCKS_BY_ROLE)))
+@example(EVERY_KIND, next(iter(BLOCKS_BY_ROLE)))
 def test_no_prompt_of_another_agent_quotes_a_private_event(history: list[Event], role: str) -> None:
     with connect("memory:").blocking() as log:
         log.append_all(history)
@@ -129,8 +142,9 @@ def test_a_shipped_private_event_has_none_of_its_words(event: Event) -> None:
     assert SECRET.encode() not in codec.encode(withhold(event))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(histories())
+@example(EVERY_KIND)
 def test_no_mcp_tool_answers_another_agent_with_a_private_event(history: list[Event]) -> None:
     pytest.importorskip("mcp")
     from fleetlore.server.mcp import tools

@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 SHOWN = re.findall(r"^```(?:python|toml|json)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-FILES = [path for name in ("kanban", "echo") for path in sorted((ROOT / "examples" / f"fleetlore-{name}").rglob("*")) if path.is_file()]
+FOLDERS = [ROOT / "examples" / f"fleetlore-{name}" for name in ("kanban", "echo", "sprig")]
+FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
 CODE = [path for path in FILES if path.suffix == ".py" and path.name != "__init__.py"]
 
 

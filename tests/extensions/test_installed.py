@@ -149,6 +149,6 @@ def test_a_package_of_which_nothing_works_stands_in_nobodys_way(site: Path, tmp_
 
 def test_a_recorder_of_single_events_never_looks_for_extensions(site: Path, tmp_path: Path) -> None:
     place = Place(tmp_path, site)
-    code = "import sys; from fleetlore.cli.main import main; main(sys.argv[1:]); print(sorted(set(sys.modules) & {'fleetlore.extensions'}))"
+    code = "import sys; from fleetlore.cli.main import main; main(sys.argv[1:]); print(sorted(set(sys.modules) & {'fleetlore.plugins'}))"
     for argv in (["emit", "kanban.card_moved", "--agent", "ada", "--task", "K-1"], ["hook", "claude-code"]):
         assert place.run([sys.executable, "-c", code, *argv], stdin="{}").out.splitlines()[-1] == "[]"

@@ -46,9 +46,9 @@ from fleetlore.log.redis import entry
 from fleetlore.log.redis import log as redis_log
 from fleetlore.models import open as minds
 from fleetlore.models import parse_json
-from fleetlore.process.kill_tree import parse_ps_line
 from fleetlore.process.pipes import OutputLine
-from fleetlore.programs import failure_patterns, failures
+from fleetlore.process.table import parse_ps_line
+from fleetlore.programs import failure_patterns, failures, registry
 from fleetlore.programs.claude_code.harness import ClaudeOutputParser
 from fleetlore.programs.claude_code.hooks import read_hook as claude_code_hook
 from fleetlore.programs.claude_code.transcript import RECORDING as CLAUDE_CODE
@@ -142,7 +142,7 @@ def _recorded(recording: Recording) -> Callable[[bytes], object]:
 
 
 def _exported(read: Callable[..., list[Event]], *, protobuf: bool) -> Callable[[bytes], object]:
-    return lambda raw: [_stored(event) for event in read(raw, protobuf=protobuf)]
+    return lambda raw: [_stored(event) for event in read(raw, protobuf=protobuf, programs=registry.load_telemetry())]
 
 
 def _hooked(read: Callable[..., list[Event]]) -> Callable[[bytes], object]:
@@ -198,7 +198,7 @@ of_bytes(
     ],
     _recorded(CODEX),
 )
-of_bytes("recording of OTLP", [TRACES, LOGS], _recorded(otlp_reader.RECORDING))
+of_bytes("recording of OTLP", [TRACES, LOGS], _recorded(otlp_reader.make_recording(registry.load_telemetry())))
 of_bytes("spans as JSON", [TRACES], _exported(otlp_reader.read_traces, protobuf=False))
 of_bytes("spans as protobuf", [PROTOBUF], _exported(otlp_reader.read_traces, protobuf=True))
 of_bytes("log records as JSON", [LOGS], _exported(otlp_reader.read_logs, protobuf=False))

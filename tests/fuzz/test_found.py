@@ -8,9 +8,8 @@ import pytest
 
 from fleetlore.dialects.commands.classify import classify_tool_call
 from fleetlore.errors import ConfigError
-from fleetlore.ingest import hook_settings
-from fleetlore.ingest.hook_settings import HookFile
 from fleetlore.models.endpoint import parse_error_body
+from fleetlore.programs.hook_settings import HookFile
 from tests.fuzz.readers import READERS
 
 DEEP, LONG_NUMBER = b"[" * 3000, b"9" * 5000
@@ -66,4 +65,4 @@ def test_settings_of_a_program_with_a_number_without_end_are_left_alone(tmp_path
     path = tmp_path / "settings.json"
     path.write_bytes(b'{"a": ' + LONG_NUMBER + b"}")
     with pytest.raises(ConfigError, match="mend it, nothing was changed"):
-        hook_settings.installed_events(HookFile(str(path), "claude-code", ("Stop",)))
+        HookFile(str(path), "claude-code", ("Stop",)).find_installed_events()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,14 @@ def toml(text: str, folder: Path, name: str = "goal.toml") -> Goal:
 
 
 def problems(text: str, folder: Path, name: str = "goal.toml") -> list[str]:
-    """The errors in a text, without the name of its file."""
+    """The errors in a text, without the name of its file and the line."""
+    return [re.sub(r"^:\d+: |^: ", "", problem.removeprefix(name)) for problem in located_problems(text, folder, name)]
+
+
+def located_problems(text: str, folder: Path, name: str = "goal.toml") -> list[str]:
     with pytest.raises(InvalidGoal) as refused:
         toml(text, folder, name)
-    return [problem.removeprefix(f"{name}: ") for problem in refused.value.problems]
+    return list(refused.value.problems)
 
 
 # --- what is understood
@@ -183,11 +188,17 @@ def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> No
     )
 
 
-def test_yaml_tells_lines_too(tmp_path: Path) -> None:
-    found = problems("description: x\nbudget:\n  max_turns: many\nbudget: {}\n", tmp_path, "g.yaml")
+def test_errors_name_their_lines(tmp_path: Path) -> None:
+    found = located_problems("description: x\nbudget:\n  max_turns: many\nbudget: {}\n", tmp_path, "g.yaml")
     assert found == ["g.yaml:4: budget: is there twice"]
-    assert problems("description: x\nbudget:\n  max_turns: many\n", tmp_path, "g.yaml") == [
+    assert located_problems("description: x\nbudget:\n  max_turns: many\n", tmp_path, "g.yaml") == [
         "g.yaml:3: budget.max_turns: a whole number is needed, not text in quotes"
+    ]
+    text = "[budget]\nmax_turns = 'many'\n[[acceptance]]\ncommand = 'true'\n[[acceptance]]\ncommand = ''\n"
+    assert located_problems(text, tmp_path, "g.toml") == [
+        "g.toml:2: budget.max_turns: a whole number is needed, not text in quotes",
+        "g.toml:6: acceptance[1].command: is empty",
+        'g.toml: description is missing: say what is to be reached, as in description = "Make the tests pass"',
     ]
 
 

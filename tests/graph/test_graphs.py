@@ -89,15 +89,15 @@ def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
         ({"edges": [{"from": "user", "to": "input", "type": "context"}]}, "only data comes from the user"),
         ({"edges": [{"from": "input", "to": "output", "type": "state", "when": "local"}]}, "belong to data edges"),
         ({"edges": [{"from": "user", "to": "input"}, {"from": "user", "to": "input"}]}, "is there twice"),
-        ({"edges": [{"from": "user", "to": "input", "type": "wish"}]}, "edge 1: no such type: 'wish'"),
-        ({"edges": [{"from": "user", "to": "input", "carry": "x"}]}, "edge 1: no such key: carry"),
-        ({"edges": ["user > input"]}, "edge 1: a table with from and to is needed"),
+        ({"edges": [{"from": "user", "to": "input", "type": "wish"}]}, "edges[0].type: 'wish' is none of data, context, state"),
+        ({"edges": [{"from": "user", "to": "input", "carry": "x"}]}, "edges[0].carry: is not known here; did you mean carries?"),
+        ({"edges": ["user > input"]}, "edges[0]: a table with from and to is needed"),
         ({"conditions": {"x": {"words": "data"}}}, "condition x: no list of words is called 'data'"),
         ({"conditions": {"x": {}}}, "condition x: it must hold at least one key"),
         ({"options": {"output": {"loud": True}}}, "options.output.loud: output_v1 has no such option"),
         ({"minds": {"nobody": "quick"}}, "minds.nobody: there is no such node"),
-        ({"history_tokens": "many"}, "history_tokens: Expected `int`"),
-        ({"colour": "red"}, "no such key: colour"),
+        ({"history_tokens": "many"}, "history_tokens: a whole number is needed, not text in quotes"),
+        ({"colour": "red"}, "colour: is not known here; known: name, description, agent"),
         ({"agent": "two\nlines"}, "agent: a name is needed"),
     ],
 )
@@ -111,6 +111,17 @@ def test_what_is_wrong_is_said(change: dict[str, Any], reason: str) -> None:
         Engine(files.from_data(data | change, "mine.toml"), REGISTRY)
     assert reason in str(caught.value)
     assert str(caught.value).startswith("mine.toml: ")
+
+
+def test_errors_in_a_file_have_their_lines() -> None:
+    text = 'name = "mine"\nhistory_tokens = "x"\n[nodes]\ninput = 1\n[[edges]]\nfrom = "user"\nto = "input"\nwhen = 3\n'
+    with pytest.raises(InvalidGraph) as caught:
+        files.from_text(text, "mine.toml")
+    assert caught.value.problems == (
+        "mine.toml:8: edges[0].when: text in quotes or a list is needed, not a whole number",
+        "mine.toml:2: history_tokens: a whole number is needed, not text in quotes",
+        "mine.toml:4: nodes.input: text in quotes is needed, not a whole number",
+    )
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:

@@ -14,13 +14,14 @@ import msgspec
 import pytest
 import zstandard
 
-from fleetlore import connect, dialects
+from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import history, recordings
 from fleetlore.ingest.batch_writer import BatchWriter
-from fleetlore.ingest.history import HistoryFile, in_batches
+from fleetlore.ingest.history import HistoryFile, make_batches
 from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
+from fleetlore.programs import registry
 from fleetlore.views import activity, costs, fleet, names, threads
 from fleetlore.views.cost_sums import sum_by_agent, sum_total
 from tests.dialects import rollouts
@@ -33,8 +34,8 @@ def session(n: int) -> str:
     return f"{n:08x}-aaaa-4bbb-8ccc-0123456789ab"
 
 
-def look_into(path: Path, program: str = "claude-code") -> HistoryFile:
-    return history.look_into(program, str(path), path.stat())
+def inspect_file(path: Path, program: str = "claude-code") -> HistoryFile:
+    return history.inspect_file(program, str(path), path.stat())
 
 
 def names_of(batches: Iterable[Sequence[HistoryFile]]) -> list[list[str]]:
@@ -56,7 +57,7 @@ def test_a_file_s_times_are_those_of_its_records_and_not_of_its_last_change(tmp_
     with path.open("ab") as file:
         file.write(b'{"type": "mode"}\n' * 10)
     os.utime(path, (0, 0))
-    found = look_into(path)
+    found = inspect_file(path)
     assert (found.first, found.last) == (START + timedelta(seconds=1), START + timedelta(seconds=13))
 
 
@@ -64,7 +65,7 @@ def test_a_file_that_tells_no_time_is_as_old_as_its_last_change(tmp_path: Path) 
     path = tmp_path / "s.jsonl"
     path.write_text('{"timestamp": "9999-01-01T00:00:00Z"}\n{"timestamp": "soon"}\nnonsense')
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    found = look_into(path)
+    found = inspect_file(path)
     assert found.first == found.last == datetime.fromtimestamp(1_000_000_000, UTC)
 
 
@@ -73,7 +74,7 @@ def test_a_compressed_file_ends_with_its_last_change_and_begins_with_its_first_r
     packed = tmp_path / f"{path.name}.zst"
     packed.write_bytes(zstandard.compress(path.read_bytes()))
     os.utime(packed, (START.timestamp() + 600,) * 2)
-    found, plain = look_into(packed), look_into(path)
+    found, plain = inspect_file(packed), inspect_file(path)
     assert (found.first, found.last) == (plain.first, START + timedelta(minutes=10))
     assert found.keys == plain.keys
 
@@ -84,8 +85,8 @@ def test_the_beginning_of_a_compressed_file_is_known_also_where_it_hardly_got_sm
     path = rollout(tmp_path, "a", *rows)
     packed = tmp_path / f"{path.name}.zst"
     packed.write_bytes(zstandard.compress(path.read_bytes()))
-    found = look_into(packed, "codex")
-    assert (found.first, found.keys) == (rollouts.START, look_into(path, "codex").keys)
+    found = inspect_file(packed, "codex")
+    assert (found.first, found.keys) == (rollouts.START, inspect_file(path, "codex").keys)
     assert found.keys
 
 
@@ -94,7 +95,7 @@ def test_a_damaged_file_is_looked_into_without_an_error(tmp_path: Path, content:
     for name in ("s.jsonl", "s.jsonl.zst"):
         (tmp_path / name).write_bytes(content)
         for program in ("claude-code", "codex"):
-            assert look_into(tmp_path / name, program).size == len(content)
+            assert inspect_file(tmp_path / name, program).size == len(content)
 
 
 # --- batches
@@ -102,10 +103,10 @@ def test_a_damaged_file_is_looked_into_without_an_error(tmp_path: Path, content:
 
 def test_the_last_days_are_one_batch_and_older_days_follow_the_newest_first(tmp_path: Path) -> None:
     days = [0, 3, 6.9, 7.5, 7.6, 30, 400]
-    files = [look_into(a_day(session(n), mark=str(n), at=START - days[n] * DAY).write(tmp_path)) for n in range(len(days))]
+    files = [inspect_file(a_day(session(n), mark=str(n), at=START - days[n] * DAY).write(tmp_path)) for n in range(len(days))]
     expected = [[0, 1, 2], [3, 4], [5], [6]]
-    assert names_of(in_batches(reversed(files))) == [[f"{session(n)}.jsonl" for n in batch] for batch in expected]
-    assert in_batches([]) == []
+    assert names_of(make_batches(reversed(files))) == [[f"{session(n)}.jsonl" for n in batch] for batch in expected]
+    assert make_batches([]) == []
 
 
 def test_a_fork_its_parent_and_their_helpers_are_one_batch(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_fork_its_parent_and_their_helpers_are_one_batch(tmp_path: Path) -> No
         helper.write(tmp_path / parent.session / "subagents", "agent-a1"),
         a_day(session(9), mark="x", at=START - 60 * DAY).write(tmp_path),
     ]
-    first, second = in_batches(map(look_into, paths))
+    first, second = make_batches(map(inspect_file, paths))
     assert len(first) == 4
     assert names_of([second]) == [[f"{session(9)}.jsonl"]]
 
@@ -131,14 +132,14 @@ def test_threads_of_codex_that_come_of_one_another_are_one_batch(tmp_path: Path)
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": rollouts.THREAD, "depth": 1}}}
     other = rollouts.uuid7(1, "eeee0005")
     child = rollouts.meta(month)
-    child["payload"] |= {"id": rollouts.CHILD, "source": spawned, "base_instructions": "x" * history.EDGE}
+    child["payload"] |= {"id": rollouts.CHILD, "source": spawned, "base_instructions": "x" * history.EDGE_BYTES}
     paths = [
         rollout(tmp_path, "a", rollouts.meta()),
         rollout(tmp_path, "b", child),
         rollout(tmp_path, "c", rollouts.meta(2 * month, id=rollouts.uuid7(9, "ffff0006"), forked_from_id=rollouts.CHILD)),
         rollout(tmp_path, "d", rollouts.meta(id=other)),
     ]
-    batches = in_batches(look_into(path, "codex") for path in paths)
+    batches = make_batches(inspect_file(path, "codex") for path in paths)
     assert names_of(batches) == [["rollout-a.jsonl", "rollout-b.jsonl", "rollout-c.jsonl"], ["rollout-d.jsonl"]]
 
 
@@ -170,13 +171,13 @@ def corpus(folder: Path) -> list[HistoryFile]:
         thread = rollouts.uuid7(seconds, f"aaaa000{n}")
         rows = [rollouts.meta(seconds, id=thread), rollouts.context(seconds), *rollouts.said(seconds + 5, "Done.")]
         paths.append(("codex", rollout(folder / "codex", f"2026-{n}-{thread}", *rows)))
-    return [look_into(path, program) for program, path in paths]
+    return [inspect_file(path, program) for program, path in paths]
 
 
 def imported(batches: Iterable[Sequence[HistoryFile]]) -> list[Event]:
     with connect("memory:").blocking() as log:
         for batch in batches:
-            tapes = [TranscriptFile(file.path, dialects.find_recording(file.program)) for file in batch]
+            tapes = [TranscriptFile(file.path, registry.find_recording(file.program)) for file in batch]
             recordings.import_transcripts(tapes, BatchWriter(log, dialect="lore", admission=Admission()), log)
         return list(log.read())
 
@@ -202,7 +203,7 @@ def without_places(value: Any) -> Any:
 
 
 def test_importing_the_newest_first_stores_what_importing_the_oldest_first_stores(tmp_path: Path) -> None:
-    batches = in_batches(corpus(tmp_path))
+    batches = make_batches(corpus(tmp_path))
     assert len(batches) > 5
     newest_first, oldest_first = imported(batches), imported(reversed(batches))
     at_once = imported([[file for batch in batches for file in batch]])
@@ -212,13 +213,13 @@ def test_importing_the_newest_first_stores_what_importing_the_oldest_first_store
 
 @pytest.mark.parametrize("view", [fleet, names, threads, activity], ids=lambda view: str(view.__name__))
 def test_importing_the_newest_first_leads_to_the_same_status_as_importing_the_oldest_first(tmp_path: Path, view: Any) -> None:
-    batches = in_batches(corpus(tmp_path))
+    batches = make_batches(corpus(tmp_path))
     states = [msgspec.to_builtins(folded(view, imported(order))) for order in (batches, batches[::-1])]
     assert without_places(states[0]) == without_places(states[1])
 
 
 def test_importing_the_newest_first_costs_what_importing_the_oldest_first_costs(tmp_path: Path) -> None:
-    batches = in_batches(corpus(tmp_path))
+    batches = make_batches(corpus(tmp_path))
     spent = [folded(costs, imported(order)) for order in (batches, batches[::-1])]
     assert sum_total(spent[0]) == sum_total(spent[1])
     assert sum_total(spent[0]).output > 0

@@ -6,13 +6,14 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 import zstandard
 from msgspec.structs import replace
 
-from fleetlore import clock, connect, dialects
+from fleetlore import clock, connect
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import discovery, recordings, transcript_file, zstd
 from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
@@ -20,10 +21,12 @@ from fleetlore.ingest.follow_files import TranscriptFollower
 from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.programs import registry
 from fleetlore.projections import import_offsets as places
 from tests.transcripts import START, Transcript, a_day, bash, text
 
-CLAUDE = dialects.find_recording("claude-code")
+CLAUDE = registry.find_recording("claude-code")
+import_new_lines = partial(discovery.import_new_lines, program="claude-code")
 
 
 @pytest.fixture(autouse=True)
@@ -113,26 +116,26 @@ def test_a_transcript_is_read_on_from_where_it_was_left_and_an_unfinished_line_w
     while cut < len(whole):
         cut = min(len(whole), cut + chance.randrange(1, 900))
         path.write_bytes(whole[:cut])
-        discovery.import_new_lines(log, [str(path)])
+        import_new_lines(log, [str(path)])
     assert [(event.kind, event.id) for event in told(log)] == expected
 
 
 def test_reading_on_costs_only_what_is_new(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     path = day.write(tmp_path / "in")
-    assert discovery.import_new_lines(log, [str(path)]).lines == len(day.rows)
-    assert discovery.import_new_lines(log, [str(path)]).lines == 0
+    assert import_new_lines(log, [str(path)]).lines == len(day.rows)
+    assert import_new_lines(log, [str(path)]).lines == 0
     day.prompt("go on", "p-7")
     day.write(tmp_path / "in")
-    assert discovery.import_new_lines(log, [str(path)]).lines == 1
+    assert import_new_lines(log, [str(path)]).lines == 1
 
 
 def test_a_file_that_was_put_in_another_s_place_is_read_from_its_beginning(log: BlockingRecorder, tmp_path: Path) -> None:
     path = a_day().write(tmp_path / "in", "s")
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     other = a_day("cccc0000-aaaa-4bbb-8ccc-0123456789ab", mark="other")
     other.write(tmp_path / "in", "s")
-    assert discovery.import_new_lines(log, [str(path)]).lines == len(other.rows)
+    assert import_new_lines(log, [str(path)]).lines == len(other.rows)
 
 
 def test_half_a_file_and_then_the_whole_cost_what_the_whole_costs(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_a_part_is_left_out_where_the_whole_is_known(log: BlockingRecorder, tmp_
 
 
 def test_the_session_s_own_machine_and_person_are_known_where_it_was_recorded(log: BlockingRecorder, tmp_path: Path) -> None:
-    discovery.import_new_lines(log, [str(a_day().write(tmp_path / "in"))])
+    import_new_lines(log, [str(a_day().write(tmp_path / "in"))])
     [start] = [event for event in told(log) if event.kind == "session.started"]
     assert start.data["host"]
     assert start.data["person"]
@@ -175,7 +178,7 @@ def test_helpers_are_found_beside_the_session(tmp_path: Path) -> None:
     helper = Transcript(agentId="a1", isSidechain=True)
     helper.prompt("look")
     beside = helper.write(tmp_path / path.stem / "subagents", "agent-a1")
-    assert discovery.find_session_files(str(path)) == [str(path), str(beside)]
+    assert discovery.find_session_files("claude-code", str(path)) == [str(path), str(beside)]
 
 
 def test_thousands_of_files_are_merged_without_holding_them_open(tmp_path: Path) -> None:
@@ -204,7 +207,7 @@ def test_other_encodings_and_ends_of_lines_tell_the_same(log: BlockingRecorder, 
         expected = (take_in(other, plain), [event.id for event in told(other)])
     plain.write_bytes(plain.read_bytes().decode().replace("\n", "\r\n").encode(encoding))
     assert (take_in(log, plain), [event.id for event in told(log)]) == expected
-    assert discovery.import_new_lines(log, [str(plain)]).recorded == 0
+    assert import_new_lines(log, [str(plain)]).recorded == 0
 
 
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08\x00", b"\xfd7zXZ\x00", b"BZh91AY&SY"])
@@ -251,22 +254,22 @@ def test_a_recording_that_is_compressed_later_is_not_stored_twice(log: BlockingR
 def test_a_compressed_recording_is_read_again_only_if_it_changes(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     packed = compressed(day.write(tmp_path / "in"))
-    assert discovery.import_new_lines(log, [str(packed)]).lines == len(day.rows)
-    assert discovery.import_new_lines(log, [str(packed)]).lines == 0
+    assert import_new_lines(log, [str(packed)]).lines == len(day.rows)
+    assert import_new_lines(log, [str(packed)]).lines == 0
     day.prompt("go on", "p-7")
     compressed(day.write(tmp_path / "in"))
-    again = discovery.import_new_lines(log, [str(packed)])
+    again = import_new_lines(log, [str(packed)])
     assert (again.recorded, again.lines) == (1, len(day.rows))
 
 
 def test_a_compressed_recording_that_is_resumed_is_read_on_as_a_plain_file(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     path = day.write(tmp_path / "in")
-    discovery.import_new_lines(log, [str(path)])
-    discovery.import_new_lines(log, [str(compressed(path))])
+    import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(compressed(path))])
     day.prompt("go on", "p-7")
     day.write(tmp_path / "in")
-    assert discovery.import_new_lines(log, [str(path)]) == ImportTally(recorded=1)
+    assert import_new_lines(log, [str(path)]) == ImportTally(recorded=1)
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "empty", "plain"])
@@ -278,7 +281,7 @@ def test_a_damaged_compressed_file_says_so_and_keeps_what_was_read(log: Blocking
     raw = packed.read_bytes()
     packed.write_bytes({"cut": raw[:-200], "garbage": zstd.MAGIC + b"\xff" * 50, "empty": b"", "plain": b"{}\n"}[damage])
     for _ in range(2):  # it is said each time
-        tally = discovery.import_new_lines(log, [str(packed)])
+        tally = import_new_lines(log, [str(packed)])
         assert tally.rejected == 1
     rejected = [event for event in told(log) if event.kind == "log.rejected"]
     assert [event.data["reason"].startswith("cannot be read: the zstd data ") for event in rejected] == [True]
@@ -372,38 +375,38 @@ def test_a_file_whose_name_is_no_text_is_read_and_read_on(log: BlockingRecorder,
     session.prompt("go")
     path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.jsonl")
     session.write(tmp_path).rename(os.fsdecode(path))
-    assert discovery.import_new_lines(log, discovery.find_recordings(str(tmp_path))).recorded == 1
-    assert discovery.import_new_lines(log, discovery.find_recordings(str(tmp_path))).lines == 0
+    assert import_new_lines(log, discovery.find_recordings(str(tmp_path))).recorded == 1
+    assert import_new_lines(log, discovery.find_recordings(str(tmp_path))).lines == 0
 
 
 def test_a_file_that_was_written_anew_behind_the_same_first_line_is_read_from_its_beginning(log: BlockingRecorder, tmp_path: Path) -> None:
     session = a_day()
     path = session.write(tmp_path)
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     anew = Transcript()
     anew.rows = session.rows[:1]
     for n in range(40):
         anew.prompt(f"number {n}", f"q{n}")
     anew.write(tmp_path)
-    assert discovery.import_new_lines(log, [str(path)]) == ImportTally(recorded=40, folded=1)
+    assert import_new_lines(log, [str(path)]) == ImportTally(recorded=40, folded=1)
 
 
 def test_what_another_version_kept_in_mind_is_not_gone_on_from(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     path = str(day.write(tmp_path))
-    discovery.import_new_lines(log, [path])
+    import_new_lines(log, [path])
     places.save_offsets(log, {path: replace(places.load_offsets(log, [path])[path], mind=b'{"voices": 7}')})
     day.prompt("go on", "p-7")
     day.write(tmp_path)
-    tally = discovery.import_new_lines(log, [path])
+    tally = import_new_lines(log, [path])
     assert (tally.recorded, tally.lines) == (1, len(day.rows))
 
 
 def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_known(
     log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "MOST_PARTS", 7)
-    monkeypatch.setattr(recordings, "WHOLES_AT_ONCE", 3)
+    monkeypatch.setattr(recordings, "MAX_HELD_REPLIES", 7)
+    monkeypatch.setattr(recordings, "LOOKUP_BATCH", 3)
     session, helper = Transcript(), Transcript(agentId="a1", isSidechain=True, at=START + timedelta(hours=-1))
     for n in range(40):
         inner = helper.reply(f"m{n}", text("So."), output=n)
@@ -416,7 +419,7 @@ def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_kn
 
 
 def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "MOST_READ_AHEAD", 200_000)
+    monkeypatch.setattr(recordings, "MAX_READ_AHEAD_BYTES", 200_000)
     tapes, ahead, read = [], 0, transcript_file._read_at
     for n in range(20):
         session = Transcript(f"{n:08x}-aaaa-4bbb-8ccc-0123456789ab")
@@ -488,7 +491,7 @@ def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingR
     os.utime(path, (hour_ago, hour_ago))
     tail.import_changes()
     assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
-    assert (tail.import_changes().lines, discovery.import_new_lines(log, [str(path)]).lines) == (0, 0)
+    assert (tail.import_changes().lines, import_new_lines(log, [str(path)]).lines) == (0, 0)
     assert costs(told(log)) == (1, 7)
 
 
@@ -497,9 +500,9 @@ def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: Bloc
     session.prompt("go")
     session.reply("m1", text("Done."), stop=None)
     path = session.write(tmp_path / "in")
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     os.utime(path, (0, 0))
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
 
 
@@ -509,15 +512,15 @@ def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_
     session.prompt("go")
     session.reply("m1", text("First."), output=7, stop=None)
     path = session.write(tmp_path / "in")
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     assert costs(told(log)) == (0, 0)
     session.prompt("go on", "p-2")
     session.reply("m2", text("Second."), output=5, stop=None)
     session.write(tmp_path / "in")
     os.utime(path, (0, 0))
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     assert costs(told(log)) == (2, 12)
     session.reply("m2", text("And more."), output=9)
     session.write(tmp_path / "in")
-    discovery.import_new_lines(log, [str(path)])
+    import_new_lines(log, [str(path)])
     assert costs(told(log)) == (2, 16)

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from fleetlore import connect, dialects
+from fleetlore import connect
 from fleetlore.ingest import discovery, recordings
 from fleetlore.ingest.batch_writer import BatchWriter
 from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.programs import registry
 from fleetlore.views import costs
 from fleetlore.views.cost_sums import sum_total
 from tests.patience import PATIENCE
@@ -88,7 +89,7 @@ class Fleet:
 
 
 def take_in(log: BlockingRecorder, paths: Sequence[Path]) -> None:
-    claude = dialects.find_recording("claude-code")
+    claude = registry.find_recording("claude-code")
     recordings.import_transcripts(
         [TranscriptFile(str(path), claude) for path in paths], BatchWriter(log, dialect="claude_code", admission=Admission()), log
     )
@@ -131,7 +132,7 @@ def test_it_costs_the_same_however_it_came_in(tmp_path: Path, monkeypatch: pytes
         for _ in range(3):
             for path, whole in wholes.items():
                 path.write_bytes(whole[: fleet.chance.randint(path.stat().st_size % len(whole), len(whole))])
-            discovery.import_new_lines(log, [str(path) for path in fleet.paths])
+            discovery.import_new_lines(log, [str(path) for path in fleet.paths], program="claude-code")
         for path, whole in wholes.items():
             path.write_bytes(whole)
         take_in(log, fleet.paths)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from fleetlore import dialects
 from fleetlore.ingest import zstd
 from fleetlore.ingest.lines import LONGEST_LINE
 from fleetlore.ingest.transcript_file import TranscriptFile
+from fleetlore.programs import registry
 
-CODEX = dialects.find_recording("codex")
+CODEX = registry.find_recording("codex")
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
 PLAIN = b"".join(b'{"n": %d, "text": "%x"}\n' % (n, n * 7919) for n in range(20_000))
 PACKED = zstandard.compress(PLAIN)

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.process.kill_tree import list_processes
 from fleetlore.process.pipes import OutputLine
+from fleetlore.process.table import list_processes
 from fleetlore.programs.command import CommandHarness, CommandReport, parse_report_line
 from fleetlore.programs.harness import Ended, Harness, Heard, Order, RemainingBudget, TurnOutcome
 from tests.models.agents import agent

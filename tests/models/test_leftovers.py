@@ -10,10 +10,11 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.process import kill_tree
+from fleetlore.process import table
 from fleetlore.process.environment import TURN_VARIABLE
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import ProcessEntry, end_leftovers, end_processes, find_leader_processes, read_start_time
+from fleetlore.process.kill_tree import end_leftovers, end_processes, find_leader_processes
+from fleetlore.process.table import ProcessEntry, read_start_time
 from tests.models.agents import agent
 from tests.patience import PATIENCE
 
@@ -91,7 +92,7 @@ def give_birth(mother: subprocess.Popen[bytes]) -> int:
 
 
 def is_running(pid: int) -> bool:
-    entry = kill_tree.read_process(pid)
+    entry = table.read_process(pid)
     return entry is not None and not entry.is_dead
 
 
@@ -131,24 +132,22 @@ def test_a_name_full_of_brackets_is_read_past(start: Start, tmp_path: object) ->
     program = f"{tmp_path}/a) Z (b"
     os.symlink("/bin/sleep", program)
     popen = start("sh", "-c", f"echo on; exec '{program}' 600")
-    entry = kill_tree.read_process(popen.pid)
+    entry = table.read_process(popen.pid)
     assert entry
     assert (entry.parent, entry.group, entry.is_dead) == (os.getpid(), popen.pid, False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the other tests do this already")
 def test_without_proc_the_same_is_found_by_ps(mark: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kill_tree, "PS", ("ps", "axeww", *kill_tree.PS[-2:]))
-    monkeypatch.setattr(kill_tree, "HAS_PROC", False)
+    monkeypatch.setattr(table, "PS", ("ps", "axeww", *table.PS[-2:]))
+    monkeypatch.setattr(table, "HAS_PROC", False)
     marked, told = start(*SLEEPER, mark=mark), start(*SLEEPER)
     assert end_leftovers(mark, [process(told)]) == 2
     assert (marked.wait(PATIENCE), told.wait(PATIENCE)) == (-15, -15)
 
 
 def test_a_line_of_ps_is_read() -> None:
-    entry, words = kill_tree.parse_ps_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail(
-        "not read"
-    )
-    assert entry == kill_tree.ProcessEntry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
+    entry, words = table.parse_ps_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail("not read")
+    assert entry == table.ProcessEntry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
     assert words == "/bin/zsh -l LORE_TURN=a b"
-    assert kill_tree.parse_ps_line("ps: not a line") is None
+    assert table.parse_ps_line("ps: not a line") is None

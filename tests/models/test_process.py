@@ -18,8 +18,8 @@ import pytest
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import list_processes, read_process, read_start_time
-from fleetlore.process.run import OutputLine, Program, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
+from fleetlore.process.table import list_processes, read_process, read_start_time
 from tests.models.agents import agent
 from tests.patience import PATIENCE
 
@@ -64,9 +64,9 @@ class Ears:
         return await run(program(argv, mark, **options), self.on_start, self.on_line)
 
 
-def program(argv: tuple[str, ...], mark: str, **options: Any) -> Program:
+def program(argv: tuple[str, ...], mark: str, **options: Any) -> ProcessSpec:
     options.setdefault("timeout", 60.0)
-    return Program(argv=argv, cwd="/", env=scrubbed(os.environ, mark=mark), mark=mark, **options)
+    return ProcessSpec(argv=argv, cwd="/", env=scrubbed(os.environ, mark=mark), mark=mark, **options)
 
 
 async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) -> None:
@@ -201,6 +201,7 @@ async def test_of_its_complaints_the_end_is_kept_readable_and_without_secrets(ma
 
 async def test_nothing_is_read_while_a_line_is_looked_at(mark: str, tmp_path: Path) -> None:
     count = tmp_path / "count"
+    count.touch()  # the first line is there before the program writes to it
     seen: list[int] = []
 
     async def on_line(line: OutputLine) -> bool:
@@ -315,7 +316,7 @@ class TestWhatCannotBeStarted:
 
     @staticmethod
     async def refused(*argv: str, cwd: str = "/") -> str:
-        program = Program(argv=argv, cwd=cwd, env={"PATH": os.defpath}, mark="nothing")
+        program = ProcessSpec(argv=argv, cwd=cwd, env={"PATH": os.defpath}, mark="nothing")
         with pytest.raises(NotStarted) as raised:
             await run(program, Ears().on_start, Ears().on_line)
         return str(raised.value)

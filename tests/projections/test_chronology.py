@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import Event, connect
-from fleetlore.dialects import RECORDINGS, find_recording
 from fleetlore.events.envelope import Origin
+from fleetlore.programs.registry import find_recording, list_recordings
 from fleetlore.projections.chronology import Chronology, OutOfOrder
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -38,7 +38,7 @@ def test_what_came_live_keeps_the_order_of_the_log() -> None:
     assert order([deed(3, source=None), deed(1, source=None), deed(2, source=None, id="delivery", dialect="forge")]) == [3, 1, 2]
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize("name", list_recordings())
 def test_what_one_line_of_a_recording_tells_stays_in_its_order(name: str) -> None:
     dialect = find_recording(name).name
     one, other = ([deed(number, dialect=dialect, run=run) for number in numbers] for run, numbers in (("r1", (4, 2)), ("r2", (3, 1))))

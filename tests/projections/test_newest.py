@@ -49,7 +49,7 @@ def in_pages(log: BlockingRecorder, blocks: Sequence[Block], size: int, scope: s
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_ranges, "STRIDE", 7)
+    monkeypatch.setattr(time_ranges, "SEGMENT_EVENTS", 7)
 
 
 @settings(max_examples=60, deadline=None)

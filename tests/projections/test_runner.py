@@ -77,7 +77,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in {"SAVE_AFTER": 1, "SAVE_EVERY": 3, "SAVE_COST_FACTOR": 0, "CHUNK": 4}.items():
         monkeypatch.setattr(module, name, size)
-    monkeypatch.setattr(time_ranges, "STRIDE", 3)
+    monkeypatch.setattr(time_ranges, "SEGMENT_EVENTS", 3)
 
 
 @pytest.fixture
@@ -558,7 +558,7 @@ def test_a_moment_costs_a_short_stretch_of_the_log(log: BlockingRecorder, store:
     position_at(log, START, store=store)
     counted = counting(log)
     assert position_at(counted, START + timedelta(hours=50, minutes=1), store=store) == f"{51:016d}"
-    assert counted.read_events <= time_ranges.STRIDE + 2
+    assert counted.read_events <= time_ranges.SEGMENT_EVENTS + 2
 
 
 def test_of_a_large_state_the_newest_checkpoint_alone_is_kept_and_gone_on_from(log: BlockingRecorder, store: ProjectionStore) -> None:

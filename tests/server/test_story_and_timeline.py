@@ -241,7 +241,7 @@ def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, m
 
 
 def test_late_events_are_found_wherever_they_lie_in_the_log(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_ranges, "STRIDE", 3)
+    monkeypatch.setattr(time_ranges, "SEGMENT_EVENTS", 3)
     order = [50, 10, 40, 20, 30, 0, 45, 5, 35, 15]
     own.log.append([deed(minutes, text=str(minutes)) for minutes in order])
     window = {"from_": deed(10).at.isoformat(), "to": deed(35).at.isoformat()}  # type: ignore[union-attr]  # `deed` says when

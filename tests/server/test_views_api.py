@@ -302,13 +302,13 @@ def test_an_event_is_its_canonical_json_and_its_position(served: Served) -> None
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views that are always a little behind the log."""
-    take = LiveViews._take
+    take = LiveViews._fold_batch
 
     def dawdle(self: LiveViews, events: list[Event]) -> bool:
         Flag().wait(0.03)
         return take(self, events)
 
-    monkeypatch.setattr(LiveViews, "_take", dawdle)
+    monkeypatch.setattr(LiveViews, "_fold_batch", dawdle)
 
 
 @pytest.mark.usefixtures("slow")
@@ -348,7 +348,7 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
 def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(own: Served) -> None:
     """With the first event there is a store, and all begins anew with it; that may heed an erasure which nobody has heard of."""
     held, go_on, warm = Flag(), Flag(), own.house.view_cache.live_views
-    begin = warm._begin
+    begin = warm._resume
 
     def begin_later() -> None:
         held.set()
@@ -356,7 +356,7 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
         begin()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "_begin", begin_later)
+        patch.setattr(warm, "_resume", begin_later)
         own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1), deed("more", 2)])
         [secret, plain, _] = stored(own)
         assert held.wait(PATIENCE)
@@ -373,8 +373,8 @@ def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Serv
         own.view("fleet")
     assert "SECRET" in str(own.view("fleet"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "rest", go_on.wait)
-        patch.setattr(view_cache, "CATCH_UP_SECONDS", 0.0)
+        patch.setattr(warm, "pause_if_requested", go_on.wait)
+        patch.setattr(view_cache, "PATIENCE", 0.0)
         own.log.append([deed("more", 2)])
         assert "SECRET" in str(own.view("fleet"))  # behind, and shown all the same
         own.log.erase([stored(own)[0].id or ""], "a slip")

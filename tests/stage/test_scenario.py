@@ -50,15 +50,15 @@ def test_a_good_one_is_read_with_its_defaults() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("    tick_every: 1", "    tick_evry: 1", 8, "agents.ada.tick_evry: no such field; known: role, persona, "),
+        ("    tick_every: 1", "    tick_evry: 1", 8, "agents.ada.tick_evry: is not known here; did you mean tick_every?"),
         ("    tick_every: 1", "    tick_evry: 1", 8, "did you mean tick_every?"),
         (
             "    tick_every: 1",
             "    memory: {windw: 3}\n    tick_every: 1",
             8,
-            "no such field; known: kind, window, reflect_every; did you mean window?",
+            "agents.ada.memory.windw: is not known here; did you mean window?",
         ),
-        ("    tick_every: 1", "    tick_every: often", 8, "agents.ada.tick_every: expected `int | null`, got `str`"),
+        ("    tick_every: 1", "    tick_every: often", 8, "agents.ada.tick_every: a whole number is needed, not text in quotes"),
         ("    tick_every: 1", "    tick_every: 0", 8, "1 is every turn"),
         ("    tick_every: 1", "    role: worker", 6, "would never get a turn"),
         ("[agent.spoke]", "[Agent Spoke]", 11, "'Agent Spoke' is neither a kind such as agent.spoke"),
@@ -103,7 +103,7 @@ def test_a_good_one_is_read_with_its_defaults() -> None:
         ("title: Good", "title: &x Good\nabout: *x", 2, "aliases"),
         ("title: Good", "title: !!python/name:os.system x", 2, "not YAML"),
         ("title: Good\n", "", 1, "title is missing"),
-        ("title: Good", "title: Good\nextra: 1", 3, "extra: no such field"),
+        ("title: Good", "title: Good\nextra: 1", 3, "extra: is not known here; known: name, title"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(old: str, new: str, line: int, words: str) -> None:

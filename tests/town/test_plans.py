@@ -131,10 +131,10 @@ def test_an_id_that_names_nothing_is_refused(name: str) -> None:
 
 def test_there_is_an_end_to_how_much_is_taken() -> None:
     many = "".join(f'[[items]]\nid = "{n}"\n' for n in range(MAX_ITEMS + 1))
-    assert problems(f'title = "t"\n{many}') == ["items: 501 items; at most 500 are taken: make several missions of them"]
+    assert problems(f'title = "t"\n{many}') == ["2: items: 501 items; at most 500 are taken: make several missions of them"]
     assert "at most 16,384 are kept" in problems(f'title = "t"\n{ITEM}description = "{"x" * 17_000}"')[0]
     wordy = "".join(f'[[items]]\nid = "{n}"\ndescription = "{"x" * 16_000}"\n' for n in range(60))
-    assert problems(f'title = "t"\n{wordy}')[0].startswith("items: come to 94")
+    assert problems(f'title = "t"\n{wordy}')[0].startswith("2: items: come to 94")
     assert problems("#" * 5_000_000) == ["over 4 MiB; let the items name files that tell the rest"]
 
 

@@ -19,7 +19,7 @@ START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_ranges, "STRIDE", 3)
+    monkeypatch.setattr(time_ranges, "SEGMENT_EVENTS", 3)
 
 
 @settings(max_examples=80, deadline=None)

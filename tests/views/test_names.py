@@ -204,7 +204,7 @@ def test_a_name_that_somebody_chose_stays_as_it_is() -> None:
 
 
 def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "MOST_KNOWN", 20)
+    monkeypatch.setattr(names, "MAX_NAMED", 20)
     monkeypatch.setattr(names, "PRUNED_EVERY", 5)
     sessions = [Event(kind="session.started", at=at(n), agent=ONE, run=f"r{n}") for n in range(100)]
     goals = [Event(kind="driver.goal_started", at=at(n), agent=ONE, goal=f"g{n}", text=f"Mend part {n}") for n in range(100)]

@@ -34,7 +34,7 @@ def test_an_agents_events_are_counted_by_time_and_family() -> None:
 
 
 def test_a_long_time_is_counted_in_longer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "MOST_CELLS", 50)
+    monkeypatch.setattr(activity, "MAX_CELLS", 50)
     state = paced(commits(2000))
     assert state.cells <= 50 + len(state.lanes)
     assert state.seconds > activity.MIN_SLOT_SECONDS
@@ -42,7 +42,7 @@ def test_a_long_time_is_counted_in_longer_slots(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_order_of_arrival_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "MOST_CELLS", 20)
+    monkeypatch.setattr(activity, "MAX_CELLS", 20)
     some = commits(200)
     mixed = Random(1).sample(some, len(some))
     one, other = paced(some), paced(mixed)

@@ -10,6 +10,7 @@ from fleetlore.cli import arguments, open_log, terminal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
 
 SUMMARY = "show every setting and where it comes from"
 
@@ -36,20 +37,7 @@ def run(args: Namespace) -> int:
     if args.json:
         terminal.out_value(described(settings))
         return 0
-    rows = [
-        ("log", config.masked(settings.log.value), settings.log.source),
-        ("town", settings.town.value, settings.town.source),
-        ("redact.patterns", f"{len(settings.redact_patterns.value)} of your own", settings.redact_patterns.source),
-        ("redact.level", ", ".join(("secrets", *settings.redact_levels.value)), settings.redact_levels.source),
-        ("retention.keep", _age(settings.keep_days.value), settings.keep_days.source),
-        ("ship.to", config.masked(settings.ship_to.value or "nowhere"), settings.ship_to.source),
-        ("ship.full", str(settings.ship_full.value).lower(), settings.ship_full.source),
-        ("prices", f"{len(settings.prices.value)} of your own", settings.prices.source),
-        ("notify", f"{len(settings.notify.value)} of your own; `lore notify list` shows them", settings.notify.source),
-        ("hooks", ", ".join(settings.hooks.value) or "no secrets", settings.hooks.source),
-        ("context", ", ".join(f"{key} {said}" for key, said in settings.context.value.items()) or "as it comes", settings.context.source),
-        ("graph", ", ".join(_graph(settings)) or "as it comes", settings.graph.source),
-    ]
+    rows = [(spec.key, spec.show(setting.value), setting.source) for spec, setting in _each_setting(settings)]
     path = open_log.find_file(settings)
     if path is not None:
         rows.insert(1, ("", f"= {os.path.abspath(path)}", ""))
@@ -70,35 +58,15 @@ def run(args: Namespace) -> int:
 
 def described(settings: config.Settings) -> dict[str, Any]:
     """The settings as plain values."""
-    return {
-        "log": {"value": config.masked(settings.log.value), "from": settings.log.source, "file": open_log.find_file(settings)},
-        "town": {"value": settings.town.value, "from": settings.town.source},
-        "redact.patterns": {"value": settings.redact_patterns.value, "from": settings.redact_patterns.source},
-        "redact.level": {"value": ("secrets", *settings.redact_levels.value), "from": settings.redact_levels.source},
-        "retention.keep": {"value": settings.keep_days.value and f"{settings.keep_days.value}d", "from": settings.keep_days.source},
-        "ship.to": {"value": settings.ship_to.value and config.masked(settings.ship_to.value), "from": settings.ship_to.source},
-        "ship.full": {"value": settings.ship_full.value, "from": settings.ship_full.source},
-        "prices": {"value": settings.prices.value, "from": settings.prices.source},
-        "notify": {"value": [notice.said.get("name") for notice in settings.notify.value], "from": settings.notify.source},
-        "hooks": {"value": dict.fromkeys(settings.hooks.value, "[redacted]"), "from": settings.hooks.source},
-        "context": {"value": settings.context.value, "from": settings.context.source},
-        "graph": {"value": _graph(settings), "from": settings.graph.source},
-        "files": settings.files,
-        "ignored": settings.warnings,
+    shown: dict[str, Any] = {
+        spec.key: {"value": spec.to_json(setting.value), "from": setting.source} for spec, setting in _each_setting(settings)
     }
+    shown["log"]["file"] = open_log.find_file(settings)
+    return {**shown, "files": settings.files, "ignored": settings.warnings}
 
 
-def _graph(settings: config.Settings) -> dict[str, Any]:
-    """What is said of conversational agents; addresses of databases may hold a password."""
-    shown = dict(settings.graph.value)
-    for key in ("minds", "databases"):
-        if key in shown:
-            shown[key] = {name: config.masked(address) for name, address in shown[key].items()}
-    return shown
-
-
-def _age(days: int | None) -> str:
-    return "all, for ever" if days is None else f"{days:,} {'day' if days == 1 else 'days'}"
+def _each_setting(settings: config.Settings) -> Iterator[tuple[config.SettingSpec, config.Setting[Any]]]:
+    return ((spec, getattr(settings, name)) for name, spec in config.SPECS.items())
 
 
 def file_places() -> list[tuple[str, str]]:

@@ -32,8 +32,9 @@ def points() -> list[ExtensionPoint[Any]]:
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
     from fleetlore.goal.harnesses import HARNESSES
     from fleetlore.graph.registry import NODES
+    from fleetlore.programs.registry import PROGRAMS
 
-    return [DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
+    return [PROGRAMS, DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
 
 
 def look() -> list[ExtensionStatus]:
@@ -48,7 +49,17 @@ def look() -> list[ExtensionStatus]:
         for each in installed
         if each.group not in groups
     ]
-    return [*(finding for point in known for finding in point.check_all()), *astray]
+    return [*(_check_parts(finding) for point in known for finding in point.check_all()), *astray]
+
+
+def _check_parts(finding: ExtensionStatus) -> ExtensionStatus:
+    """A coding agent loads its parts when they are needed; here all of them are."""
+    from fleetlore.programs import registry
+
+    if finding.problem is not None or finding.extension.group != registry.PROGRAMS.group:
+        return finding
+    program = registry.find_program(finding.extension.name)
+    return finding if program is None else finding._replace(problem=registry.find_problem(program))
 
 
 def about(problems: list[str]) -> list[dict[str, Any]]:

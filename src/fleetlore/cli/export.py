@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fleetlore import dialects
 from fleetlore.cli import arguments, open_log, output, scopes, terminal, times
 from fleetlore.log.base import check_scope
+from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -40,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Stream what can be said, count the rest."""
-    dialect = dialects.find(args.dialect)
+    dialect = dialects.find(args.dialect, only_read=registry.list_recordings())
     settings = open_log.settings_of(args)
     check_scope(args.scope)
     since = times.since(args.since)

@@ -21,6 +21,7 @@ LONGEST = 10.0
 SETTINGS = "fleetlore.toml"
 PROJECT = "--project"
 _PIECE = 1024 * 1024
+_EXAMPLES = (("lore hook claude-code < payload.json", "what Claude Code does"),)
 _NOTES = """\
 `lore install claude-code` has the program call it. It reads one JSON object on standard input and keeps it, without its
 secrets, in a file that only you can read; the next `lore` command takes it into your log. It prints nothing and its exit
@@ -32,11 +33,11 @@ def configure(parser: ArgumentParser) -> None:
     """The program."""
     from fleetlore.cli import arguments
 
-    parser.add_argument("program", metavar="PROGRAM", nargs="?", default="", help="who calls: claude-code or codex")
+    parser.add_argument("program", metavar="PROGRAM", nargs="?", default="", help="who calls: one of those that `lore install` lists")
     parser.add_argument(
         PROJECT, action="store_true", help="it is a project's settings that call, beside which the user's own may call, too"
     )
-    arguments.teach(parser, (("lore hook claude-code < payload.json", "what Claude Code does"),), _NOTES)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:

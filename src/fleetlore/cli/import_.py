@@ -10,6 +10,7 @@ from fleetlore import dialects
 from fleetlore.cli import arguments, open_log, progress, summary
 from fleetlore.cli.main import OK
 from fleetlore.errors import Invalid
+from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -37,7 +38,7 @@ stores nothing. A line that is no record is kept as log.rejected with its number
 goes in. Lines that only repeat what others tell are folded; imported, already there, folded and rejected
 add up to all lines.
 With git, a directory is a repository whose history is read; a file is what `lore export git` wrote.
-For claude-code and codex, files compressed by zstd (.jsonl.zst) are read as they are. What is in a folder and cannot
+For coding agents, files compressed by zstd (.jsonl.zst) are read as they are. What is in a folder and cannot
 be read is named with the reason, and the other files are imported.
 Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some lines rejected or files not read.
 """
@@ -45,14 +46,14 @@ Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some li
 
 def configure(parser: ArgumentParser) -> None:
     """The dialect and the files."""
-    known = ", ".join((*dialects.RECORDINGS, *dialects.known()))
+    known = ", ".join((*registry.list_recordings(), *dialects.known()))
     parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {known}")
     parser.add_argument(
         "files",
         metavar="FILE",
         nargs="*",
-        help="files of one record a line; - is standard input; for git: repositories; for claude-code and codex also folders, "
-        "or nothing: then where the program keeps yours",
+        help=f"files of one record a line; - is standard input; for git: repositories; for {' and '.join(registry.list_names())} also "
+        "folders, or nothing: then where the program keeps yours",
     )
     arguments.add_redact(parser)
     arguments.add_json(parser, "print the counts as JSON")
@@ -62,7 +63,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Open everything, then merge and store."""
     name = args.dialect.replace("_", "-")
-    if name in dialects.RECORDINGS:
+    if name in registry.list_recordings():
         from fleetlore.cli import import_recordings
 
         return import_recordings.run(args, name)

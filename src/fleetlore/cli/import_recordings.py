@@ -1,4 +1,4 @@
-"""`lore import claude-code`, `codex`, `forge`, `otlp`: what programs wrote down for themselves."""
+"""`lore import PROGRAM`, `forge`, `otlp`: what programs recorded for themselves."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fleetlore import clock, dialects
+from fleetlore import clock
 from fleetlore.cli import open_log, progress, summary
 from fleetlore.cli.import_ import counting, depositing
 from fleetlore.errors import Invalid
 from fleetlore.ingest import discovery, recordings, retention
 from fleetlore.ingest.files import STDIN
 from fleetlore.ingest.transcript_file import TranscriptFile
+from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from fleetlore.dialects.recording import Recording
 
-AT_HOME = ("claude-code", "codex")
-"""Programs that keep recordings in a folder of the user's."""
-
 
 def run(args: Namespace, program: str) -> int:
     """Find the files, then merge and store all that they tell."""
     settings = open_log.settings_of(args)
-    recording = dialects.find_recording(program)
+    recording = registry.find_recording(program)
     skipped = summary.SkippedFiles()
     with _paths(args.files, program, skipped) as paths:
         tapes = list(_tapes(paths, recording, named=args.files))
@@ -77,9 +75,10 @@ def _kept(path: str, folder: str) -> str:
 
 
 def _at_home(program: str) -> list[str]:
-    if program not in AT_HOME:
+    known = registry.find_program(program)
+    if known is None:
         raise Invalid(f"which files? as in `lore import {program} FILE…`; - is standard input")
-    folders = discovery.recording_folders(program)
+    folders = known.recording_folders()
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
         raise Invalid(

@@ -1,40 +1,20 @@
-"""`lore install`: have a coding program call `fleetlore hook` at each of its steps."""
+"""`lore install`: have a coding agent call `fleetlore hook` at each of its steps."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, terminal
 from fleetlore.errors import ConfigError, Invalid, LogError
-from fleetlore.ingest import hook_settings
-from fleetlore.ingest.hook_settings import HookFile
-from fleetlore.programs.claude_code import settings
-from fleetlore.programs.codex import settings as codex_settings
+from fleetlore.programs import hook_settings, registry
+from fleetlore.programs.hook_settings import HookFile
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "have Claude Code or Codex recorded as they work, by hooks in their settings"
-
-
-class Program(NamedTuple):
-    """A program that can call us."""
-
-    title: str
-    """Its name, for people."""
-    executable: str
-    user_file: Callable[[], HookFile]
-    project_file: Callable[[str], HookFile]
-
-
-PROGRAMS = {
-    settings.PROGRAM: Program("Claude Code", "claude", settings.user_hook_file, settings.project_hook_file),
-    codex_settings.PROGRAM: Program("Codex", "codex", codex_settings.user_hook_file, codex_settings.project_hook_file),
-}
-"""Those that are known, by the name that `fleetlore hook` takes."""
+SUMMARY = "record coding agents as they work, by hooks in their settings"
 
 # In a file that is shared: whoever has no `fleetlore` must not see an error at every step.
 _FOR_OTHERS = "--project 2>/dev/null || true"
@@ -60,7 +40,8 @@ def configure(parser: ArgumentParser) -> None:
 
 def add_target(parser: ArgumentParser) -> None:
     """The program, and whose settings are meant."""
-    parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{' or '.join(PROGRAMS)}; without one: what is there")
+    names = " or ".join(program.name for program in registry.list_installable())
+    parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{names}; without one: what is there")
     whose = parser.add_mutually_exclusive_group()
     whose.add_argument("--user", action="store_true", help="in your own settings, for all projects (so without either)")
     whose.add_argument("--project", action="store_true", help="in the settings of the project in this folder, for all who work on it")
@@ -76,8 +57,9 @@ def run(args: Namespace) -> int:
         terminal.out_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
         return 0
     terminal.out(said_of(file, changed=changed))
-    if hook_settings.are_hooks_disabled(file):
-        terminal.err(f"lore: {file.path} says disableAllHooks: {PROGRAMS[file.program].title} calls nobody until that is taken out")
+    if file.are_hooks_disabled():
+        title = registry.require_program(file.program).title
+        terminal.err(f"lore: {file.path} says disableAllHooks: {title} calls nobody until that is taken out")
     elif changed:
         terminal.out("New sessions are recorded from now on: see `lore status`, `lore tell` and `lore costs`.")
     return 0
@@ -85,20 +67,18 @@ def run(args: Namespace) -> int:
 
 def file_of(program: str, *, project: bool) -> HookFile:
     """The settings file that is meant."""
-    if program not in PROGRAMS:
-        raise Invalid(f"no such program: {program}; known are {', '.join(PROGRAMS)}")
-    known = PROGRAMS[program]
-    return known.project_file(project_folder()) if project else known.user_file()
+    file = registry.require_program(program).hook_file(project_folder() if project else None)
+    if file is None:
+        raise Invalid(f"{program} has no hooks; `lore watch {program}` records it")
+    return file
 
 
 def put_in(file: HookFile, *, project: bool) -> bool:
     """Have us called; answers whether anything had to be changed."""
     try:
         if project:
-            return hook_settings.install_hooks(
-                file, command=f"{hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program)} {_FOR_OTHERS}"
-            )
-        return hook_settings.install_hooks(file, command=hook_settings.hook_command(own_path(), file.program))
+            return file.install(command=f"{hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program)} {_FOR_OTHERS}")
+        return file.install(command=hook_settings.hook_command(own_path(), file.program))
     except OSError as error:
         raise not_writable(file, error) from error
 
@@ -110,13 +90,11 @@ def not_writable(file: HookFile, error: OSError) -> ConfigError:
 
 def said_of(file: HookFile, *, changed: bool) -> str:
     """What became of it, for people."""
-    title = PROGRAMS[file.program].title
+    program = registry.require_program(file.program)
     if not changed:
-        return f"Nothing to do: {title} calls fleetlore already ({file.path})."
-    said = f"{title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
-    if file.program == codex_settings.PROGRAM:
-        said += "\nWhen Codex next starts, it asks you to review new hooks: choose “Trust all and continue”, for it runs none before that."
-    return said
+        return f"Nothing to do: {program.title} calls fleetlore already ({file.path})."
+    said = f"{program.title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
+    return f"{said}\n{program.install_note}" if program.install_note else said
 
 
 def project_folder() -> str:
@@ -151,7 +129,7 @@ def own_path() -> str:
 
 def show(*, json: bool) -> int:
     """What can be installed, and what is."""
-    rows = [_state(program, project=project) for program in PROGRAMS for project in (False, True)]
+    rows = [_state(program.name, project=project) for program in registry.list_installable() for project in (False, True)]
     if json:
         terminal.out_value(rows)
         return 0
@@ -165,8 +143,8 @@ def show(*, json: bool) -> int:
 def _state(program: str, *, project: bool) -> dict[str, object]:
     file = file_of(program, project=project)
     try:
-        found = hook_settings.installed_events(file)
-        is_old = hook_settings.calls_old_name(file)
+        found = file.find_installed_events()
+        is_old = file.calls_old_name()
     except (ConfigError, OSError):
         return {"program": program, "project": project, "file": file.path, "state": "unreadable", "events": []}
     missing = [event for event in file.events if event not in found]

@@ -47,7 +47,7 @@ MORE = """
 EPILOGUE = """
 examples:
   lore demo                                        see it first: a fleet at work, in the browser
-  lore setup                                       your own Claude Code and Codex, from now on
+  lore setup                                       your own coding agents, from now on
   lore up --open                                   the control room of your log
   lore tell --since 1d                             the last day as a story
   lore emit fleet.commit --agent ada --text done   record one event

@@ -51,7 +51,7 @@ def find(log: BlockingRecorder, text: str) -> str:
     from fleetlore.cli.fold import fold
     from fleetlore.cli.scopes import looking_at
     from fleetlore.events.names import is_name
-    from fleetlore.projections.name_lookup import HINTS, ambiguous, resolve_agent
+    from fleetlore.projections.name_lookup import HINTS, ambiguous_name_error, resolve_agent
 
     if not is_name(text):
         raise UnknownName("agent", text, (), HINTS["agent"])
@@ -63,5 +63,5 @@ def find(log: BlockingRecorder, text: str) -> str:
         if len(begin_so) == 1:
             return begin_so[0]
         if begin_so:
-            raise ambiguous(names, "agent", text, begin_so) from None
+            raise ambiguous_name_error(names, "agent", text, begin_so) from None
         raise

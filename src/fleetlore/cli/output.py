@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from errno import ENOENT
 
 from fleetlore.cli import terminal
+from fleetlore.documents.atomic_file import write_atomically
 from fleetlore.errors import Invalid
-from fleetlore.ingest.atomic_file import write_atomically
 
 Write = Callable[[str], None]
 

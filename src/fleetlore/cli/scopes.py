@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.projections.name_lookup import Look
+    from fleetlore.projections.name_lookup import OpenViews
     from fleetlore.projections.thread_events import Selection
 
 NOTE = "A name that is not on the log is an error; with --follow it is not, for its first event may still come."
 
 
-class _Looked(NamedTuple):
+class _OpenedViews(NamedTuple):
     states: dict[str, Any]
 
 
-def looking_at(log: BlockingRecorder) -> Look:
+def looking_at(log: BlockingRecorder) -> OpenViews:
     """The views that names are looked up in; what was folded before is not read again."""
 
     @contextmanager
-    def look() -> Iterator[_Looked]:
+    def look() -> Iterator[_OpenedViews]:
         from fleetlore.cli.fold import fold
         from fleetlore.views import names, threads
 
-        yield _Looked({"names": fold(log, names, "names"), "threads": fold(log, threads, "threads")})
+        yield _OpenedViews({"names": fold(log, names, "names"), "threads": fold(log, threads, "threads")})
 
     return look
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
 from fleetlore.cli import arguments, open_log, progress, summary, terminal
-from fleetlore.cli.install import PROGRAMS, file_of, put_in, said_of
+from fleetlore.cli.install import put_in, said_of
 from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.errors import ConfigError
-from fleetlore.ingest import hook_settings
+from fleetlore.programs import registry
+from fleetlore.programs.recording_files import plain_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from fleetlore.ingest.discovery import OnSkipped
     from fleetlore.ingest.history import HistoryFile
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.programs.base import Program
+    from fleetlore.programs.hook_settings import HookFile
 
 SUMMARY = "find your coding agents, import their sessions, record new ones, and tell yesterday"
 
@@ -37,9 +40,9 @@ _EXAMPLES = (
     ("lore setup --no-hooks", "only reads what is there"),
 )
 _NOTES = """\
-Looks for Claude Code (~/.claude/projects) and Codex (~/.codex/sessions). Imports the last 7 days first, then older days,
-the newest first. Ctrl-C keeps what is imported; running it again continues, and imports nothing twice. `lore uninstall`
-takes the hooks out again. Nothing leaves this machine.
+Looks for {programs}.
+Imports the last 7 days first, then older days, the newest first. Ctrl-C keeps what is imported; running it again
+continues, and imports nothing twice. `lore uninstall` takes the hooks out again. Nothing leaves this machine.
 Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (they are named), 130 stopped by Ctrl-C.
 """
 _NEXT = """
@@ -55,7 +58,7 @@ Now try:
 class Found(NamedTuple):
     """What this user has of one program."""
 
-    program: str
+    program: Program
     executable: str | None
     folders: tuple[str, ...]
     files: tuple[HistoryFile, ...]
@@ -69,20 +72,21 @@ class Found(NamedTuple):
     @property
     def title(self) -> str:
         """Its name, for people."""
-        return PROGRAMS[self.program].title
+        return self.program.title
 
 
 def configure(parser: ArgumentParser) -> None:
     """Whether to ask, and whether to install."""
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
     parser.add_argument("--no-hooks", action="store_true", help="change nobody's settings")
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs()]
+    arguments.teach(parser, _EXAMPLES, _NOTES.format(programs=_listed(programs, "and")))
 
 
 def run(args: Namespace) -> int:
     """Look, import, ask, install, tell."""
     skipped = summary.SkippedFiles()
-    found = [look_for(program, on_skipped=skipped.add) for program in PROGRAMS]
+    found = [look_for(program, on_skipped=skipped.add) for program in registry.load_programs()]
     for each in found:
         terminal.out(_described(each))
     there = [each for each in found if each.is_there]
@@ -101,39 +105,39 @@ def run(args: Namespace) -> int:
     return SOME_REJECTED if rejected or skipped.paths else OK
 
 
-def look_for(program: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> Found:
+def look_for(program: Program, *, on_skipped: OnSkipped = lambda path, reason: None) -> Found:
     """What this user has of a program."""
     from shutil import which
 
     from fleetlore.ingest import discovery, history
 
-    folders = discovery.recording_folders(program)
+    folders = program.recording_folders()
     paths = discovery.expand_paths([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
-    files = tuple(history.look_into(program, path, status) for path in paths if (status := discovery.stat_file(path)))
-    return Found(program, which(PROGRAMS[program].executable), tuple(folders), files)
+    files = tuple(history.inspect_file(program.name, path, status) for path in paths if (status := discovery.stat_file(path)))
+    return Found(program, which(program.command), tuple(folders), files)
 
 
 def _described(found: Found) -> str:
-    from fleetlore.ingest import discovery as ingest_discovery
     from fleetlore.ingest import history
 
     name = f"{found.title:<12} "
     if not found.is_there:
-        return f"{name}not found: neither `{PROGRAMS[found.program].executable}` nor {_short(found.folders[0])}"
+        return f"{name}not found: neither `{found.program.command}` nor {_short(found.folders[0])}"
     if not found.files:
         return f"{name}installed, but has recorded nothing yet in {_short(found.folders[0])}"
-    names = {ingest_discovery.plain_name(file.path) for file in found.files}
+    names = {plain_name(file.path) for file in found.files}
     sessions = sum(f"{os.sep}subagents{os.sep}" not in each for each in names)
     amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_size(sum(file.size for file in found.files))}"
-    first, last = history.span_of(found.files)
+    first, last = history.find_time_span(found.files)
     ago = _ago((clock.now() - last).total_seconds())
     return f"{name}{amount}, the newest {ago}, {_days(first, last)}, in {_short(found.folders[0])}"
 
 
 def _say_what_to_do() -> int:
+    variables = _listed([each.home_variable for each in registry.load_programs() if each.home_variable], "or")
     terminal.out(
         "\nNo coding agent has left anything here. Run this again after the first session of one; if they keep their files elsewhere,\n"
-        "set CLAUDE_CONFIG_DIR or CODEX_HOME. `lore demo` shows what a fleet looks like, `lore import git .` reads a repository."
+        f"set {variables}. `lore demo` shows what a fleet looks like, `lore import git .` reads a repository."
     )
     return 1
 
@@ -142,7 +146,8 @@ def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
     terminal.out("\n`lore setup --yes` imports all of it" + (", and has them recorded from now on:" if hooks else "."))
     if hooks:
         for each in found:
-            terminal.out(f"  hooks in {_short(file_of(each.program, project=False).path)}, for {each.title}")
+            if (file := registry.find_hook_file(each.program)) is not None:
+                terminal.out(f"  hooks in {_short(file.path)}, for {each.title}")
     terminal.out("There is no terminal to ask at, so nothing was changed.")
     return 0
 
@@ -151,7 +156,6 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     """Import every recording, the newest first; answers how many lines and files were rejected."""
     if not files:
         return 0
-    from fleetlore.dialects import find_recording
     from fleetlore.ingest import discovery as ingest_discovery
     from fleetlore.ingest import history, recordings, retention
     from fleetlore.ingest.batch_writer import BatchWriter
@@ -161,21 +165,21 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     deposit = BatchWriter(log, dialect="lore", admission=admission, on_rejected=rejections.add)
     change, oldest = ingest_discovery.make_machine_stamp(), retention.retention_cutoff(settings, clock.now())
-    tapes = recordings.open_history([(file.path, find_recording(file.program)) for file in files], log)
-    batches = history.in_batches(files, newest_first=oldest is None)
+    tapes = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
+    batches = history.make_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
-    terminal.out(f"Importing {_count(len(files), 'file')}, {_days(*history.span_of(files))}{order}.")
+    terminal.out(f"Importing {_count(len(files), 'file')}, {_days(*history.find_time_span(files))}{order}.")
     terminal.flush()
     done = 0
     try:
         with progress.bar_of_files("importing", len(files), sum(tape.remaining_bytes for tape in tapes.values())) as bar:
             for batch in batches:
-                bar.begin(f"{history.span_of(batch)[1].astimezone():%Y-%m-%d}", done)
+                bar.begin(f"{history.find_time_span(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [tapes.pop(file.path) for file in batch if file.path in tapes]:
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
                 if done == len(batch) < len(files):
-                    terminal.out(f"{_days(*history.span_of(batch))}: {_count(done, 'file')} imported. Older ones follow.")
+                    terminal.out(f"{_days(*history.find_time_span(batch))}: {_count(done, 'file')} imported. Older ones follow.")
                     terminal.flush()
     except KeyboardInterrupt:
         terminal.err(f"\nlore: stopped; {done:,} of {_count(len(files), 'file')} are imported. Run `lore setup` again to continue.")
@@ -188,16 +192,16 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
 
 def _install(found: Sequence[Found], *, ask: bool) -> None:
     """Install what is missing, after one yes for all of it."""
-    files = [file_of(each.program, project=False) for each in found]
+    files = [file for each in found if (file := registry.find_hook_file(each.program)) is not None]
     wanted = [file for file in files if not _is_installed(file)]
     for file in files:
         if file not in wanted:
             terminal.out(said_of(file, changed=False))
     if not wanted:
         return
-    names = " and ".join(f"{PROGRAMS[file.program].title} ({_short(file.path)})" for file in wanted)
+    names = " and ".join(f"{registry.require_program(file.program).title} ({_short(file.path)})" for file in wanted)
     if ask and not _asked(f"Add hooks to {names}, so that they are recorded as they work? [Y/n] "):
-        terminal.out("No hooks then. `lore install` adds them whenever you like; `lore watch claude-code` reads along without.")
+        terminal.out(f"No hooks then. `lore install` adds them whenever you like; `lore watch {wanted[0].program}` reads along without.")
         return
     for file in wanted:
         try:
@@ -206,9 +210,9 @@ def _install(found: Sequence[Found], *, ask: bool) -> None:
             terminal.err(f"lore: {error}")
 
 
-def _is_installed(file: hook_settings.HookFile) -> bool:
+def _is_installed(file: HookFile) -> bool:
     try:
-        return hook_settings.installed_events(file) >= set(file.events)
+        return file.find_installed_events() >= set(file.events)
     except (ConfigError, OSError):  # said when it is tried
         return False
 
@@ -269,6 +273,11 @@ def _size(count: int) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _days(first: datetime, last: datetime) -> str:

@@ -31,7 +31,7 @@ WIDE = 100
 EMPTY = """\
 No agents yet. Four ways to put some here:
 
-  lore setup                                              your own Claude Code and Codex sessions
+  lore setup                                              the sessions of your own coding agents
   lore demo                                               see all of it live, played by scripts
   lore emit fleet.dispatch --agent ada --text "issue 42"  record one event
   lore import nexus chronicle.jsonl                       take in what another fleet wrote\

@@ -71,7 +71,7 @@ def _trim(
     note = retention.explain_held_up(log, last, now)
     costs = retention.make_costs(settings)
     with progress.bar("looking") as show:
-        found = None if last is None else trim.look(log, last, costs=costs, progress=show)
+        found = None if last is None else trim.plan_trim(log, last, costs=costs, progress=show)
     if found is None:
         return _end(args, None, done=False, note=note)
     if not args.json:

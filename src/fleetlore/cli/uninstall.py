@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, terminal
-from fleetlore.cli.install import PROGRAMS, add_target, file_of, not_writable
+from fleetlore.cli.install import add_target, file_of, not_writable
 from fleetlore.errors import Invalid
-from fleetlore.ingest import hook_settings
+from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -37,13 +37,14 @@ def run(args: Namespace) -> int:
         raise Invalid("which program? as in `lore uninstall claude-code`; `lore install` lists what is installed")
     file = file_of(args.program, project=args.project)
     try:
-        changed = hook_settings.uninstall_hooks(file)
+        changed = file.uninstall()
     except OSError as error:
         raise not_writable(file, error) from error
+    title = registry.require_program(args.program).title
     if args.json:
         terminal.out_value({"program": args.program, "file": file.path, "changed": changed})
     elif changed:
-        terminal.out(f"{PROGRAMS[args.program].title} no longer calls fleetlore ({file.path}).")
+        terminal.out(f"{title} no longer calls fleetlore ({file.path}).")
     else:
-        terminal.out(f"Nothing to do: {PROGRAMS[args.program].title} does not call fleetlore ({file.path}).")
+        terminal.out(f"Nothing to do: {title} does not call fleetlore ({file.path}).")
     return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fleetlore import clock
 from fleetlore.cli import arguments, events, open_log, summary, terminal, times
 from fleetlore.errors import Invalid
+from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from fleetlore.ingest.follow_files import TranscriptFollower
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "follow the recordings of Claude Code or Codex live, with no change to their settings"
-PROGRAMS = ("claude-code", "codex")
+SUMMARY = "follow the transcripts of coding agents live, with no change to their settings"
 PAUSE = 0.5
 
 _EXAMPLES = (
@@ -35,7 +35,8 @@ where it was left; an unfinished last line waits. `lore install` has the program
 
 def configure(parser: ArgumentParser) -> None:
     """The program, its folders, and how far back."""
-    parser.add_argument("program", metavar="PROGRAM", choices=PROGRAMS, help=f"whose recordings: {' or '.join(PROGRAMS)}")
+    programs = registry.list_names()
+    parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose recordings: {' or '.join(programs)}")
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
     parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before: 7d, 2026-11-01 (1d)")
     parser.add_argument("--once", action="store_true", help="read what is new, and end")
@@ -48,11 +49,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Look again and again until told to stop."""
-    from fleetlore.ingest import discovery, retention
+    from fleetlore.ingest import retention
     from fleetlore.ingest.batch_writer import ImportTally
     from fleetlore.ingest.follow_files import TranscriptFollower
 
-    folders = _need(args.folders or discovery.recording_folders(args.program), args.program)
+    folders = _need(args.folders or registry.require_program(args.program).recording_folders(), args.program)
     settings = open_log.settings_of(args)
     rejections, skipped = summary.Rejections(), summary.SkippedFiles()
     total = ImportTally()

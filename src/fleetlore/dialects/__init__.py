@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -9,18 +10,11 @@ from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from fleetlore.dialects.base import Dialect
-    from fleetlore.dialects.recording import Recording
 
 NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
 """Built-in dialects, read and written; installed packages may add others."""
-_RECORDING_MODULES = {
-    "claude-code": "fleetlore.programs.claude_code.transcript",
-    "codex": "fleetlore.programs.codex.transcript",
-    "forge": "fleetlore.dialects.forge.webhooks",
-    "otlp": "fleetlore.dialects.otlp.reader",
-}
-RECORDINGS = tuple(_RECORDING_MODULES)
-"""Read-only formats: transcripts and telemetry of other programs."""
+RECORDINGS = ("forge", "otlp")
+"""Read-only formats. Coding agents add theirs: `programs/registry.py`."""
 
 
 def known() -> list[str]:
@@ -30,8 +24,8 @@ def known() -> list[str]:
     return [*NAMES, *DIALECT_EXTENSIONS.list_names()]
 
 
-def find(name: str) -> Dialect:
-    """Return the dialect with that name; raise `Invalid`, which lists the known ones."""
+def find(name: str, *, only_read: Collection[str] = RECORDINGS) -> Dialect:
+    """Return the dialect with that name; raise `Invalid`, which lists the known ones. `only_read` names read-only formats."""
     if name in NAMES:
         dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
         return dialect
@@ -39,13 +33,5 @@ def find(name: str) -> Dialect:
 
     if (installed := DIALECT_EXTENSIONS.find_by_name(name)) is not None:
         return installed
-    problem = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
+    problem = f"{name} is only read, not written; known are" if name in only_read else f"no such dialect: {name!r}; known are"
     raise Invalid(f"{problem} {', '.join(known())}")
-
-
-def find_recording(name: str) -> Recording:
-    """Return the recording format with that name; raise `Invalid`, which lists the known ones."""
-    if name not in RECORDINGS:
-        raise Invalid(f"no such recording: {name!r}; known are {', '.join(RECORDINGS)}")
-    recording: Recording = import_module(_RECORDING_MODULES[name]).RECORDING
-    return recording

@@ -15,6 +15,7 @@ from fleetlore.events.ids import find_uuid
 from fleetlore.events.names import is_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WORD_PATTERN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 _RFC3339_PATTERN = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})")
 
 
@@ -131,3 +132,9 @@ def write_seconds(at: datetime) -> float:
 def as_utc(at: datetime) -> datetime:
     """Convert to UTC; a time without a zone is taken as UTC."""
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def to_snake_case(name: str) -> str:
+    """`PreToolUse` and `pre-tool-use` as `pre_tool_use`, fit to be the last word of a kind."""
+    words = "_".join(word.lower() for word in _WORD_PATTERN.findall(name))[:60].strip("_")
+    return words if words and words[0].isalpha() else f"x_{words or 'unknown'}"

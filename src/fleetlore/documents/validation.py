@@ -1,4 +1,4 @@
-"""What a file of ours says, checked against the shapes that it may have: each complaint with its place and what to write instead."""
+"""Messages for what does not fit in a document, and the types that tell it: paths, nearest keys, msgspec's errors in plain words."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping
 from datetime import date, time
 from difflib import get_close_matches
-from typing import Any, Protocol, get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import FieldInfo, fields
 
 from fleetlore.documents import durations
-from fleetlore.errors import Invalid
 
 MAX_DEPTH = 30
 MAX_ERRORS = 100
+MAX_EXCERPT = 80
 
 KeyPath = tuple[str | int, ...]
 
@@ -37,15 +36,8 @@ _bound = re.compile(r"Expected `[^`]+` (>=|<=|>|<) (\S+)")
 _index = re.compile(r"\[(\d+)\]")
 
 
-class ErrorList(Protocol):
-    """Whatever keeps what is wrong with a file."""
-
-    def add_error(self, path: KeyPath, problem: str) -> None:
-        """Keep a problem; where is said by its path."""
-
-
 def to_plain_values(value: Any, depth: int = 0) -> Any:
-    """TOML knows dates; JSON does not."""
+    """Dates as text: TOML has them, JSON does not."""
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(value, dict):
@@ -55,45 +47,67 @@ def to_plain_values(value: Any, depth: int = 0) -> Any:
     return value.isoformat() if isinstance(value, date | time) else value
 
 
-def convert_fields(sheet: ErrorList, path: KeyPath, value: Any, shape: type[Struct], *, spans: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of a table that fit a struct's; complaints about the others. `spans` are seconds that may be written like `20m`."""
-    if not isinstance(value, Mapping):
-        sheet.add_error(path, f"a table is needed, not {_type_name(value)}")
-        return {}
-    known = {each.name: each for each in fields(shape)}
-    found = {}
-    for name, told in value.items():
-        here = (*path, name)
-        if name not in known:
-            sheet.add_error(here, unknown_key_message(name, tuple(known)))
-            continue
-        try:
-            found[name] = msgspec.convert(parse_seconds(told) if name in spans else told, known[name].type)
-        except msgspec.ValidationError as error:
-            sheet.add_error(*_explain_error(here, str(error), known[name], told))
-        except Invalid as error:
-            sheet.add_error(here, str(error))
-    return found
-
-
-def missing_fields(shape: type[Struct], given: Mapping[str, Any]) -> list[str]:
-    """The fields that a struct needs, and that are not there."""
-    return [each.name for each in fields(shape) if each.required and each.name not in given]
-
-
 def parse_seconds(value: Any) -> Any:
     """`20m` as seconds; anything else as it is."""
     return durations.parse_duration(value) / 1e9 if isinstance(value, str) else value
 
 
+# --- Types
+
+
+def struct_in(type: Any) -> type[Struct] | None:
+    """The struct that a table is converted to: the type itself, or the one struct of a union such as `ScriptLine | str`."""
+    structs = [each for each in _options(type) if isinstance(each, _StructMeta)]
+    return structs[0] if len(structs) == 1 else None
+
+
+def item_type(type: Any) -> Any:
+    """The type of the items of a list, or of the values of a table, if it holds structs; else `None`: msgspec converts it as a whole."""
+    for each in _options(type):
+        args = [arg for arg in get_args(each) if arg is not Ellipsis]
+        if get_origin(each) in (tuple, list, dict, Mapping) and args and (struct_in(args[-1]) or item_type(args[-1])):
+            return args[-1]
+    return None
+
+
+def value_type(type: Any) -> Any:
+    """The type of the values of a table; `None` where it is not said."""
+    return next((get_args(each)[-1] for each in _options(type) if get_origin(each) in (dict, Mapping) and get_args(each)), None)
+
+
+_StructMeta: Any = type(Struct)
+
+
+def _options(type: Any) -> tuple[Any, ...]:
+    if get_origin(type) is Annotated:
+        return _options(get_args(type)[0])
+    if get_origin(type) in (Union, UnionType):
+        return tuple(each for option in get_args(type) if option is not NoneType for each in _options(option))
+    return (type,)
+
+
+def _literal_values(type: Any) -> tuple[str, ...]:
+    """The values of a `Literal`, also as the items of a list."""
+    for each in _options(type):
+        if get_origin(each) is Literal:
+            return tuple(value for value in get_args(each) if isinstance(value, str))
+        for arg in get_args(each):
+            if values := _literal_values(arg):
+                return values
+    return ()
+
+
+# --- Messages
+
+
 def unknown_key_message(name: str, names: tuple[str, ...]) -> str:
-    """That there is no such key, and which there are."""
+    """That there is no such key, with the nearest, or with all of them."""
     near = _find_nearest(name.lower().replace("-", "_"), names)
     return f"is not known here; did you mean {near}?" if near else f"is not known here; known: {', '.join(names)}"
 
 
 def invalid_choice_message(value: str, names: tuple[str, ...]) -> str:
-    """That something is called otherwise."""
+    """That a value is none of those that are possible, with the nearest."""
     near = _find_nearest(value, names)
     return f"{value[:60]!r} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else "")
 
@@ -103,27 +117,24 @@ def _find_nearest(word: str, names: tuple[str, ...]) -> str | None:
     return near[0] if near else None
 
 
-def _explain_error(path: KeyPath, error: str, field: FieldInfo, value: Any) -> tuple[KeyPath, str]:
-    """msgspec's words in ours, and the place of the very item."""
+def explain_error(path: KeyPath, error: str, type: Any, value: Any, *, is_yaml: bool = False) -> tuple[KeyPath, str]:
+    """msgspec's error in plain words, and the path of the very item."""
     reason, _, inner = error.partition(" - at `$")
     for index in _index.findall(inner):
         path = (*path, int(index))
-        value = value[int(index)] if isinstance(value, list) else value
+        value = value[int(index)] if isinstance(value, list | tuple) else value
     if match := _expected.search(reason):
-        wanted = " or ".join(_TYPE_NAMES.get(word.strip(), word.strip()) for word in match[1].split("|") if word.strip() != "null")
-        return path, f"{wanted} is needed, not {_TYPE_NAMES.get(match[2], match[2])}"
+        wanted = [_TYPE_NAMES.get(word.strip(), word.strip()) for word in match[1].split("|") if word.strip() != "null"]
+        problem = f"{' or '.join(wanted)} is needed, not {_TYPE_NAMES.get(match[2], match[2])}"
+        if is_yaml and match[2] == "bool" and _TYPE_NAMES["str"] in wanted:
+            problem += "; YAML takes yes, no, on and off for true and false: put words into quotes"
+        return path, problem
     if match := _bound.search(reason):
         words = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
         return path, f"{words[match[1]]} {_number(match[2])} is needed"
-    if isinstance(value, str) and (names := _literal_values(field.type)):
+    if isinstance(value, str) and (names := _literal_values(type)):
         return path, invalid_choice_message(value, names)
     return path, "is no UUID; leave it out, and one is made" if "regex" in reason else f"{reason[:1].lower()}{reason[1:]}"
-
-
-def _literal_values(type: Any) -> tuple[str, ...]:
-    """What a `Literal` lets stand."""
-    found = get_args(type)
-    return tuple(found) if found and all(isinstance(each, str) for each in found) else ()
 
 
 def _number(text: str) -> str:
@@ -131,7 +142,8 @@ def _number(text: str) -> str:
     return f"{number:,.0f}" if number == int(number) else text
 
 
-def _type_name(value: Any) -> str:
+def type_name(value: Any) -> str:
+    """The type of a value, as it is called in messages."""
     names = {dict: "object", list: "array", type(None): "null"}
     name = names.get(type(value), type(value).__name__)
     return _TYPE_NAMES.get(name, name)
@@ -141,5 +153,11 @@ def format_path(path: KeyPath) -> str:
     """A path as people write it: `agents.Juno.script.lines[2]`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
+
+
+def excerpt(text: str) -> str:
+    """Text from a file, made safe for a message: printable, one line, at most 80 characters."""
+    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:MAX_EXCERPT])
+    return clean + "…" if len(text) > MAX_EXCERPT else clean

@@ -7,50 +7,35 @@ from typing import Any
 
 import yaml
 
-from fleetlore.documents.validation import MAX_DEPTH, KeyPath, format_path
-from fleetlore.errors import InvalidScenario
-
-MAX_YAML_BYTES = 1024 * 1024
+from fleetlore.documents.validation import MAX_DEPTH, KeyPath
 
 # The one in C is ten times as fast, where it was built.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+class InvalidYaml(ValueError):
+    """A text that is no YAML, or that uses what is refused; `line` is `None` where it is not known."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
 class ParsedYaml:
-    """What a file says, and where it says it."""
+    """The values of a text, their lines, and the keys that are there twice. `InvalidYaml` if it cannot be parsed."""
 
-    def __init__(self, source: str, text: str) -> None:
-        self.source = source
+    def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}
-        self.errors: list[str] = []
+        self.duplicates: list[tuple[KeyPath, int]] = []
+        """Paths of keys that were there before, each with its line."""
         self._seen_nodes: set[int] = set()
-        self.root = self._parse_text(text)
-
-    def locate_error(self, path: KeyPath, problem: str) -> str:
-        """A problem, with the file and the line of the nearest thing that has one."""
-        while path and path not in self.lines:
-            path = path[:-1]
-        return f"{self.source}:{self.lines.get(path, 1)}: {problem}"
-
-    def add_error(self, path: KeyPath, problem: str) -> None:
-        """Keep a problem; where is said by its line, and by its path."""
-        self.errors.append(self.locate_error(path, f"{format_path(path)}: {problem}" if path else problem))
-
-    def raise_if_invalid(self) -> None:
-        """`InvalidScenario` with everything that was found so far."""
-        if self.errors:
-            raise InvalidScenario(self.errors)
-
-    def _parse_text(self, text: str) -> Any:
-        if len(text.encode(errors="replace")) > MAX_YAML_BYTES:
-            raise InvalidScenario([f"{self.source}: over 1 MiB; that is no scenario"])
         try:
-            return self._construct_root(text)
+            self.root = self._construct_root(text)
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
-            raise InvalidScenario([f"{self.source}:{line}: not YAML: {error.problem or error.context}"]) from error
+            raise InvalidYaml(f"{error.problem or error.context}", line) from error
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise InvalidScenario([f"{self.source}: not YAML: {error}"]) from error
+            raise InvalidYaml(str(error)) from error
 
     def _construct_root(self, text: str) -> Any:
         _check_depth(text)
@@ -82,16 +67,16 @@ class ParsedYaml:
                 raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
             key = str(key_node.value)
             here = (*path, key)
+            line = key_node.start_mark.line + 1
             if key in found:
-                self.lines[here] = key_node.start_mark.line + 1
-                self.add_error(here, "is there twice")
+                self.duplicates.append((here, line))
             found[key] = self._construct_value(loader, value_node, here)
-            self.lines[here] = key_node.start_mark.line + 1
+            self.lines[here] = line
         return found
 
 
 def _check_depth(text: str) -> None:
-    """Told by events, one after the other: the loader in C goes down by itself, and ends the process where that is too deep."""
+    """By events, one after the other: the loader in C recurses by itself, and a text that is nested too deeply crashes the process."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -26,7 +26,7 @@ from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.goal import turn_result
 from fleetlore.goal.acceptance.check import checks_process_mark
 from fleetlore.goal.between_turns import MemoryTasks
-from fleetlore.goal.gate.permissions import GoalPermissions
+from fleetlore.goal.gate.permissions import GoalPermissions, asks_at_gate
 from fleetlore.goal.journal import EventWatcher, GoalJournal, ignore_event
 from fleetlore.goal.next_step import (
     ExtractMemories,
@@ -60,8 +60,6 @@ from fleetlore.programs.harness import Ended, Heard, Order
 from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
 from fleetlore.views.goals import MAX_SLEEP
 
-ASKING_HARNESSES = ("claude-code", "mind")
-"""Harnesses that can ask a person before they use a tool."""
 POLL_SECONDS = 0.1
 """Upper bound for how late a control request is noticed while an agent works."""
 MAX_WAIT_SECONDS = 30.0
@@ -447,7 +445,7 @@ async def _raise_when_lost(lease_holder: LeaseHolder) -> None:
 
 def _idle_timeout(plan: Plan) -> float:
     """The agent is silent while a person is being asked, so allow for that time."""
-    can_ask = plan.permissions.ask and plan.harness in ASKING_HARNESSES
+    can_ask = plan.permissions.ask and (plan.harness == "mind" or asks_at_gate(plan.harness))
     return max(plan.idle_timeout, plan.permissions.patience + 60) if can_ask else plan.idle_timeout
 
 

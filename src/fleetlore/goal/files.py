@@ -1,6 +1,6 @@
-"""Reads goal files (TOML or YAML). `load_goal` returns a goal, or raises with every problem in the file.
+"""Reads goal files and worker files (TOML or YAML). `load_goal` returns a goal, or raises with every problem in the file.
 
-Used by `lore goal run` and by worker templates.
+Used by `lore goal run` and `lore worker`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -17,17 +16,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleetlore.documents import durations
-from fleetlore.documents.validation import (
-    MAX_ERRORS,
-    KeyPath,
-    convert_fields,
-    invalid_choice_message,
-    missing_fields,
-    to_plain_values,
-    unknown_key_message,
-)
-from fleetlore.documents.yaml_lines import ParsedYaml
-from fleetlore.errors import BrokenExtension, Invalid, InvalidGoal, InvalidScenario
+from fleetlore.documents.document import Document, DocumentType, load_document, missing_fields, parse_document
+from fleetlore.documents.validation import KeyPath, invalid_choice_message, unknown_key_message
+from fleetlore.errors import BrokenExtension, Invalid, InvalidGoal
 from fleetlore.events import driver_types as types
 from fleetlore.events.goal_plan import KEY, Compaction, Memory, Permissions, Plan, Seconds
 from fleetlore.events.ids import find_uuid
@@ -36,6 +27,7 @@ from fleetlore.goal import harnesses
 from fleetlore.goal.acceptance import verifiers
 from fleetlore.goal.gate import rules
 from fleetlore.models import open as models
+from fleetlore.programs import registry
 from fleetlore.redact import Redactor
 
 # --- Parsing
@@ -44,35 +36,15 @@ MAX_GOAL_BYTES = 128 * 1024
 """A goal is stored as one event, which holds at most 256 KiB."""
 
 
-class GoalDocument(ParsedYaml):
-    """A parsed goal file, with the errors found in it. The TOML parser gives no line numbers, so TOML errors name only the key."""
-
-    def __init__(self, source: str, text: str, *, is_toml: bool) -> None:
-        self._is_toml = is_toml
-        try:
-            super().__init__(source, text)
-        except InvalidScenario as error:
-            raise InvalidGoal(error.problems) from error
-
-    def locate_error(self, path: KeyPath, problem: str) -> str:
-        """The problem, prefixed with where it is."""
-        return f"{self.source}: {problem}" if self._is_toml else super().locate_error(path, problem)
-
-    def raise_if_invalid(self) -> None:
-        """Raise `InvalidGoal` with all errors found so far, if there are any."""
-        if self.errors:
-            remaining = len(self.errors) - MAX_ERRORS
-            raise InvalidGoal([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {remaining} more"] if remaining > 0 else ())])
-
-    def _parse_text(self, text: str) -> Any:
-        if len(text.encode(errors="replace")) > MAX_GOAL_BYTES:
-            raise InvalidGoal([f"{self.source}: over {MAX_GOAL_BYTES // 1024} KiB; let the goal name files that tell the rest"])
-        if not self._is_toml:
-            return super()._parse_text(text)
-        try:
-            return to_plain_values(tomllib.loads(text))
-        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-            raise InvalidGoal([f"{self.source}: not TOML: {error}"]) from error
+SUFFIXES = (".toml", ".yaml", ".yml")
+GOAL = DocumentType(
+    suffixes=(*SUFFIXES[1:], SUFFIXES[0]),
+    wrong_suffix=f"a goal is written in a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}",
+    not_a_table='a goal is a table; begin with description = "…", or description: … in YAML',
+    error=InvalidGoal,
+    max_bytes=MAX_GOAL_BYTES,
+    too_large="let the goal name files that tell the rest",
+)
 
 
 # --- Validation beyond types: consistency, feasibility, and no secrets
@@ -83,17 +55,18 @@ _NEVER_MET = "would never be met, or always; write a pattern for what stands in 
 
 
 def check_goal(
-    document: GoalDocument,
+    document: Document,
     header: Mapping[str, Any],
     plan: Mapping[str, Any],
     acceptance: Sequence[types.Criterion],
+    checks: Sequence[types.Criterion],
     *,
     missing: Sequence[str],
 ) -> None:
     """Add an error for everything that is inconsistent or cannot work."""
     _check_description(document, header, missing)
     _check_harness_options(document, plan)
-    _check_models(document, plan, acceptance)
+    _check_models(document, plan, (*acceptance, *checks))
     _check_names(document, plan)
     _check_tool_rules(document, plan)
     for index, pattern in enumerate(plan.get("protect", ())):
@@ -104,7 +77,7 @@ def check_goal(
         )
 
 
-def _check_description(document: GoalDocument, header: Mapping[str, Any], missing: Sequence[str]) -> None:
+def _check_description(document: Document, header: Mapping[str, Any], missing: Sequence[str]) -> None:
     description = header.get("description")
     if "description" in missing:
         document.add_error((), 'description is missing: say what is to be reached, as in description = "Make the tests pass"')
@@ -116,7 +89,7 @@ def _check_description(document: GoalDocument, header: Mapping[str, Any], missin
         )
 
 
-def _check_harness_options(document: GoalDocument, plan: Mapping[str, Any]) -> None:
+def _check_harness_options(document: Document, plan: Mapping[str, Any]) -> None:
     harness, command, mind = plan.get("harness"), plan.get("command"), plan.get("mind")
     if harness is not None:
         _check_harness(document, harness)
@@ -130,15 +103,15 @@ def _check_harness_options(document: GoalDocument, plan: Mapping[str, Any]) -> N
         document.add_error(("command",), "names no program")
 
 
-def _check_harness(document: GoalDocument, name: str) -> None:
+def _check_harness(document: Document, name: str) -> None:
     try:
-        if name not in harnesses.BUILTIN_HARNESSES and harnesses.HARNESSES.find_by_name(name) is None:
+        if name not in harnesses.BUILTIN_HARNESSES and harnesses.find_factory(name) is None:
             document.add_error(("harness",), invalid_choice_message(name, harnesses.known_harnesses()))
     except BrokenExtension as error:
         document.add_error(("harness",), str(error))
 
 
-def _check_models(document: GoalDocument, plan: Mapping[str, Any], acceptance: Sequence[types.Criterion]) -> None:
+def _check_models(document: Document, plan: Mapping[str, Any], acceptance: Sequence[types.Criterion]) -> None:
     memory = plan.get("memory")
     addresses: dict[KeyPath, str | None] = {("mind",): plan.get("mind"), ("judge",): plan.get("judge")}
     addresses[("memory", "mind")] = None if memory is None else memory.mind
@@ -153,14 +126,14 @@ def _check_models(document: GoalDocument, plan: Mapping[str, Any], acceptance: S
         document.add_error(("memory", "mind"), "is missing: who says what is worth keeping? Write an address, or enabled = false")
 
 
-def _check_model_address(document: GoalDocument, path: KeyPath, address: str) -> None:
+def _check_model_address(document: Document, path: KeyPath, address: str) -> None:
     try:
         models.parse_address(address)
     except Invalid as error:
         document.add_error(path, str(error))
 
 
-def _check_names(document: GoalDocument, plan: Mapping[str, Any]) -> None:
+def _check_names(document: Document, plan: Mapping[str, Any]) -> None:
     for name in ("agent", "task", "mission"):
         value = plan.get(name)
         if value is not None and not is_name(value):
@@ -170,7 +143,7 @@ def _check_names(document: GoalDocument, plan: Mapping[str, Any]) -> None:
         document.add_error(("parent",), "is no UUID; write the whole id of the goal above, as `lore goal list --json` shows it")
 
 
-def _check_tool_rules(document: GoalDocument, plan: Mapping[str, Any]) -> None:
+def _check_tool_rules(document: Document, plan: Mapping[str, Any]) -> None:
     permissions = plan.get("permissions")
     for name in ("allow", "deny") if permissions is not None else ():
         for index, pattern in enumerate(getattr(permissions, name)):
@@ -180,7 +153,7 @@ def _check_tool_rules(document: GoalDocument, plan: Mapping[str, Any]) -> None:
                 document.add_error(("permissions", name, index), str(error))
 
 
-def check_criterion(document: GoalDocument, path: KeyPath, fields: Mapping[str, Any]) -> None:
+def check_criterion(document: Document, path: KeyPath, fields: Mapping[str, Any]) -> None:
     """Add an error if the criterion could not be checked."""
     for name in ("regex", "stdout_must_match"):
         if name in fields:
@@ -194,7 +167,7 @@ def check_criterion(document: GoalDocument, path: KeyPath, fields: Mapping[str, 
         _check_verifier(document, path, fields["name"], fields.get("args"))
 
 
-def _check_verifier(document: GoalDocument, path: KeyPath, name: str, args: Any) -> None:
+def _check_verifier(document: Document, path: KeyPath, name: str, args: Any) -> None:
     if name.strip() and name not in verifiers.BUILTIN_VERIFIERS and name not in verifiers.known_verifiers():
         document.add_error((*path, "name"), invalid_choice_message(name, verifiers.known_verifiers()))
     if name == "no_paths_touched":
@@ -204,7 +177,7 @@ def _check_verifier(document: GoalDocument, path: KeyPath, name: str, args: Any)
             document.add_error((*path, "args"), str(error))
 
 
-def _check_pattern(document: GoalDocument, path: KeyPath, pattern: str) -> None:
+def _check_pattern(document: Document, path: KeyPath, pattern: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
@@ -214,7 +187,7 @@ def _check_pattern(document: GoalDocument, path: KeyPath, pattern: str) -> None:
         document.add_error(path, _NEVER_MET)
 
 
-def _check_path_inside(document: GoalDocument, path: KeyPath, written: str) -> None:
+def _check_path_inside(document: Document, path: KeyPath, written: str) -> None:
     parts = written.replace("\\", "/").split("/")
     if not written.strip() or written.startswith(("/", "~")) or ".." in parts:
         document.add_error(path, f"{written!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
@@ -223,7 +196,7 @@ def _check_path_inside(document: GoalDocument, path: KeyPath, written: str) -> N
 # --- secrets
 
 
-def check_secrets(document: GoalDocument, redactor: Redactor) -> None:
+def check_secrets(document: Document, redactor: Redactor) -> None:
     """Add an error for each value that looks like a secret: the log would redact it, so a resumed goal would lack it."""
     cleaned, found = redactor.redact_value(document.root)
     for path in _changed_paths(document.root, cleaned) if found else ():
@@ -245,7 +218,6 @@ def _changed_paths(before: Any, after: Any, path: KeyPath = ()) -> Iterator[KeyP
 
 # --- Conversion to a goal
 
-SUFFIXES = (".toml", ".yaml", ".yml")
 MAX_AGENT_NAME_CHARS = 60
 
 _Count = Annotated[int, Meta(ge=1, le=2**32 - 1)]
@@ -294,6 +266,7 @@ _KIND_BY_KEY = {
 }
 """Keys from which the kind of a criterion is inferred if it has no `kind`."""
 
+CHECKS = "checks"
 _NOT_IN_PLAN = (*_TABLES, "max_usd")
 TOP_LEVEL_KEYS = (
     *GoalHeader.__struct_fields__,
@@ -311,40 +284,46 @@ def _new_id() -> str:
 
 
 def load_goal(path: str, *, redactor: Redactor | None = None, new_id: Callable[[], str] = _new_id) -> types.Goal:
-    """Read a goal from a file. Raises `InvalidGoal` with all problems."""
-    if not path.endswith(SUFFIXES):
-        raise Invalid(f"{path}: a goal is written in a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
-    with open(path, "rb") as file:
-        raw = file.read(2 * 1024 * 1024)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
+    """Load a goal from a file. Raises `InvalidGoal` with all problems."""
     folder, name = os.path.split(os.path.abspath(path))
-    return parse_goal(text, path, folder=folder, name=os.path.splitext(name)[0], redactor=redactor, new_id=new_id)
+    return _build_goal(load_document(path, GOAL), folder, os.path.splitext(name)[0], redactor=redactor, new_id=new_id)[0]
 
 
-def parse_goal(
-    text: str,
-    source: str,
-    *,
+def parse_goal(text: str, source: str, *, folder: str, redactor: Redactor | None = None) -> types.Goal:
+    """Parse a goal. The suffix of `source` decides the format; `workspace` is relative to `folder`."""
+    return _build_goal(parse_document(text, source, GOAL), folder, "goal", redactor=redactor)[0]
+
+
+WORKER = GOAL._replace(wrong_suffix="a worker's file is written like a goal's, in TOML or YAML; docs/town.md tells more")
+
+
+def load_worker_goal(
+    path: str | None, *, given: Mapping[str, Any], redactor: Redactor | None = None
+) -> tuple[types.Goal, dict[str, types.Criterion]]:
+    """Load a worker's file: a goal, and the criteria of `[checks.NAME]` by name. `given` adds keys, and overrides those of the file."""
+    document = Document("flags.toml", {}, WORKER) if path is None else load_document(path, WORKER)
+    folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))
+    checks = document.root.get(CHECKS, {})
+    if not isinstance(checks, dict) or not all(isinstance(each, dict) for each in checks.values()):
+        document.add_error((CHECKS,), 'a table for each is needed, as in [checks.lint] with command = "make lint"')
+        document.raise_if_invalid()
+    return _build_goal(document, folder, "worker", redactor=redactor, given=given, checks=checks)
+
+
+def _build_goal(
+    document: Document,
     folder: str,
-    name: str = "goal",
-    redactor: Redactor | None = None,
+    name: str,
+    *,
+    redactor: Redactor | None,
     new_id: Callable[[], str] = _new_id,
     given: Mapping[str, Any] | None = None,
-    ignored: Collection[str] = (),
-) -> types.Goal:
-    """Read a goal from text. The suffix of `source` decides the format; `workspace` is relative to `folder`.
-
-    `given` adds keys, and overrides those of the text. Keys in `ignored` are for the caller and are skipped here.
-    """
-    document = GoalDocument(source, text, is_toml=source.endswith(".toml"))
-    if not isinstance(document.root, dict):
-        document.add_error((), 'a goal is a table; begin with description = "…", or description: … in YAML')
-    document.raise_if_invalid()
-    document.root = {key: value for key, value in document.root.items() if key not in ignored} | dict(given or {})
+    checks: Mapping[str, Any] | None = None,
+) -> tuple[types.Goal, dict[str, types.Criterion]]:
+    document.root = document.root | dict(given or {})
     check_secrets(document, redactor or Redactor())
+    if checks is not None:
+        document.root.pop(CHECKS, None)
     for key in document.root:
         if key not in TOP_LEVEL_KEYS:
             document.add_error((key,), _explain_unknown_key(key))
@@ -354,11 +333,13 @@ def parse_goal(
         _convert_plan(document, name),
     )
     acceptance = _convert_acceptance(document)
-    check_goal(document, header, plan, acceptance, missing=missing_fields(GoalHeader, document.root))
+    converted = {key: _convert_criterion(document, (CHECKS, key), each) for key, each in (checks or {}).items()}
+    named = {key: criterion for key, criterion in converted.items() if criterion is not None}
+    check_goal(document, header, plan, acceptance, (*named.values(),), missing=missing_fields(GoalHeader, document.root))
     workspace = _resolve_workspace(document, header.get("workspace"), folder)
     document.raise_if_invalid()
     full_budget = Budget(**budget)
-    return types.Goal(
+    goal = types.Goal(
         id=str(header.get("id") or new_id()).lower(),
         description=header["description"].strip(),
         acceptance=acceptance,
@@ -366,6 +347,7 @@ def parse_goal(
         workspace=workspace,
         metadata={KEY: msgspec.to_builtins(Plan(**plan, max_usd=full_budget.max_usd))},
     )
+    return goal, named
 
 
 def _explain_unknown_key(key: str) -> str:
@@ -377,32 +359,32 @@ def _explain_unknown_key(key: str) -> str:
     return unknown_key_message(key, TOP_LEVEL_KEYS)
 
 
-def _convert_header(document: GoalDocument) -> dict[str, Any]:
-    return convert_fields(
-        document, (), {name: document.root[name] for name in GoalHeader.__struct_fields__ if name in document.root}, GoalHeader
+def _convert_header(document: Document) -> dict[str, Any]:
+    return document.convert_fields(
+        (), {name: document.root[name] for name in GoalHeader.__struct_fields__ if name in document.root}, GoalHeader
     )
 
 
-def _convert_table(document: GoalDocument, name: str, shape: type[Struct], spans: tuple[str, ...] = ()) -> dict[str, Any]:
-    return convert_fields(document, (name,), document.root[name], shape, spans=spans) if name in document.root else {}
+def _convert_table(document: Document, name: str, shape: type[Struct], spans: tuple[str, ...] = ()) -> dict[str, Any]:
+    return document.convert_fields((name,), document.root[name], shape, spans=spans) if name in document.root else {}
 
 
-def _convert_plan(document: GoalDocument, name: str) -> dict[str, Any]:
+def _convert_plan(document: Document, name: str) -> dict[str, Any]:
     given = {key: value for key, value in document.root.items() if key in Plan.__struct_fields__ and key not in _NOT_IN_PLAN}
     if isinstance(given.get("command"), str):
         given["command"] = _split_command(document, given["command"])
-    plan = convert_fields(document, (), given, Plan, spans=_DURATION_FIELDS)
+    plan = document.convert_fields((), given, Plan, spans=_DURATION_FIELDS)
     for table, (shape, spans) in _TABLES.items():
         if table in document.root:
             plan[table] = shape(**_convert_table(document, table, shape, spans))
     if "harness" not in given:
-        plan["harness"] = "mind" if plan.get("mind") else "claude-code"
+        plan["harness"] = "mind" if plan.get("mind") else registry.DEFAULT_NAME
     if "agent" not in given:
         plan["agent"] = slugify_name(name)
     return plan
 
 
-def _split_command(document: GoalDocument, command: str) -> list[str]:
+def _split_command(document: Document, command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
@@ -415,7 +397,7 @@ def slugify_name(name: str) -> str:
     return "-".join(re.findall(r"[^\W_]+", name.lower()))[:MAX_AGENT_NAME_CHARS].strip("-") or "agent"
 
 
-def _convert_acceptance(document: GoalDocument) -> tuple[types.Criterion, ...]:
+def _convert_acceptance(document: Document) -> tuple[types.Criterion, ...]:
     written = document.root.get("acceptance", [])
     if not isinstance(written, list):
         document.add_error(("acceptance",), "a list is needed: write [[acceptance]] before each criterion (in YAML, a dash)")
@@ -424,7 +406,7 @@ def _convert_acceptance(document: GoalDocument) -> tuple[types.Criterion, ...]:
     return tuple(criterion for criterion in converted if criterion is not None)
 
 
-def _convert_criterion(document: GoalDocument, path: KeyPath, written: Any) -> types.Criterion | None:
+def _convert_criterion(document: Document, path: KeyPath, written: Any) -> types.Criterion | None:
     if not isinstance(written, dict):
         document.add_error(path, 'a table is needed, as in [[acceptance]] with command = "make test"')
         return None
@@ -441,14 +423,14 @@ def _convert_criterion(document: GoalDocument, path: KeyPath, written: Any) -> t
     given: dict[str, Any] = {"args": {}} if kind == "custom" else {}
     given |= {key: value for key, value in written.items() if key != "kind"}
     errors_before = len(document.errors)
-    fields = convert_fields(document, path, given, shape)
+    fields = document.convert_fields(path, given, shape)
     for name in missing_fields(shape, given):
         document.add_error(path, f"{name} is missing; a criterion of kind {kind} needs it")
     check_criterion(document, path, fields)
     return shape(**fields) if len(document.errors) == errors_before else None  # type: ignore[return-value]  # one of the four
 
 
-def _resolve_workspace(document: GoalDocument, written: str | None, folder: str) -> str:
+def _resolve_workspace(document: Document, written: str | None, folder: str) -> str:
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(written or "")))
     if not os.path.isdir(path):
         document.add_error(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")

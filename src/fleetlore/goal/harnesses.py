@@ -1,4 +1,4 @@
-"""Finds harnesses by name: the built-in ones, and those that installed packages add under `fleetlore.harnesses`.
+"""Finds harnesses by name: coding agents (`programs/registry.py`), `command`, `mind`, and installed ones (`fleetlore.harnesses`).
 
 A package registers a callable that takes the goal's plan and the environment and returns a `programs.harness.Harness`;
 a class with two constructor arguments is enough. A goal names it with `harness = "echo"`. Whatever such a harness
@@ -7,17 +7,18 @@ raises becomes a failed turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 from fleetlore.errors import Invalid
 from fleetlore.events.goal_plan import Plan
 from fleetlore.plugins import ExtensionPoint
+from fleetlore.programs import registry
+from fleetlore.programs.base import HarnessFactory
 from fleetlore.programs.harness import Ended, Harness, Order, Watch
 from fleetlore.redact import Redactor
 
-BUILTIN_HARNESSES = ("claude-code", "codex", "command", "mind")
-HarnessFactory: TypeAlias = Callable[[Plan, Mapping[str, str]], Harness]
+BUILTIN_HARNESSES = (*registry.BUILTIN_NAMES, *registry.OTHER_HARNESSES)
 
 
 def _require_factory(name: str, candidate: Any) -> HarnessFactory:
@@ -32,14 +33,24 @@ HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses"
 
 def known_harnesses() -> tuple[str, ...]:
     """The names of all harnesses that a goal can use."""
-    return (*BUILTIN_HARNESSES, *HARNESSES.list_names())
+    added = [program.name for program in registry.list_driven() if program.name not in BUILTIN_HARNESSES]
+    return (*BUILTIN_HARNESSES, *added, *HARNESSES.list_names())
+
+
+def find_factory(name: str) -> HarnessFactory | None:
+    """The factory of a coding agent's harness or of an installed one. Raises `BrokenExtension` if it cannot be loaded."""
+    program = registry.find_program(name)
+    factory = None if program is None else program.load_harness()
+    return factory or HARNESSES.find_by_name(name)
 
 
 def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
-    """Create the harness of an installed package. Raises `Invalid` if none has that name or it cannot be created."""
-    factory = HARNESSES.find_by_name(plan.harness)
+    """Create the harness of a coding agent or of a package. Raises `Invalid` if none has that name or it cannot be created."""
+    factory = find_factory(plan.harness)
     if factory is None:
         raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
+    if plan.harness in registry.BUILTIN_NAMES:
+        return factory(plan, environ)
     try:
         return GuardedHarness(plan.harness, factory(plan, environ))
     except Exception as error:

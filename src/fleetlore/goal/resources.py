@@ -16,6 +16,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal.gate.permissions import InProcessGate
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.models.base import Model
+from fleetlore.programs import registry
 from fleetlore.programs.harness import Harness
 from fleetlore.views.goal_state import GoalState
 from fleetlore.views.prices import PICO, Prices, TokenCounts
@@ -114,8 +115,9 @@ class GoalResources:
 
     @property
     def can_choose_session(self) -> bool:
-        """Whether we choose the id of a new session. Codex chooses its own."""
-        return self.harness.has_sessions and self.harness.name != "codex"
+        """Whether we choose the id of a new session. Some programs choose their own."""
+        program = registry.find_program(self.harness.name)
+        return self.harness.has_sessions and not (program is not None and program.chooses_sessions)
 
     def render_memory(self, about: str) -> str:
         """Memories from other goals as text, the most relevant to `about` first. Blocks."""

@@ -94,15 +94,6 @@ def _create_harness(
     plan: Plan, model: Model | None, workspace: Workspace, gate: InProcessGate, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
     match plan.harness:
-        case "claude-code":
-            from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
-
-            command = plan.command or ("claude",)
-            return ClaudeCodeHarness(command, environ, keep=plan.variables, trusts_workspace=plan.trusts_workspace)
-        case "codex":
-            from fleetlore.programs.codex.harness import CodexHarness
-
-            return CodexHarness(plan.command or ("codex",), environ, keep=plan.variables, sandbox=plan.sandbox)
         case "command":
             from fleetlore.programs.command import KEPT_VARIABLES, CommandHarness
 

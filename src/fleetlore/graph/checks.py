@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fleetlore.errors import Invalid
@@ -15,11 +15,11 @@ from fleetlore.graph.registry import Registry
 
 
 class InvalidGraph(Invalid):
-    """A graph that cannot run; `problems` has everything that was found."""
+    """A graph that cannot run; `problems` has everything that was found, each with its file."""
 
-    def __init__(self, name: str, problems: list[str]) -> None:
+    def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(f"{name}: {problem}" for problem in problems))
+        super().__init__("\n".join(self.problems))
 
 
 class ResolvedGraph(NamedTuple):
@@ -45,7 +45,7 @@ def check_graph(graph: Graph, registry: Registry) -> ResolvedGraph:
         *_check_options(graph, implementations),
     ]
     if problems:
-        raise InvalidGraph(graph.source or graph.name, problems)
+        raise InvalidGraph([f"{graph.source or graph.name}: {problem}" for problem in problems])
     return ResolvedGraph(implementations, tests)
 
 

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import runpy
-import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from fleetlore.documents.validation import to_plain_values
-from fleetlore.documents.yaml_lines import ParsedYaml
+from fleetlore.documents.document import Document, DocumentType, load_document, missing_fields, parse_document
+from fleetlore.documents.validation import KeyPath
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.graph.checks import InvalidGraph
 from fleetlore.graph.model import Edge, EdgeType, Graph
 
 GRAPH_SUFFIXES = (".toml", ".yaml", ".yml", ".py")
 _SHIPPED_GRAPHS = resources.files("fleetlore.graph") / "graphs"
-_EDGE_KEYS = ("from", "to", "type", "carries", "when", "unless", "after")
-_GRAPH_KEYS = tuple(name for name in Graph.__struct_fields__ if name != "source")
+GRAPH = DocumentType(
+    suffixes=GRAPH_SUFFIXES[:-1],
+    wrong_suffix=f"a graph is written in a file that ends in {', '.join(GRAPH_SUFFIXES)}",
+    not_a_table="a graph is a table with name, nodes and edges; docs/graph.md shows one",
+    error=InvalidGraph,
+    max_bytes=1024 * 1024,
+    too_large="that is no graph",
+)
+
+
+class _EdgeTable(Struct, kw_only=True, rename={"source": "from"}):
+    """Keys of an `[[edges]]` table."""
+
+    source: str
+    to: str | tuple[str, ...]
+    type: EdgeType = "data"
+    carries: str | None = None
+    when: str | tuple[str, ...] = ()
+    unless: str | tuple[str, ...] = ()
+    after: bool = False
 
 
 def shipped() -> tuple[str, ...]:
@@ -65,9 +83,7 @@ def _read_file(path: Path) -> Graph:
     try:
         if path.suffix == ".py":
             return _load_python(path)
-        return from_text(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
+        return _build_graph(load_document(str(path), GRAPH))
     except OSError as error:
         raise Invalid(f"{path}: cannot be read ({error.strerror}); see that it is there, and that you may read it") from error
 
@@ -88,68 +104,48 @@ def _load_python(path: Path) -> Graph:
 
 
 def from_text(text: str, source: str) -> Graph:
-    """Parse a graph from YAML or TOML, depending on the suffix of `source`; raises `Invalid`."""
-    data = _parse_yaml(text, source) if source.endswith((".yaml", ".yml")) else _parse_toml(text, source)
-    if not isinstance(data, dict):
-        raise Invalid(f"{source}: a graph is a table with name, nodes and edges; docs/graph.md shows one")
-    return from_data(data, source)
-
-
-def _parse_yaml(text: str, source: str) -> Any:
-    document = ParsedYaml(source, text)
-    document.raise_if_invalid()
-    return document.root
-
-
-def _parse_toml(text: str, source: str) -> Any:
-    try:
-        return to_plain_values(tomllib.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{source}: not TOML: {error}; mend it") from error
+    """Parse a graph from YAML or TOML, depending on the suffix of `source`; raises `InvalidGraph`."""
+    return _build_graph(parse_document(text, source, GRAPH))
 
 
 def from_data(data: Mapping[str, Any], source: str) -> Graph:
-    """Build a graph from parsed data; raises `InvalidGraph` with what does not match."""
-    problems = [f"no such key: {key}; known are {', '.join(_GRAPH_KEYS)}" for key in data if key not in _GRAPH_KEYS]
-    edge_tables = data.get("edges", ())
-    if not isinstance(edge_tables, list | tuple):
-        problems.append("edges: a list of tables is needed; write [[edges]] before each")
-        edge_tables = ()
-    edges = [edge for number, table in enumerate(edge_tables, 1) for edge in _parse_edges(table, number, problems)]
-    if problems:
-        raise InvalidGraph(source, problems)
-    try:
-        return msgspec.convert({**data, "edges": edges, "source": source}, Graph)
-    except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$")
-        location = path.rstrip("`").lstrip(".") or "the graph"
-        raise InvalidGraph(source, [f"{location}: {reason}"]) from error
+    """Build a graph from data as a TOML file would hold it; raises `InvalidGraph` with everything that does not fit."""
+    return _build_graph(Document(source, data, GRAPH))
 
 
-def _parse_edges(table: Any, number: int, problems: list[str]) -> Iterator[dict[str, Any]]:
+def _build_graph(document: Document) -> Graph:
+    tables = document.root.get("edges", ())
+    if not isinstance(tables, list | tuple):
+        document.add_error(("edges",), "a list of tables is needed; write [[edges]] before each")
+        tables = ()
+    edges = tuple(edge for index, table in enumerate(tables) for edge in _build_edges(document, ("edges", index), table))
+    data = {key: value for key, value in document.root.items() if key != "edges"}
+    found = document.convert_fields((), data, Graph, without=("source",))
+    for name in missing_fields(Graph, {**data, "edges": edges}):
+        document.add_error((), f"{name} is missing")
+    document.raise_if_invalid()
+    return Graph(**found, edges=edges, source=document.source)
+
+
+def _build_edges(document: Document, path: KeyPath, table: Any) -> Iterator[Edge]:
     """One edge per target: `to` may name several roles, which then run concurrently."""
     if not isinstance(table, Mapping) or "from" not in table or "to" not in table:
-        problems.append(f'edge {number}: a table with from and to is needed, as in {{ from = "input", to = "thinker" }}')
-        return
-    if unknown := [key for key in table if key not in _EDGE_KEYS]:
-        problems.append(f"edge {number}: no such key: {unknown[0]}; known are {', '.join(_EDGE_KEYS)}")
-    if table.get("type", "data") not in get_args(EdgeType):
-        problems.append(f"edge {number}: no such type: {table['type']!r}; known are {', '.join(get_args(EdgeType))}")
-        return
-    for target in _as_list(table["to"]):
-        yield {
-            "source": table["from"],
-            "target": target,
-            "type": table.get("type", "data"),
-            "carries": table.get("carries", table["from"]),
-            "when": _as_list(table.get("when", ())),
-            "unless": _as_list(table.get("unless", ())),
-            "after": table.get("after", False),
-        }
+        document.add_error(path, 'a table with from and to is needed, as in { from = "input", to = "thinker" }')
+    elif (edge := document.convert(path, table, _EdgeTable)) is not None:
+        for target in _as_tuple(edge.to):
+            yield Edge(
+                source=edge.source,
+                target=target,
+                type=edge.type,
+                carries=edge.source if edge.carries is None else edge.carries,
+                when=_as_tuple(edge.when),
+                unless=_as_tuple(edge.unless),
+                after=edge.after,
+            )
 
 
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value
 
 
 __all__ = ["Edge", "find", "from_data", "from_text", "load", "names", "shipped"]

@@ -1,1 +1,1 @@
-"""What brings events in: files and streams of one record a line."""
+"""Reads events into the log: transcripts, spooled hook calls, git history, files of records, and other logs."""

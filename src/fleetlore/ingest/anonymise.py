@@ -1,8 +1,8 @@
-"""What a log is not to hold beside secrets: prompts, code, paths, names, any of them. docs/privacy.md tells each.
+"""Anonymises events before they are stored: removes prompts and code, replaces paths and names with pseudonyms.
 
-Who did what when, how long it took, how it ended and what it cost stays, and so do ids and order: the story of a veiled log
-can be told. Prompts and code are withheld as they are when a log is shipped; paths and names become pseudonyms, the same for
-the same, so that what belongs together still does.
+Who did what and when, durations, results, costs, ids and order are kept, so a story can still be told from an
+anonymised log. Prompts and code are withheld by the ship filter; the same path or name always gets the same
+pseudonym. docs/privacy.md describes the levels.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from fleetlore.ingest.ship_filter_rules import WithholdPolicy
 from fleetlore.ingest.ship_filter_words import is_placeholder
 from fleetlore.log.admission import OWN_DIALECT
 
-# --- Words that one event is known to hold, and what is put in their place wherever else it says them.
+# --- Replace words that one event is known to contain.
 
 
 class WordReplacer:
-    """Replaces words that stand by themselves, not in the middle of others or of a longer path, by pseudonyms."""
+    """Replaces whole words by pseudonyms; a match inside a longer word or path is left alone."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
         self._words = [(word, words[word]) for word in sorted(words, key=len, reverse=True)]
         self.count = 0
 
     def replace_words(self, text: str) -> str:
-        """The text with each of them replaced, the longest first."""
+        """Return the text with every known word replaced, longest word first."""
         for word, other in self._words:
             if word in text:
                 text, found = re.subn(rf"(?<![\w/@-]){re.escape(word)}(?![\w/\\@-])", other, text)
@@ -40,7 +40,8 @@ class WordReplacer:
         return text
 
 
-# --- People, machines, mail addresses and branches as pseudonyms: `person-`, `host-`, `mail-`, `branch-` and a hash of eight digits.
+# --- Names: people, machines, mail addresses and branches become `person-`, `host-`, `mail-`, `branch-` and 8 hex
+# digits.
 
 _NAME_SORT_BY_KEY = {
     "host": "host", "hostname": "host", "machine": "host", "computer": "host",
@@ -49,31 +50,31 @@ _NAME_SORT_BY_KEY = {
     "person": "person", "user": "person", "username": "person", "login": "person", "author": "person", "committer": "person",
     "owner": "person", "fullname": "person", "displayname": "person", "pusher": "person", "operator": "person",
 }  # fmt: skip
-"""What stands under a name, by the name without capitals, hyphens and underscores."""
+"""What a field holds, by its key in lower case without hyphens and underscores."""
 
 _GENERIC_NAMES = frozenset(
     {"user", "human", "you", "me", "root", "unknown", "anonymous", "system", "lore", "fleetlore", "localhost"}
     | {"main", "master", "trunk", "develop", "dev", "head", "refs/heads/main", "refs/heads/master"}
 )
-"""Names that tell nothing of anybody."""
+"""Names that identify nobody."""
 
 _HUMAN_DIALECTS = frozenset({"git", "forge"})
-"""Where the agents are people, as the authors of commits are."""
+"""Dialects in which agents are people, for example the authors of commits."""
 
 _NAME_PSEUDONYM = re.compile(r"(?:person|host|mail|branch)-[0-9a-f]{8}")
 _MAIL_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HOME_FOLDER = re.compile(
     r"(/home/|/Users/|\\Users\\|(?<![\w.])-(?:home|Users)-)((?<=-)(?:person-[0-9a-f]{8}|[^-/\\\s\"'<>]+)|(?<!-)[^/\\\s\"'<>]+)"
 )
-"""A person's folder, also as programs make one name of a path: `-home-ann-shop`."""
+"""A person's home folder, also in a path flattened to one name: `-home-ann-shop`."""
 _LS_LINE = re.compile(r"^([dlcbps-][rwxsStT-]{9}[.+@]? +\d+ )( *)(\S+)( +)(\S+)(?= )", re.MULTILINE)
-"""A line of `ls -l`: who owns a file, and which group."""
+"""A line of `ls -l`, with the owner and group of a file."""
 _MIN_NAME_CHARS = 3
-"""What is shorter may be found in a line by chance."""
+"""A shorter name could match in a text by chance."""
 
 
 class NameMask:
-    """What one event tells of people and machines."""
+    """Masks the people and machines named in one event."""
 
     def __init__(self, event: Event) -> None:
         self._count = 0
@@ -86,12 +87,12 @@ class NameMask:
 
     @property
     def count(self) -> int:
-        """How many were replaced."""
+        """Number of replacements so far."""
         return self._count + self._known.count
 
     def _collect_known_names(self, event: Event) -> dict[str, str]:
-        """The names that stand under names for names, and in the envelope, each with its pseudonym."""
-        # A branch of one word would be found in every other sentence.
+        """Map the names in name fields and in the envelope to their pseudonyms."""
+        # A branch with a one-word name would match in ordinary sentences.
         names = [(sort, value) for sort, value in _iterate_names(event.data) if len(value) >= _MIN_NAME_CHARS]
         known = {value: _name_pseudonym(sort, value) for sort, value in names if sort != "branch" or not value.isalpha()}
         for name in ("actor", "agent", "parent", "child"):
@@ -101,18 +102,18 @@ class NameMask:
         return known
 
     def is_masked_key(self, key: str) -> bool:
-        """Whether a name says that it holds one of a person or a machine."""
+        """Whether a field with this key holds the name of a person or a machine."""
         return _name_sort(key) is not None
 
     def mask_value(self, key: str, value: str) -> str:
-        """A name, unless it is anybody's or an agent's."""
+        """Return the pseudonym of a name; generic names and names of agents are kept."""
         if not _is_identifying(value) or value in self._agents - self._human_agents():
             return value
         self._count += 1
         return _name_pseudonym(_name_sort(key) or "person", value)
 
     def mask_text(self, text: str) -> str:
-        """A text without mail addresses, home folders, and the names that this event tells elsewhere."""
+        """Replace mail addresses, home folders, and names that occur elsewhere in this event."""
         if "@" in text:
             text = _MAIL_ADDRESS.sub(self._replace_mail, text)
         text = self._known.replace_words(text)
@@ -123,7 +124,7 @@ class NameMask:
         return _HOME_FOLDER.sub(self._replace_home, text) if "home" in text or "Users" in text else text
 
     def mask_line(self, text: str) -> str:
-        """The event's line is a text like any other; where a forge's names a branch, that may be any word."""
+        """Mask the event's text. In a forge event the branch is replaced too, even if it is an ordinary word."""
         text = self.mask_text(text)
         if self._dialect != "forge" or self._branch is None:
             return text
@@ -131,7 +132,7 @@ class NameMask:
         return re.sub(rf"\b{re.escape(self._branch)}\b", _name_pseudonym("branch", self._branch), text)
 
     def mask_scope(self, name: str, value: str) -> str:
-        """Who did it, where that is a person; other scopes keep their names, but for mail addresses."""
+        """Mask the actor and agents if they are people; in other scopes only mail addresses are replaced."""
         if name in ("actor", "agent", "parent", "child") and self._is_person(name, value):
             self._count += 1
             return _name_pseudonym("person", value)
@@ -173,7 +174,7 @@ class NameMask:
 
 
 def _repository_owner(event: Event) -> str | None:
-    """Whose a forge's repository is: `ann/shop` names a person."""
+    """The owner in the name of a forge's repository: `ann` in `ann/shop`."""
     owner, slash, _ = (event.mission or "").partition("/")
     is_forge = event.origin is not None and event.origin.dialect == "forge"
     return owner if is_forge and slash and _is_identifying(owner) else None
@@ -205,7 +206,7 @@ def _name_pseudonym(sort: str, value: str) -> str:
     return f"{sort}-{sha256(value.casefold().encode(errors='replace')).hexdigest()[:8]}"
 
 
-# --- Paths as pseudonyms: `path-` and a hash of eight digits, with the file's extension, the same for the same path.
+# --- Paths become `path-`, 8 hex digits and the file's extension; the same path gets the same pseudonym.
 
 _PATH_PSEUDONYM = re.compile(r"path-[0-9a-f]{8}(?:\.\w+)?")
 _BARE_FILE_NAME = re.compile(r"(?<![\w/.@-])[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/@-])")
@@ -214,16 +215,16 @@ _KNOWN_FILE_NAME = re.compile(
     r"|txt|csv|tsv|sql|db|sh|bash|zsh|fish|ps1|bat|go|rs|rb|java|kts?|scala|swift|cs|cpp|cc|hpp|php|pl|lua|exs?|erl|hs|mli?|clj|dart|zig|proto"
     r"|graphql|tf|xml|svg|png|jpe?g|gif|pdf|ipynb|log|diff|patch|env|pem|key)(?![\w/@(-]|\.\w)"
 )
-"""The name of a file, by the extensions that nothing else has."""
+"""A file name, recognised by an extension that has no other meaning."""
 _PRODUCT_NAMES = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "three.js", "express.js", "d3.js", "asp.net"})
 _FILE_LINE_KEYS = frozenset({"subject", "pattern", "glob"})
-"""In what a tool did, these may name a file without its folder, as its line does."""
+"""In tool events these fields may name a file without its folder."""
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,7}")
 _KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PATH_WORDS = frozenset({"path", "paths", "file", "files", "filename", "filenames", "dir", "directory", "folder", "folders", "cwd"})
 _PATH_WORDS_ALONE = frozenset({"project", "root", "workspace", "worktree", "repo", "repository", "workdir"})
 _MIN_FILE_NAME_CHARS = 4
-"""The name of a file that is shorter may be found in a line by chance."""
+"""A shorter file name could match in a text by chance."""
 
 _PATH_STOP_CHARS = r"\s\"'`<>|:;,()\[\]{}=*?!"
 _PATH_PATTERN = re.compile(
@@ -237,7 +238,7 @@ _PATH_PATTERN = re.compile(
 
 
 class PathMask:
-    """What one event tells of files and folders."""
+    """Masks the files and folders named in one event."""
 
     def __init__(self, event: Event) -> None:
         self._count = 0
@@ -247,15 +248,15 @@ class PathMask:
 
     @property
     def count(self) -> int:
-        """How many were replaced."""
+        """Number of replacements so far."""
         return self._count + self._known.count
 
     def is_masked_key(self, key: str) -> bool:
-        """Whether a name says that it holds a path."""
+        """Whether a field with this key holds a path."""
         return _is_path_key(key) or (self._is_tool and key in _FILE_LINE_KEYS)
 
     def mask_value(self, key: str, value: str) -> str:
-        """A path; under `source`, which may name anything, only what looks like one."""
+        """Return the pseudonym of a path; a `source` field is masked only if it looks like a path."""
         if key in _FILE_LINE_KEYS:
             return self.mask_line(value)
         if _PATH_PSEUDONYM.fullmatch(value) or (key == "source" and not _looks_like_file(value)):
@@ -264,18 +265,18 @@ class PathMask:
         return _path_pseudonym(value)
 
     def mask_text(self, text: str) -> str:
-        """A text whose paths are replaced: those by form, and those that this event names elsewhere."""
+        """Replace everything that looks like a path, and paths that occur elsewhere in this event."""
         text = self._known.replace_words(text)
         text = _PATH_PATTERN.sub(self._replace, text) if "/" in text or "\\" in text else text
         return _KNOWN_FILE_NAME.sub(self._replace_bare, text) if "." in text else text
 
     def mask_line(self, text: str) -> str:
-        """The event's line; that of a tool may name a file without its folder, and the event say no more of it."""
+        """Mask the event's text. In a tool event, file names without a folder are replaced too."""
         text = self.mask_text(text)
         return _BARE_FILE_NAME.sub(self._replace_bare, text) if self._is_tool else text
 
     def mask_scope(self, name: str, value: str) -> str:
-        """A scope that is named after a file or a folder."""
+        """Mask a scope that is named after a file or a folder."""
         if not value.startswith(("/", "~/", "./", "../")) and value[1:3] != ":\\":
             return value
         self._count += 1
@@ -297,14 +298,17 @@ class PathMask:
         return _path_pseudonym(path) + match[0][len(path) :]
 
     def _is_path(self, text: str) -> bool:
-        """Whether words with a slash between them are a path: more than one slash, a file's extension, or a tool's; no name, no date."""
+        """Whether words separated by slashes are a path.
+
+        Needs two slashes, an extension, or a tool event. Names of agents and dates are not paths.
+        """
         if text in self._names or not any(map(str.isalpha, text)):
             return False
         return self._is_tool or text.count("/") > 1 or _extension(text.rstrip(".")) != ""
 
 
 def _known_paths(data: Any) -> dict[str, str]:
-    """The paths that stand under names of paths, and the names of their files, each with its pseudonym."""
+    """Map the paths in path fields, and their file names, to pseudonyms."""
     known: dict[str, str] = {}
     for path in _iterate_paths(data):
         known[path] = known[path.rstrip("/")] = _path_pseudonym(path)
@@ -350,48 +354,48 @@ def _extension(path: str) -> str:
     return path[dot:] if dot > 0 and _EXTENSION.fullmatch(path, dot) else ""
 
 
-# ---
+# --- Anonymise a whole event.
 
 _ALL_HELD = WithholdPolicy(prompts=True, code=True)
 
 
 class AnonymiseMask(Protocol):
-    """Puts pseudonyms in the place of one sort of thing, as far as one event tells of them."""
+    """Replaces one sort of value in one event by pseudonyms."""
 
     @property
     def count(self) -> int:
-        """How many were replaced."""
+        """Number of replacements so far."""
 
     def is_masked_key(self, key: str) -> bool:
-        """Whether what stands under a name is such a thing."""
+        """Whether a field with this key holds such a value."""
 
     def mask_value(self, key: str, value: str) -> str:
-        """The pseudonym of one."""
+        """Return the pseudonym of a value."""
 
     def mask_text(self, text: str) -> str:
-        """A text with those in it replaced."""
+        """Replace such values inside a text."""
 
     def mask_line(self, text: str) -> str:
-        """The same for the event's line for people."""
+        """Replace such values in the event's text."""
 
     def mask_scope(self, name: str, value: str) -> str:
-        """The same for the envelope's actor and scopes, where most names are those of agents."""
+        """Replace such values in the actor and the scopes, which mostly name agents."""
 
 
 def make_anonymiser(levels: Collection[str]) -> Callable[[Event], Event]:
-    """`veil` for these levels."""
+    """Return a function that applies `anonymise_event` with these levels."""
     return lambda event: anonymise_event(event, levels)
 
 
 def anonymise_event(event: Event, levels: Collection[str]) -> Event:
-    """The event without what the levels name: `prompts`, `code`, `paths`, `names`. Twice changes nothing more."""
+    """Return the event without what the levels name: `prompts`, `code`, `paths`, `names`. Idempotent."""
     if not levels:
         return event
-    hold = WithholdPolicy(prompts="prompts" in levels, code="code" in levels, titles=True)
-    if hold.prompts or hold.code:
-        event = withhold(event, hold)
+    policy = WithholdPolicy(prompts="prompts" in levels, code="code" in levels, titles=True)
+    if policy.prompts or policy.code:
+        event = withhold(event, policy)
     elif event.kind == "log.rejected":
-        event = withhold(event, _ALL_HELD)  # a line of which nobody knows what it holds
+        event = withhold(event, _ALL_HELD)  # nobody knows what a rejected line contains
     if "paths" in levels:
         event = _apply_mask(event, PathMask(event))
     if "names" in levels:
@@ -412,7 +416,7 @@ def _apply_mask(event: Event, mask: AnonymiseMask) -> Event:
 
 
 def _mask_origin(origin: Origin, mask: AnonymiseMask) -> Origin:
-    """Without the rest of a foreign record, which may hold the same again."""
+    """Mask the origin and drop `rest`, which may repeat masked values."""
     source = origin.source and (mask.mask_value("source", origin.source) if mask.is_masked_key("source") else mask.mask_text(origin.source))
     cut = tuple(replace(each, path=mask.mask_text(each.path)) for each in origin.cut)
     return replace(origin, rest=None, source=source, id=origin.id and mask.mask_text(origin.id), cut=cut)
@@ -429,12 +433,11 @@ def _mask_value(value: Any, mask: AnonymiseMask) -> Any:
 
 
 def _mask_key(key: str, mask: AnonymiseMask) -> str:
-    """The name of a part, which may itself be a path or an address; else it is left, whatever else it may mean."""
+    """Mask a key that may itself be a path or an address; other keys are kept."""
     return mask.mask_text(key) if "/" in key or "@" in key or "\\" in key else key
 
 
 def _mask_under_key(key: str, value: Any, mask: AnonymiseMask) -> Any:
-    """What stands under a name."""
     if not mask.is_masked_key(key):
         return _mask_value(value, mask)
     if isinstance(value, str):

@@ -1,4 +1,8 @@
-"""How any intake puts its records into the log: in groups, each once, the unreadable ones as `log.rejected`."""
+"""Stores imported lines in the log in batches. Every importer uses it.
+
+Lines that cannot be read are stored as `log.rejected`. All ids are derived from the input, so importing twice stores
+nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ IMPORT_ACTOR = "lore"
 
 
 class ImportItem(NamedTuple):
-    """A line and the events that came of it: its own, none at all, or one `log.rejected` with the reason."""
+    """A line and its events: any number of them, or one `log.rejected` with the reason."""
 
     line: SourceLine
     events: tuple[Event, ...]
@@ -34,31 +38,31 @@ class ImportItem(NamedTuple):
 
     @property
     def newest_time(self) -> datetime | None:
-        """When the newest of its events happened."""
+        """The time of its newest event; `None` if no event has a time."""
         if not self.events:
             return None
         return max((event.at for event in self.events if event.at is not None), default=None)
 
 
 class ImportTally(Struct):
-    """What became of every line; the five add up to the lines."""
+    """What became of every line; the five counts add up to the number of lines."""
 
     recorded: int = 0
     already_there: int = 0
     folded: int = 0
-    """Told by the events of other lines, or telling nothing."""
+    """Lines without an event of their own: merged into the events of other lines, or without information."""
     rejected: int = 0
     forgotten: int = 0
-    """Erased for good earlier, and not taken again."""
+    """Lines whose events were erased earlier and are not stored again."""
 
     @property
     def lines(self) -> int:
-        """All of them."""
+        """Total number of lines."""
         return self.recorded + self.already_there + self.folded + self.rejected + self.forgotten
 
 
 class BatchWriter:
-    """Stores items and keeps count. Storing the same items again changes nothing."""
+    """Stores items in a log and counts the results. Storing the same items again changes nothing."""
 
     def __init__(
         self,
@@ -74,29 +78,29 @@ class BatchWriter:
         self.tally = ImportTally()
 
     def new_writer(self) -> BatchWriter:
-        """Another one for the same log, with a count of its own."""
+        """Return a writer for the same log with its own tally."""
         return BatchWriter(
             self._log, dialect=self._dialect, admission=self._admission, on_rejected=self._on_rejected, on_dropped=self._on_dropped
         )
 
     def write_all(self, items: Iterable[ImportItem]) -> None:
-        """Store any number of items, in groups."""
-        for group in _group_items(items):
-            self.write_batch(group)
+        """Store any number of items, in batches."""
+        for batch in _group_items(items):
+            self.write_batch(batch)
 
     def write_batch(self, items: Sequence[ImportItem]) -> None:
-        """Store one group; every id is given, so that a second try stores nothing twice."""
+        """Store one batch. Every event has an id, so a retry stores nothing twice."""
         head = self._log.head()
-        gone: frozenset[str] = frozenset()
+        erased: frozenset[str] = frozenset()
         while True:
             try:
-                positions = self._log.append_all([event for item in items for event in item.events if event.id not in gone])
+                positions = self._log.append_all([event for item in items for event in item.events if event.id not in erased])
             except Forgotten as error:
-                gone |= frozenset(error.ids)
+                erased |= frozenset(error.ids)
             except Invalid:
                 items = self._reject_invalid_items(items)
             else:
-                self._count_batch(items, iter(positions), head or "", gone)
+                self._count_batch(items, iter(positions), head or "", erased)
                 return
 
     def _reject_invalid_items(self, items: Sequence[ImportItem]) -> list[ImportItem]:
@@ -106,9 +110,9 @@ class BatchWriter:
         return checked
 
     def _check_item(self, item: ImportItem) -> ImportItem:
-        """The item itself, or its rejection where the log would not take one of its events.
+        """Return the item, or its rejection if the log refuses one of its events.
 
-        A rejection that the log would not take either is dropped: else there would be no end.
+        If the log refuses the rejection too, the item is dropped: otherwise the retry would never end.
         """
         try:
             for event in item.events:
@@ -122,10 +126,10 @@ class BatchWriter:
             return item._replace(events=(), rejected=reason)
         return item
 
-    def _count_batch(self, items: Sequence[ImportItem], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:
+    def _count_batch(self, items: Sequence[ImportItem], positions: Iterator[str], head: str, erased: frozenset[str]) -> None:
         seen: set[str] = set()
         for item in items:
-            kept = [next(positions) for event in item.events if event.id not in gone]
+            kept = [next(positions) for event in item.events if event.id not in erased]
             new = [position for position in kept if position > head and position not in seen]
             seen.update(new)
             if item.rejected is not None:
@@ -145,10 +149,10 @@ class BatchWriter:
 
 
 def make_rejection(line: SourceLine, reason: str, *, dialect: str, at: datetime | None) -> ImportItem:
-    """What is kept of a line that is no record: where it stood, what was wrong, how it began."""
+    """Return an item with one `log.rejected` event: where the line was, what was wrong, and a sample of it."""
     reason = reason.encode(errors="replace").decode()
     event = Event(
-        # Its place belongs to it: the same bad line in two files, or twice in one, is two rejections.
+        # The position is part of the id: the same bad line in two files, or twice in one, is two rejections.
         id=derive_id(f"log.rejected:{dialect}:{line.source}:{line.n}", line.raw, line.nth),
         at=at,
         kind="log.rejected",
@@ -169,27 +173,30 @@ def make_rejection(line: SourceLine, reason: str, *, dialect: str, at: datetime 
 
 
 def make_sample(raw: bytes) -> str:
-    """How a record began. Secrets go first, so that none is cut in half and then not recognised."""
+    """Return the beginning of a record.
+
+    Secrets are redacted before cutting, since half a secret would not be recognised.
+    """
     text, _ = Redactor().redact_value(raw[: 4 * SAMPLE_BYTES].decode(errors="replace"))
     return text.encode()[:SAMPLE_BYTES].decode(errors="ignore")
 
 
 def set_missing_times(item: ImportItem, at: datetime) -> ImportItem:
-    """The item at a time that its own record does not tell."""
+    """Set the time of events that have none."""
     if all(event.at is not None for event in item.events):
         return item
     return item._replace(events=tuple(event if event.at is not None else replace(event, at=at) for event in item.events))
 
 
 def _group_items(items: Iterable[ImportItem]) -> Iterator[list[ImportItem]]:
-    group: list[ImportItem] = []
+    batch: list[ImportItem] = []
     size = events = 0
     for item in items:
-        group.append(item)
+        batch.append(item)
         size += len(item.line.raw)
         events += len(item.events)
         if events >= MAX_APPEND_EVENTS or size >= MAX_BATCH_BYTES:
-            yield group
-            group, size, events = [], 0, 0
-    if group:
-        yield group
+            yield batch
+            batch, size, events = [], 0, 0
+    if batch:
+        yield batch

@@ -1,8 +1,8 @@
-"""Draining the spool: every line into the log that a command in its folder would choose, once, after the transcripts that it names.
+"""Drains the hook spool: stores every spooled line in the log that its folder's settings name.
 
-A transcript goes first because it tells the same things with more in them; what both tell has one id. A file of the spool is
-deleted when all of it is in. Whoever is cut short before that does it again, and the ids see to it that nothing is there twice.
-Lines of a log that cannot be had for now stay, and hold up nobody else's.
+Transcripts named in the lines are imported first, because they contain the same events in more detail; both derive
+the same ids. A spool file is deleted once all of its lines are stored. After an interruption it is drained again, and
+the ids prevent duplicates. Lines for a log that is unavailable stay in the spool and do not block others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from hashlib import sha256
-from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -33,33 +32,32 @@ from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, make_rejection
 from fleetlore.ingest.lines import SourceLine
 from fleetlore.log.admission import Admission
-from fleetlore.programs.claude_code.hooks import BRANCH_KEY, START_HOOKS
+from fleetlore.programs import registry
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.programs.base import ProgramHooks
     from fleetlore.settings import Settings
 
 
-# --- What one call of a hook needs before it is told: others may tell the same, and better, a moment later, or have told it already.
+# --- Deduplicate hook calls: a transcript or the server may report the same event, earlier or a moment later.
 
 HOOK_LEAD_SECONDS = 3.0
-"""Seconds by which a hook is ahead of the transcript, at most."""
+"""Maximum time by which a hook runs ahead of the transcript."""
 CLOCK_SKEW_SECONDS = 3600.0
-"""Seconds beyond which the hook's time says nothing about the transcript's: a prompt is then known by its words."""
+"""If the hook's time differs by more than this, the times cannot be compared and prompts are matched by their text."""
 DUPLICATE_SECONDS = 1.0
-"""Seconds between two calls at the same step, at most."""
+"""Maximum time between two hook calls for the same step."""
 RecentCallIds = dict[tuple[bytes, bool], tuple[datetime, str]]
-"""What was handed over, and whether by a project's settings → when, and the id that it has."""
+"""(hash of the record, whether the call came from a project's settings) → time and id of the call."""
 
-_CLAUDE_PROGRAM = "claude-code"
-_KIND_BY_STEP = {"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"}
 _MAX_RUN_EVENTS = 50
 
 
 def is_before_recording(entry: SpoolEntry) -> bool:
-    """Whether something has just begun, and the recording of it, which tells far more of that, is about to be written."""
+    """Whether a session or subagent has just started and its transcript, which says more, is about to be written."""
     recording, at = _expected_recording(entry), entry.at
     return (
         recording is not None and at is not None and _seconds_between(clock.now(), at) < HOOK_LEAD_SECONDS and not os.path.exists(recording)
@@ -67,16 +65,17 @@ def is_before_recording(entry: SpoolEntry) -> bool:
 
 
 def _expected_recording(entry: SpoolEntry) -> str | None:
-    session, helper = as_text(entry.record.get("transcript_path")), as_name(entry.record.get("agent_id"))
-    if entry.program == "codex" and entry.record.get("hook_event_name") == "SessionStart":
-        return session
-    is_launch = _hook_step(entry) == "SubagentStart" and session is not None and helper is not None and os.path.isfile(session)
-    return discovery.helper_transcript_path(session or "", helper or "") if is_launch else None
+    hooks = entry.hooks
+    return None if hooks is None else hooks.expected_recording(entry.record)
 
 
 def is_in_transcript(entry: SpoolEntry, log: BlockingRecorder) -> bool:
-    """Whether the transcript has told what a hook of an older program tells without saying which prompt it is about."""
-    kind, run, at = _KIND_BY_STEP.get(_hook_step(entry)), as_name(entry.record.get("session_id")), entry.at
+    """Whether the transcript already contains what this hook reports.
+
+    Only for older program versions, whose hooks name no prompt id.
+    """
+    kinds = {} if entry.hooks is None else entry.hooks.kinds_without_key
+    kind, run, at = kinds.get(_hook_step(entry)), as_name(entry.record.get("session_id")), entry.at
     if kind is None or run is None or at is None or entry.record.get("prompt_id"):
         return False
     newest = log.read(f"run:{run}", kinds=(kind,), newest_first=True, limit=_MAX_RUN_EVENTS)
@@ -85,40 +84,43 @@ def is_in_transcript(entry: SpoolEntry, log: BlockingRecorder) -> bool:
     return any(_is_same_prompt(other, at, words) for other in by_transcript)
 
 
-def _is_same_prompt(told: Event, at: datetime, words: str) -> bool:
-    apart = _seconds_between(told.at or at, at)
-    return apart < HOOK_LEAD_SECONDS or (apart > CLOCK_SKEW_SECONDS and bool(words) and told.data.get("prompt") == words)
+def _is_same_prompt(event: Event, at: datetime, words: str) -> bool:
+    seconds = _seconds_between(event.at or at, at)
+    return seconds < HOOK_LEAD_SECONDS or (seconds > CLOCK_SKEW_SECONDS and bool(words) and event.data.get("prompt") == words)
 
 
-def deduplicate_id(entry: SpoolEntry, id: str, at: datetime, twins: RecentCallIds) -> str:
-    """Where the user's settings and the project's both call us, every call comes twice: the second is known by the id of the first."""
-    record, of_project = sha256(msgspec.json.encode((entry.program, entry.record))).digest(), entry.told.get("project") is True
-    first = twins.pop((record, not of_project), None)
+def deduplicate_id(entry: SpoolEntry, id: str, at: datetime, recent_calls: RecentCallIds) -> str:
+    """Return the id of the call's duplicate, or `id`.
+
+    If both the user's and the project's settings install the hook, every call arrives twice.
+    """
+    record, of_project = sha256(msgspec.json.encode((entry.program, entry.record))).digest(), entry.fields.get("project") is True
+    first = recent_calls.pop((record, not of_project), None)
     if first is not None and _seconds_between(at, first[0]) < DUPLICATE_SECONDS:
         return first[1]
-    twins[record, of_project] = (at, id)
+    recent_calls[record, of_project] = (at, id)
     return id
 
 
 def reuse_logged_id(event: Event, own: str, log: BlockingRecorder) -> Event:
-    """The event of a call as the log knows it already, where the spool and the server were both told: neither knows of the other.
+    """Reuse the id of the same hook call if the server stored it already.
 
-    Only an event that has no key, and so the id that its call was given on the way, can be there under another. By the spool that
-    is a UUIDv7, by the server `id_by_http`: a second call that came by the same way is another call.
+    The spool and the server do not know of each other. Only an event without a key has the id of its call: a UUIDv7
+    from the spool, `make_http_id` from the server. A second call with the same version of id is a different call.
     """
     if event.id != own or event.run is None or event.at is None:
         return event
-    said, at = _event_content(codec.decode(log.admit(event).raw)), event.at
+    content, at = _event_content(codec.decode(log.admit(event).raw)), event.at
     newest = log.read(f"run:{event.run}", kinds=(event.kind,), newest_first=True, limit=_MAX_RUN_EVENTS)
     others = (other for other in newest if other.id and _uuid_version(other.id) != _uuid_version(own))
     same = (
-        other.id for other in others if other.at and _seconds_between(other.at, at) < DUPLICATE_SECONDS and _event_content(other) == said
+        other.id for other in others if other.at and _seconds_between(other.at, at) < DUPLICATE_SECONDS and _event_content(other) == content
     )
     return replace(event, id=next(same, own))
 
 
 def make_http_id() -> str:
-    """A new id for a call that comes to the server."""
+    """Return a new id for a hook call that the server received."""
     return derive_id("http", clock.uuid7().encode())
 
 
@@ -131,57 +133,56 @@ def _event_content(event: Event) -> tuple[object, ...]:
 
 
 def drop_missing_transcript(entry: SpoolEntry) -> SpoolEntry:
-    """The call without the name of a recording that is not there: nobody else is going to tell it."""
-    named = as_text(entry.record.get("transcript_path"))
-    if named is None or os.path.isfile(named):
+    """Remove the name of a transcript that does not exist, so that the hook's events are not skipped in favour of it."""
+    path = as_text(entry.record.get("transcript_path"))
+    if path is None or os.path.isfile(path):
         return entry
     record = {key: value for key, value in entry.record.items() if key != "transcript_path"}
-    return entry._replace(told={**entry.told, "record": record})
+    return entry._replace(fields={**entry.fields, "record": record})
 
 
 def add_branch(entry: SpoolEntry) -> Mapping[str, Any]:
-    """The record of a hook that begins something in a repository, with the branch, as a transcript has it."""
-    if _hook_step(entry) not in START_HOOKS:
+    """Return the hook's record; if it starts something in a repository, with the branch, as a transcript has it."""
+    hooks = entry.hooks
+    if hooks is None or _hook_step(entry) not in hooks.branch_steps:
         return entry.record
-    branch = discovery.find_branch(as_text(entry.record.get("cwd")) or entry.place.cwd or "")
-    return {**entry.record, BRANCH_KEY: branch} if branch else entry.record
+    branch = discovery.find_branch(as_text(entry.record.get("cwd")) or entry.target.cwd or "")
+    return {**entry.record, hooks.branch_key: branch} if branch else entry.record
 
 
 def _hook_step(entry: SpoolEntry) -> str:
-    """At which of its steps Claude Code called us."""
-    return as_text(entry.record.get("hook_event_name")) or "" if entry.program == _CLAUDE_PROGRAM else ""
+    return as_text(entry.record.get("hook_event_name")) or ""
 
 
 def _seconds_between(one: datetime, other: datetime) -> float:
     return abs((one - other).total_seconds())
 
 
-# ---
+# --- Drain the spool files.
 
 MAX_BATCH_LINES = 500
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 OpenLog = Callable[["Settings"], "BlockingRecorder"]
-"""Settings → the log that they mean, to be entered."""
+"""Opens the log that settings name; the result is a context manager."""
 OnWarning = Callable[[str], None]
 
-_HOOK_MODULES = {"claude-code": "fleetlore.programs.claude_code.hooks", "codex": "fleetlore.programs.codex.hooks"}
 _SPOOL_SOURCE = "spool"
 _DEFAULT_PORTS = {"redis": 6379, "rediss": 6379, "nats": 4222, "tls": 4222}
 _CONNECT_TIMEOUT = 1.0
 _BACKOFF_FACTOR = 10
-"""A log that was waited for in vain is left alone for so many times as long."""
+"""A log that timed out is left alone for this many times as long."""
 
 
 class SpoolTarget(NamedTuple):
-    """What decides to which log a line belongs."""
+    """What decides which log a line belongs to."""
 
     cwd: str | None = None
     log: str | None = None
     town: str | None = None
 
     def load_settings(self) -> Settings:
-        """As a command would have seen them there; of a folder that is gone, those above it still speak."""
+        """Load the settings that a command in `cwd` would see; if the folder is gone, those of its parents apply."""
         environ = {"FLEETLORE_LOG": _restore_password(self.log or ""), "FLEETLORE_TOWN": self.town or ""}
         environ["XDG_CONFIG_HOME"] = os.environ.get("XDG_CONFIG_HOME", "")
         return config.load(environ=environ, folder=self.cwd or os.path.expanduser("~"))
@@ -191,40 +192,46 @@ class SpoolEntry(NamedTuple):
     """One line of the spool."""
 
     line: SourceLine
-    told: Mapping[str, Any]
-    """Nothing: it is no JSON object."""
-    torn: bool = False
-    """Whether it stands at the end of its file without an end of its own: it waits once, and is then taken for what it is."""
+    fields: Mapping[str, Any]
+    """Empty if the line is not a JSON object."""
+    is_torn: bool = False
+    """Whether the line ends its file without a line break. It waits once and is then read as it is."""
 
     @property
-    def place(self) -> SpoolTarget:
-        """Where it belongs."""
-        return SpoolTarget(*(_text_or_none(self.told.get(name)) for name in SpoolTarget._fields))
+    def target(self) -> SpoolTarget:
+        """The log that the line belongs to."""
+        return SpoolTarget(*(_text_or_none(self.fields.get(name)) for name in SpoolTarget._fields))
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """What the program handed over."""
-        record = self.told.get("record")
+        """The record that the program passed to the hook."""
+        record = self.fields.get("record")
         return record if isinstance(record, dict) else {}
 
     @property
     def at(self) -> datetime | None:
-        """When it was handed over."""
+        """When the hook was called."""
         try:
-            return msgspec.convert(self.told.get("at"), datetime).astimezone(UTC)
+            return msgspec.convert(self.fields.get("at"), datetime).astimezone(UTC)
         except (msgspec.ValidationError, OverflowError, ValueError):
             return None
 
     @property
     def program(self) -> str:
-        """Who handed it over."""
-        return _text_or_none(self.told.get("program")) or ""
+        """The program that called the hook."""
+        return _text_or_none(self.fields.get("program")) or ""
+
+    @property
+    def hooks(self) -> ProgramHooks | None:
+        """How the program's calls are read; `None` for a program that is not known."""
+        return registry.find_hooks(self.program)
 
 
 def drain_into_logs(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
-    """Take all that waits into its logs; answers one line for each log that could not be had. Where another process drains: nothing.
+    """Store everything in the spool; return one message per log that is unavailable.
 
-    `on_warning` gets one line for each thing that is not done as a project's settings say, and for each line that had to be dropped.
+    Does nothing if another process is draining. `on_warning` gets one message for each setting that was not applied
+    and each line that was dropped.
     """
     folder = folder or spool.spool_folder()
     lock = None if spool.is_spool_empty(folder) else spool.lock_for_draining(folder)
@@ -249,57 +256,58 @@ def _drain_file(path: str, open_log: OpenLog, on_warning: OnWarning) -> list[str
     with ExitStack() as stack:
         logs = _TargetLogs(lambda settings: stack.enter_context(open_log(settings)), on_warning)
         for batch in _batch_entries(_read_entries(path)):
-            early |= {entry.line.n for entry in batch if entry.torn or is_before_recording(entry)}
-            for place, entries in _group_by_target(entry for entry in batch if entry.line.n not in early):
-                logs.write_entries(place, entries)
+            early |= {entry.line.n for entry in batch if entry.is_torn or is_before_recording(entry)}
+            for target, entries in _group_by_target(entry for entry in batch if entry.line.n not in early):
+                logs.write_entries(target, entries)
     if not (logs.failed or early):
         os.unlink(path)
         return []
-    waiting = (b"%b\n" % entry.line.raw for entry in _read_entries(path) if entry.line.n in early or entry.place in logs.failed)
+    waiting = (b"%b\n" % entry.line.raw for entry in _read_entries(path) if entry.line.n in early or entry.target in logs.failed)
     count = spool.rewrite_file(path, waiting, defer=_BACKOFF_FACTOR * (monotonic() - began) if logs.failed else 0.0)
     lines = "1 line of a hook waits" if count == 1 else f"{count:,} lines of hooks wait"
     return [f"{lines} in the spool: {reason}" for reason in dict.fromkeys(logs.failed.values())]
 
 
 class _TargetLogs:
-    """The logs of one file's lines, each opened once."""
+    """The logs of one spool file's lines, each opened once."""
 
     def __init__(self, open_log: OpenLog, on_warning: OnWarning) -> None:
         self._open_log, self._on_warning = open_log, on_warning
         self._open: dict[tuple[object, ...], BlockingRecorder] = {}
         self._change = discovery.make_machine_stamp()
-        self._twins: RecentCallIds = {}
+        self._recent_calls: RecentCallIds = {}
         self.failed: dict[SpoolTarget, str] = {}
-        """The places whose lines have to wait, and why."""
+        """Targets whose lines have to wait, with the reason."""
 
-    def write_entries(self, place: SpoolTarget, entries: Sequence[SpoolEntry]) -> None:
-        """Store what lines of one place tell, and what their transcripts do."""
-        if place in self.failed:
+    def write_entries(self, target: SpoolTarget, entries: Sequence[SpoolEntry]) -> None:
+        """Store lines of one target, after the transcripts that they name."""
+        if target in self.failed:
             return
         try:
-            settings = place.load_settings()
+            settings = target.load_settings()
             for warning in settings.warnings:
                 self._on_warning(warning)
             log = self._open_target_log(settings)
             for program in dict.fromkeys(entry.program for entry in entries):
                 self._write_program_entries([entry for entry in entries if entry.program == program], program, log, settings)
         except (FleetloreError, OSError) as error:
-            self.failed[place] = str(error)
+            self.failed[target] = str(error)
 
     def _write_program_entries(self, entries: Sequence[SpoolEntry], program: str, log: BlockingRecorder, settings: Settings) -> None:
         redactor, levels = Redactor(settings.redact_patterns.value), settings.redact_levels.value
-        veil = make_anonymiser(levels) if levels else None
-        if program in _HOOK_MODULES and (paths := list(_find_transcripts(entries, program))):
+        anonymise = make_anonymiser(levels) if levels else None
+        if entries[0].hooks is not None and (paths := list(_find_transcripts(entries, program))):
             oldest = retention.retention_cutoff(settings, clock.now())
             discovery.import_new_lines(
-                log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest, on_dropped=self._on_warning
+                log, paths, program=program, redactor=redactor, veil=anonymise, not_before=oldest, on_dropped=self._on_warning
             )
-        admission = Admission(redactor=redactor, veil=veil)
-        deposit = BatchWriter(log, dialect=program.replace("-", "_") or _SPOOL_SOURCE, admission=admission, on_dropped=self._on_warning)
-        deposit.write_all(ImportItem(entry.line, ()) if is_in_transcript(entry, log) else self._make_item(entry, log) for entry in entries)
+        admission = Admission(redactor=redactor, veil=anonymise)
+        writer = BatchWriter(log, dialect=program.replace("-", "_") or _SPOOL_SOURCE, admission=admission, on_dropped=self._on_warning)
+        writer.write_all(ImportItem(entry.line, ()) if is_in_transcript(entry, log) else self._make_item(entry, log) for entry in entries)
 
     def _open_target_log(self, settings: Settings) -> BlockingRecorder:
-        # What is taken out of events belongs to the folder, not to the log: two projects may share one log, and each has its own.
+        # Redaction settings belong to the folder, not to the log: two projects may share one log and redact
+        # differently.
         key = (settings.log.value, settings.town.value, settings.redact_patterns.value, settings.redact_levels.value)
         if key not in self._open:
             _check_reachable(settings.log.value)
@@ -310,28 +318,28 @@ class _TargetLogs:
         at = entry.at
         try:
             return ImportItem(entry.line, tuple(self._make_events(entry, at, log)))
-        except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
+        except Exception as error:  # noqa: BLE001  # an unexpected record must not block the others forever
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return make_rejection(entry.line, reason, dialect=entry.program or _SPOOL_SOURCE, at=at)
 
     def _make_events(self, entry: SpoolEntry, at: datetime | None, log: BlockingRecorder) -> Iterator[Event]:
-        own = find_uuid(_text_or_none(entry.told.get("id")) or "") or ""
-        for event in _convert_entry(entry, at, self._twins):
+        own = find_uuid(_text_or_none(entry.fields.get("id")) or "") or ""
+        for event in _convert_entry(entry, at, self._recent_calls):
             yield reuse_logged_id(self._change(event), own, log)
 
 
 def _restore_password(url: str) -> str:
-    """The address that a hook was given; it has kept no password, so that this process must have been given the same."""
+    """The spool holds no passwords: take the address from this process's environment."""
     if "@" not in url:
         return url
-    own = os.environ.get("FLEETLORE_LOG", "")
-    if config.masked(own) != url:
+    from_environment = os.environ.get("FLEETLORE_LOG", "")
+    if config.masked(from_environment) != url:
         raise ConfigError(f"{url}: a password is kept in no spool; run a `lore` command with FLEETLORE_LOG as it was set there")
-    return own
+    return from_environment
 
 
 def _check_reachable(url: str) -> None:
-    """See whether a server is there at all: a log waits long for one, and nobody has asked for this one just now."""
+    """Fail fast if the server is down: logs retry for long, and nobody is waiting for this one."""
     try:
         address = urlsplit(url)
         if address.scheme not in _DEFAULT_PORTS or not address.hostname or "," in address.netloc:
@@ -341,25 +349,26 @@ def _check_reachable(url: str) -> None:
         raise Unreachable(f"{config.masked(url)}: nobody answers there ({error})") from error
 
 
-def _convert_entry(entry: SpoolEntry, at: datetime | None, twins: RecentCallIds) -> list[Event]:
-    """The events of one call of a hook, as its program's dialect tells them."""
-    id = find_uuid(_text_or_none(entry.told.get("id")) or "")
-    if not entry.told or id is None or at is None:
+def _convert_entry(entry: SpoolEntry, at: datetime | None, recent_calls: RecentCallIds) -> list[Event]:
+    """Convert one hook call to events with the reader of its program."""
+    id = find_uuid(_text_or_none(entry.fields.get("id")) or "")
+    if not entry.fields or id is None or at is None:
         raise DialectError("", "not a line of `lore hook`")
     if not entry.record:
         raise DialectError("", "what the program handed over is no JSON object")
-    if entry.program not in _HOOK_MODULES:
-        raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOK_MODULES)}")
-    read: Callable[..., list[Event]] = import_module(_HOOK_MODULES[entry.program]).read_hook
-    told = add_branch(drop_missing_transcript(entry))
-    return read(told, id=deduplicate_id(entry, id, at, twins), at=at)
+    hooks = entry.hooks
+    if hooks is None:
+        known = ", ".join(program.name for program in registry.list_hooked())
+        raise DialectError("", f"no such program: {entry.program!r}; known are {known}")
+    record = add_branch(drop_missing_transcript(entry))
+    return hooks.read(record, id=deduplicate_id(entry, id, at, recent_calls), at=at)
 
 
 def _find_transcripts(entries: Iterable[SpoolEntry], program: str) -> Iterator[str]:
-    """The recordings that lines name, as far as they are there; each once."""
+    """The existing transcripts that lines name, each once."""
     named = [entry.record.get(key) for entry in entries for key in ("transcript_path", "agent_transcript_path")]
     for path in dict.fromkeys(path for path in named if isinstance(path, str) and os.path.isfile(path)):
-        yield from discovery.find_session_files(path) if program == "claude-code" else (path,)
+        yield from discovery.find_session_files(program, path)
 
 
 def _read_entries(path: str) -> Iterator[SpoolEntry]:
@@ -368,7 +377,7 @@ def _read_entries(path: str) -> Iterator[SpoolEntry]:
             if not raw.isspace():
                 stripped = raw.rstrip(b"\n")
                 yield SpoolEntry(
-                    SourceLine(_SPOOL_SOURCE, n, stripped, 0, len(stripped)), _parse_line(stripped), torn=not raw.endswith(b"\n")
+                    SourceLine(_SPOOL_SOURCE, n, stripped, 0, len(stripped)), _parse_line(stripped), is_torn=not raw.endswith(b"\n")
                 )
 
 
@@ -392,10 +401,10 @@ def _batch_entries(entries: Iterable[SpoolEntry]) -> Iterator[list[SpoolEntry]]:
 
 
 def _group_by_target(entries: Iterable[SpoolEntry]) -> Iterable[tuple[SpoolTarget, list[SpoolEntry]]]:
-    places: dict[SpoolTarget, list[SpoolEntry]] = {}
+    by_target: dict[SpoolTarget, list[SpoolEntry]] = {}
     for entry in entries:
-        places.setdefault(entry.place, []).append(entry)
-    return places.items()
+        by_target.setdefault(entry.target, []).append(entry)
+    return by_target.items()
 
 
 def _text_or_none(value: object) -> str | None:

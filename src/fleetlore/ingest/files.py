@@ -1,7 +1,7 @@
-"""Files of foreign records, one a line, taken in together in the order of their times.
+"""Imports files with one foreign record per line, merged by time.
 
-Each file is read once, from the front, and only as far as the merge needs it: memory does not grow
-with the files. Ids follow from the records, so importing a file again stores nothing.
+Each file is read once, and only as far as the merge needs it, so memory does not grow with file size. Ids are derived
+from the records: importing a file again stores nothing.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 CHUNK = 256 * 1024
-# Records in front of the first that has a time wait for it, up to this many bytes.
+# Records before the first one with a time are buffered up to this many bytes.
 MOST_HELD = 4 * 1024 * 1024
 
 ReadCallback = Callable[[int], None]
-"""Told how many bytes were just read."""
+"""Called with the number of bytes just read."""
 
 
 class ImportSource(NamedTuple):
-    """One input, open."""
+    """An open input."""
 
     name: str
-    """What `origin.source` says: the file's name without its folder, so that moving a file changes nothing."""
+    """The value of `origin.source`: the file name without its folder, so that moving a file changes nothing."""
     file: IO[bytes]
     modified: datetime
     size: int
-    """In bytes; 0 where nobody knows, as in a pipe."""
+    """In bytes; 0 if unknown, for example in a pipe."""
 
 
 class OrderedItem(NamedTuple):
-    """An item and its place in the merge: the newest time that its source had reached by then."""
+    """An item and its key in the merge: the newest time that its source has reached."""
 
     reached: datetime
     item: ImportItem
 
     def sort_key(self) -> tuple[datetime, str, int]:
-        """By time, then by source and line."""
+        """Sort by time, then by source and line."""
         return self.reached, self.item.line.source, self.item.line.n
 
 
 @contextmanager
 def open_sources(paths: Sequence[str]) -> Iterator[list[ImportSource]]:
-    """All inputs, or none: one that cannot be opened is an `OSError` before anything was read."""
+    """Open all inputs; raises `OSError` before anything is read if one cannot be opened."""
     if paths.count(STDIN) > 1:
         raise Invalid("standard input (-) can be read only once; name it once")
     with ExitStack() as stack:
-        # In an order that does not depend on that of the arguments, for files that bear the same name.
+        # Sorted, so that the order of arguments does not matter for files with the same name.
         yield [_open_source(path, stack) for path in sorted(paths, key=lambda path: (os.path.basename(path), os.path.abspath(path)))]
 
 
@@ -71,20 +71,20 @@ def _open_source(path: str, stack: ExitStack) -> ImportSource:
     if path == STDIN:
         name, file = "stdin", sys.stdin.buffer
     else:
-        name, file = os.path.basename(path), stack.enter_context(open(path, "rb"))  # noqa: SIM115  # the stack closes it
+        name, file = os.path.basename(path), stack.enter_context(open(path, "rb"))  # noqa: SIM115  # closed by the stack
     status = os.stat(file.fileno())
     size = status.st_size if S_ISREG(status.st_mode) else 0
     return ImportSource(name.encode(errors="replace").decode(), file, datetime.fromtimestamp(status.st_mtime, UTC), size)
 
 
 def read_sources(sources: Iterable[ImportSource], dialect: Dialect, *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
-    """The items of all sources, merged by time. Within a source the order of its lines is kept."""
+    """Yield the items of all sources, merged by time. Within a source, lines keep their order."""
     streams = [order_items(read_source(source, dialect, on_read=on_read), source.modified) for source in sources]
-    return (placed.item for placed in merge(*streams, key=OrderedItem.sort_key))
+    return (ordered.item for ordered in merge(*streams, key=OrderedItem.sort_key))
 
 
 def read_source(source: ImportSource, dialect: Dialect, *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
-    """One item a line, in order; a record that tells no time has none."""
+    """Yield one item per line, in order; records without a time give events without one."""
     return (_decode_line(line, dialect) for line in split_lines(source.name, convert_to_utf8(_read_chunks(source.file, on_read))))
 
 
@@ -105,14 +105,14 @@ def _decode_line(line: SourceLine, dialect: Dialect) -> ImportItem:
 
 
 def _set_origin_line(event: Event, line: SourceLine, dialect: str) -> Event:
-    """The event with its file and line; one that was ours before, and only travelled in this dialect, stays as it is."""
+    """Set the file and line of a foreign event; an event of ours that was only transported in this dialect is kept."""
     if event.origin is None or event.origin.dialect != dialect:
         return event
     return replace(event, origin=replace(event.origin, source=line.source, n=line.n))
 
 
 def order_items(items: Iterable[ImportItem], modified: datetime) -> Iterator[OrderedItem]:
-    """Give each item without a time that of the one before it, else of the next, else the file's own."""
+    """Give items without a time that of the item before, else of the next, else the file's modification time."""
     items = iter(items)
     lead = _read_until_dated(items)
     last = next((item.newest_time for item in lead if item.newest_time is not None), modified)
@@ -124,7 +124,6 @@ def order_items(items: Iterable[ImportItem], modified: datetime) -> Iterator[Ord
 
 
 def _read_until_dated(items: Iterator[ImportItem]) -> list[ImportItem]:
-    """The items up to the first that has a time."""
     lead: list[ImportItem] = []
     held = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Recordings that grow: what is new in the files of some folders, round by round."""
+"""Follows transcripts that grow: imports, poll by poll, what was added to the files of some folders."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from fleetlore.redact import Redactor
 
 _FileStatus = tuple[int, int]
-"""A file's size and the time of its last change."""
+"""Size and modification time (ns)."""
 
 
 class TranscriptFollower:
-    """Watches the recordings of one program. A round costs one look at each file, and the reading of those that have changed."""
+    """Watches the transcripts of one program. A poll costs one `stat` per file, and reads only files that changed."""
 
     def __init__(
         self,
@@ -41,23 +41,23 @@ class TranscriptFollower:
         self._on_skipped = on_skipped
         self._seen: dict[str, _FileStatus] = {}
         self._growing: set[str] = set()
-        """Files that were read while they were being written to: their last answer is stored when they come to rest."""
+        """Files read while they were being written: their last reply is stored when they stop changing."""
 
     def import_changes(self) -> ImportTally:
-        """Take in what is new; files that were last written to before `since` are left alone until they change."""
-        now = {
-            path: seen
+        """Import what is new; files last modified before `since` are ignored until they change."""
+        current = {
+            path: status
             for folder in self._folders
             for path in discovery.iterate_recordings(folder, on_skipped=self._on_skipped)
-            if (seen := _read_file_status(path, self._on_skipped))
+            if (status := _read_file_status(path, self._on_skipped))
         }
-        changed = {path for path, seen in now.items() if seen != self._seen.get(path) and seen[1] >= self._since * 1e9}
-        quiet_since = (clock.now() - recordings.FINISHED_AFTER).timestamp() * 1e9
-        finished = {path for path in self._growing if path in now and now[path][1] <= quiet_since}
+        changed = {path for path, status in current.items() if status != self._seen.get(path) and status[1] >= self._since * 1e9}
+        finished_before = (clock.now() - recordings.FINISHED_AFTER).timestamp() * 1e9
+        finished = {path for path in self._growing if path in current and current[path][1] <= finished_before}
         paths = sorted(changed | finished)
         tally = self._import_files(paths) if paths else ImportTally()
-        self._growing = {path for path in self._growing | changed if path in now and now[path][1] > quiet_since}
-        self._seen = now
+        self._growing = {path for path in self._growing | changed if path in current and current[path][1] > finished_before}
+        self._seen = current
         return tally
 
     def _import_files(self, paths: Iterable[str]) -> ImportTally:

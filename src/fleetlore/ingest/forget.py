@@ -1,7 +1,7 @@
-"""Events erased for good: which ones, what they come to, and what beside the log may hold their words. docs/privacy.md tells more.
+"""Erases events for good: finds them, counts them, and removes copies of them next to the log.
 
-The log erases up to three thousand at once and leaves one `log.forgotten` for them. Who is cut short does it again: what
-was erased is not found any more, and the rest is.
+The log erases up to 3,000 events at once and stores one `log.forgotten` for them. An interrupted run can be repeated:
+erased events are no longer found. docs/privacy.md describes the feature.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from fleetlore.ingest.trim import OTHERS_KEY
 from fleetlore.log.base import TOWN, matches_kind
 from fleetlore.log.connect import split_url
 from fleetlore.log.recorder import MAX_FORGOTTEN_IDS, BlockingRecorder
-from fleetlore.programs.codex.ids import NAME as CODEX
-from fleetlore.programs.codex.ids import thread_agent
+from fleetlore.programs import registry
+from fleetlore.programs.base import find_hook_agents
 from fleetlore.projections.runner import ProgressCallback
 from fleetlore.projections.store import discard_stores
 from fleetlore.views.event_text import EPOCH, event_stamp
@@ -36,28 +36,29 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
 
 
-# --- What waits in the spool of hooks and is to be forgotten before it reaches a log.
+# --- Remove lines from the hook spool before they reach a log.
 
-_SESSION_KEYS = ("session_id", "thread_id", "thread-id", "conversation_id")
 _WAITING_KIND = "hook.waiting"
 _PARTIAL_SUFFIX = f"{spool.SPOOL_SUFFIX}.part"
 _ABANDONED_SECONDS = 60.0
-"""Seconds after which nobody is still writing."""
+"""A temporary file older than this was abandoned."""
 
 
-def purge_spool(wanted: ForgetFilter, settings: Settings, *, folder: str | None = None) -> int:
-    """Take the lines of a log that tell of what is to be forgotten out of the spool; answers how many.
+def purge_spool(event_filter: ForgetFilter, settings: Settings, *, folder: str | None = None) -> int:
+    """Remove the matching lines of a log from the spool; return how many.
 
-    A line has no kind yet, and the log has given it no id: where those are asked for, it stays.
+    Spooled lines have no kind and no id yet, so a filter by kind or id removes none.
     """
     _remove_partial_files(folder or spool.spool_folder())
-    if wanted.kinds or wanted.ids is not None:
+    if event_filter.kinds or event_filter.ids is not None:
         return 0
-    return spool.purge_lines(lambda line: any(map(wanted.matches_event, _line_events(line))) and _belongs_to(line, settings), folder=folder)
+    return spool.purge_lines(
+        lambda line: any(map(event_filter.matches_event, _line_events(line))) and _belongs_to(line, settings), folder=folder
+    )
 
 
 def _remove_partial_files(folder: str) -> None:
-    """Remove what somebody left who was killed while writing a file anew; what it was to hold is in the file itself."""
+    """Remove temporary files of processes that were killed while rewriting; the original file is complete."""
     with suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.endswith(_PARTIAL_SUFFIX) and entry.stat().st_mtime < time() - _ABANDONED_SECONDS:
@@ -65,36 +66,30 @@ def _remove_partial_files(folder: str) -> None:
 
 
 def _belongs_to(line: Mapping[str, Any], settings: Settings) -> bool:
-    """Whether a line would go into the log that the settings mean."""
-    place = SpoolTarget(*(value if isinstance(value := line.get(name), str) and value else None for name in SpoolTarget._fields))
+    """Whether the line would go into the log that the settings name."""
+    target = SpoolTarget(*(value if isinstance(value := line.get(name), str) and value else None for name in SpoolTarget._fields))
     try:
-        there = place.load_settings()
-        same_log = _normalize_address(there.log.value, place.cwd or "") == _normalize_address(settings.log.value, "")
-    except FleetloreError:  # what nobody can read chooses no log
+        target_settings = target.load_settings()
+        same_log = _normalize_address(target_settings.log.value, target.cwd or "") == _normalize_address(settings.log.value, "")
+    except FleetloreError:  # unreadable settings name no log
         return False
-    return same_log and there.town.value == settings.town.value
+    return same_log and target_settings.town.value == settings.town.value
 
 
 def _normalize_address(url: str, folder: str) -> str:
-    """The address of a log, however it was written; that of a file may be relative to a folder."""
+    """Normalise the address of a log; a file path may be relative to `folder`."""
     scheme, path, _ = split_url(url)
     return os.path.realpath(os.path.join(folder, os.path.expanduser(path))) if scheme == "sqlite" and path else url
 
 
 def _line_events(line: Mapping[str, Any]) -> list[Event]:
-    """The line as events that name what it names: its session's agent, and the helper that called."""
+    """Events that name what the line names: the agent of its session, and the subagent that called."""
     record = line.get("record")
     record = record if isinstance(record, dict) else {}
-    sessions = [session for name in _SESSION_KEYS if isinstance(session := record.get(name), str)]
-    helper = record.get("agent_id")
-    helpers = [helper] if isinstance(helper, str) else []
-    whose: list[tuple[str | None, str | None]]
-    if line.get("program") == CODEX:  # its helpers have threads of their own
-        whose = [(thread_agent(thread), thread) for thread in (*sessions, *helpers)]
-    else:
-        run = sessions[0] if sessions else None
-        whose = [*((f"{line.get('program')}/{session[:8]}", run) for session in sessions), *((each, run) for each in helpers)]
-    return [Event(kind=_WAITING_KIND, at=_parse_time(line.get("at")), agent=agent, run=run) for agent, run in whose or [(None, None)]]
+    name = line.get("program")
+    hooks = registry.find_hooks(name) if isinstance(name, str) else None
+    scopes = (find_hook_agents if hooks is None else hooks.find_agents)(str(name), record)
+    return [Event(kind=_WAITING_KIND, at=_parse_time(line.get("at")), agent=agent, run=run) for agent, run in scopes or [(None, None)]]
 
 
 def _parse_time(text: object) -> datetime:
@@ -105,27 +100,27 @@ def _parse_time(text: object) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
-# ---
+# --- Find and erase events in the log.
 
 PROTECTED_KINDS = frozenset({"log.forgotten", "log.trimmed"})
-"""They hold nobody's words, and without them nobody would know."""
+"""They contain no user content and are the only trace of what was removed."""
 
 _RUN_OPENING_KINDS = ("session.started", "agent.launched")
 _NON_HELPER_SOURCES = frozenset({"fork", "resume", "clear"})
 
 
 class ForgetFilter(Struct, frozen=True, kw_only=True):
-    """Which events: those of which all that is said here holds."""
+    """Which events to erase: those that match every field that is set."""
 
     agent: str | None = None
-    """As agent, parent, child or actor."""
+    """Matches the agent, parent, child or actor."""
     runs: frozenset[str] | None = None
     before: datetime | None = None
     kinds: tuple[str, ...] = ()
     ids: frozenset[str] | None = None
 
     def matches_event(self, event: Event) -> bool:
-        """Whether an event is one of them."""
+        """Whether to erase an event."""
         if event.kind in PROTECTED_KINDS or _is_unreadable(event) or not matches_kind(event.kind, self.kinds):
             return False
         return (
@@ -137,12 +132,15 @@ class ForgetFilter(Struct, frozen=True, kw_only=True):
 
 
 def _is_unreadable(event: Event) -> bool:
-    """Whether this stands for a stored record that cannot be read: nobody knows its id, and only a trim takes it."""
+    """Whether the event stands for a stored record that cannot be read.
+
+    Its id is unknown, so only a trim removes it.
+    """
     return event.kind == "log.rejected" and event.actor == "fleetlore" and event.at == EPOCH
 
 
 class FoundEvents(Struct, kw_only=True):
-    """The events that are to go, and what they come to."""
+    """The events to erase, counted by agent, kind and day."""
 
     ids: list[str] = field(default_factory=list)
     agents: Counter[str] = field(default_factory=Counter)
@@ -151,7 +149,7 @@ class FoundEvents(Struct, kw_only=True):
     """In UTC."""
 
     def add(self, event: Event) -> None:
-        """One more."""
+        """Count one event."""
         assert event.id is not None
         self.ids.append(event.id)
         self.agents[event.agent or event.actor or ""] += 1
@@ -159,22 +157,22 @@ class FoundEvents(Struct, kw_only=True):
         self.days[event_stamp(event)[0].date().isoformat()] += 1
 
 
-def find_matching_events(log: BlockingRecorder, wanted: ForgetFilter, *, progress: ProgressCallback | None = None) -> FoundEvents:
-    """All of them that are in the log now."""
+def find_matching_events(log: BlockingRecorder, event_filter: ForgetFilter, *, progress: ProgressCallback | None = None) -> FoundEvents:
+    """Find all matching events in the log."""
     found = FoundEvents()
-    for event in _report_progress(_read_candidates(log, wanted), log, progress):
-        if wanted.matches_event(event):
+    for event in _report_progress(_read_candidates(log, event_filter), log, progress):
+        if event_filter.matches_event(event):
             found.add(event)
     return found
 
 
-def _read_candidates(log: BlockingRecorder, wanted: ForgetFilter) -> Iterator[Event]:
-    """What has to be looked at: as little as the log's scopes allow. An actor has none, so that an agent is looked for everywhere."""
-    if wanted.ids is not None:
-        yield from log.get(sorted(wanted.ids))
+def _read_candidates(log: BlockingRecorder, event_filter: ForgetFilter) -> Iterator[Event]:
+    """Read as few events as the log's scopes allow. Actors have no scope, so a filter by agent reads the whole log."""
+    if event_filter.ids is not None:
+        yield from log.get(sorted(event_filter.ids))
         return
-    for scope in [TOWN] if wanted.runs is None else [f"run:{run}" for run in sorted(wanted.runs)]:
-        yield from log.read(scope, kinds=wanted.kinds)
+    for scope in [TOWN] if event_filter.runs is None else [f"run:{run}" for run in sorted(event_filter.runs)]:
+        yield from log.read(scope, kinds=event_filter.kinds)
 
 
 def _report_progress(events: Iterable[Event], log: BlockingRecorder, progress: ProgressCallback | None) -> Iterator[Event]:
@@ -186,29 +184,29 @@ def _report_progress(events: Iterable[Event], log: BlockingRecorder, progress: P
 
 
 def find_helper_runs(log: BlockingRecorder, run: str) -> frozenset[str]:
-    """A run, and those of the helpers that it launched, and of theirs. A session forked from it is one of its own."""
+    """Return a run, the runs of its subagents, and of theirs. Forked sessions are not included."""
     children: dict[str, set[str]] = {}
     for event in log.read(kinds=_RUN_OPENING_KINDS):
-        above = event.data.get("parent_run")
-        if isinstance(above, str) and event.run is not None and event.data.get("source") not in _NON_HELPER_SOURCES:
-            children.setdefault(above, set()).add(event.run)
-    runs, new = set[str](), {run}
-    while new:
-        runs |= new
-        new = {child for each in new for child in children.get(each, ())} - runs
+        parent = event.data.get("parent_run")
+        if isinstance(parent, str) and event.run is not None and event.data.get("source") not in _NON_HELPER_SOURCES:
+            children.setdefault(parent, set()).add(event.run)
+    runs, pending = set[str](), {run}
+    while pending:
+        runs |= pending
+        pending = {child for each in pending for child in children.get(each, ())} - runs
     return frozenset(runs)
 
 
 def parse_event_ids(texts: Sequence[str]) -> frozenset[str]:
-    """Ids as the log writes them; `ValueError` names one that is none."""
+    """Return ids in the form that the log uses; raises `ValueError` for one that is not an id."""
     for text in texts:
         if find_uuid(text) is None:
             raise ValueError(f"not the id of an event: {text!r}")
-    return frozenset(form for text in texts if (form := find_uuid(text)))
+    return frozenset(id for text in texts if (id := find_uuid(text)))
 
 
 def erase_events(log: BlockingRecorder, ids: Sequence[str], reason: str, *, progress: ProgressCallback | None = None) -> int:
-    """Erase events for good, some at a time; answers how many were here."""
+    """Erase events for good, in batches; return how many were in the log."""
     count = 0
     for start in range(0, len(ids), MAX_FORGOTTEN_IDS):
         count += log.erase(ids[start : start + MAX_FORGOTTEN_IDS], reason)
@@ -218,7 +216,7 @@ def erase_events(log: BlockingRecorder, ids: Sequence[str], reason: str, *, prog
 
 
 def remove_agent_name(log: BlockingRecorder, agent: str, reason: str) -> int:
-    """Have the facts of trimming no longer name an agent: its events are counted among the others; answers how many facts did."""
+    """Replace `log.trimmed` events that name an agent: its count moves to `others`. Return how many there were."""
     named = [fact for fact in log.read(kinds=["log.trimmed"]) if agent in _trimmed_agents(fact) and agent != OTHERS_KEY]
     if named:
         log.append_all([_without_agent(fact, agent) for fact in named])
@@ -236,14 +234,14 @@ def _without_agent(fact: Event, agent: str) -> Event:
     count, others = agents.pop(agent), agents.get(OTHERS_KEY, 0)
     if isinstance(count, int) and isinstance(others, int):
         agents[OTHERS_KEY] = others + count
-    # The id follows from the old one, so that whoever is cut short and does it again says it once.
+    # The id is derived from the old one, so that a repeated run stores the event once.
     id = derive_id("log.trimmed", f"{fact.id}\n{agent}".encode())
     return replace(fact, id=id, data={**fact.data, "agents": agents}, position=None)
 
 
 def purge_stores(log: BlockingRecorder, *, folder: str | None = None) -> int:
-    """Remove what this machine has kept beside the log: checkpoints and the index of words; answers how many files.
+    """Remove this machine's checkpoints and search indexes of the log; return the number of files.
 
-    All of it is made again from what is left in the log when it is next asked for.
+    They are rebuilt from the log when next needed.
     """
     return discard_stores(log.info(), folder=folder)

@@ -1,7 +1,7 @@
-"""A repository's history, read by git itself and told in records of the `git` dialect, parents first.
+"""Reads a git repository's history as records of the `git` dialect, parents first.
 
-Nothing is written to the repository, nothing is fetched, and no settings but its own are heard. Whatever stands in a
-commit, its record is bounded: at most 20 files, the first lines of its message.
+Runs git with only the repository's own settings. Writes nothing to the repository and fetches nothing. Records are
+bounded: at most 20 files and the first lines of the message.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.ingest import files
 from fleetlore.ingest.files import ImportSource
 
-# --- Git itself, run so that it writes nothing, fetches nothing, asks nobody, and hears no settings but the repository's own.
+# --- Run git so that it writes nothing, fetches nothing, never prompts, and ignores user and system settings.
 
-# A message may have any length; of one field no more than this is held.
+# A message may have any length; longer fields are cut.
 MAX_FIELD_BYTES = 64 * 1024
 
 _GIT_SETTINGS = (
@@ -43,8 +43,8 @@ _GIT_SETTINGS = (
 
 
 def read_git_tokens(path: str, *arguments: str) -> Generator[bytes, None, None]:
-    """What git writes, cut at every NUL; what it complains of, if it fails, is a `FleetloreError`."""
-    with TemporaryFile() as complaints, start_git(path, *arguments, stderr=complaints) as process:
+    """Yield git's output, split at NUL; raises `FleetloreError` with git's message if it fails."""
+    with TemporaryFile() as errors, start_git(path, *arguments, stderr=errors) as process:
         try:
             assert process.stdout is not None
             yield from _split_at_nul(process.stdout)
@@ -52,41 +52,41 @@ def read_git_tokens(path: str, *arguments: str) -> Generator[bytes, None, None]:
             process.kill()
             raise
         if process.wait():
-            complaints.seek(0)
-            raise FleetloreError(f"{path}: git {arguments[0]} failed: {_last_error_line(complaints.read(MAX_FIELD_BYTES))}")
+            errors.seek(0)
+            raise FleetloreError(f"{path}: git {arguments[0]} failed: {_last_error_line(errors.read(MAX_FIELD_BYTES))}")
 
 
 def _split_at_nul(file: IO[bytes]) -> Generator[bytes, None, None]:
-    held = bytearray()
+    buffer = bytearray()
     while chunk := file.read(_CHUNK_BYTES):
         *ended, rest = chunk.split(b"\0")
         for part in ended:
-            held += part[: MAX_FIELD_BYTES - len(held)]
-            yield bytes(held)
-            held.clear()
-        held += rest[: MAX_FIELD_BYTES - len(held)]
+            buffer += part[: MAX_FIELD_BYTES - len(buffer)]
+            yield bytes(buffer)
+            buffer.clear()
+        buffer += rest[: MAX_FIELD_BYTES - len(buffer)]
 
 
 def run_git(path: str, *arguments: str, silent: bool = False) -> str:
-    """Git's answer; `Invalid` with its reason where it has none, unless that is an answer too."""
+    """Return git's output; raises `Invalid` with its message if it fails, unless `silent`."""
     with start_git(path, *arguments, stderr=subprocess.PIPE) as process:
-        answer, complaints = process.communicate()
+        output, errors = process.communicate()
     if process.returncode == 0:
-        return os.fsdecode(answer).rstrip("\n")
+        return os.fsdecode(output).rstrip("\n")
     if silent:
         return ""
-    if b"not a git repository" in complaints:
+    if b"not a git repository" in errors:
         raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
-    raise Invalid(f"{path}: git does not read it: {_last_error_line(complaints)}")
+    raise Invalid(f"{path}: git does not read it: {_last_error_line(errors)}")
 
 
-def _last_error_line(complaints: bytes) -> str:
-    lines = [line for line in decode_text(complaints[:MAX_FIELD_BYTES]).splitlines() if line.startswith(("fatal: ", "error: "))]
+def _last_error_line(errors: bytes) -> str:
+    lines = [line for line in decode_text(errors[:MAX_FIELD_BYTES]).splitlines() if line.startswith(("fatal: ", "error: "))]
     return lines[-1].partition(": ")[2] if lines else "no reason was given"
 
 
 def start_git(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Git, started on a repository; the caller ends it."""
+    """Start git in a repository; the caller ends the process."""
     settings = [part for setting in _GIT_SETTINGS for part in ("-c", setting)]
     command = ["git", "--no-pager", *settings, "-C", path, *arguments]
     try:
@@ -96,11 +96,11 @@ def start_git(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = 
 
 
 def git_environment() -> dict[str, str]:
-    """The caller's environment without anything that would lead git elsewhere, as a hook's `GIT_DIR` does."""
+    """This process's environment without variables that point git elsewhere, such as a hook's `GIT_DIR`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return inherited | _trusted_directories() | {
         "LC_ALL": "C",
-        "GIT_ALLOW_PROTOCOL": "",  # a repository's own `protocol.ext.allow` would beat `protocol.allow`
+        "GIT_ALLOW_PROTOCOL": "",  # a repository's own `protocol.ext.allow` would override `protocol.allow`
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ATTR_NOSYSTEM": "1",
@@ -113,9 +113,9 @@ def git_environment() -> dict[str, str]:
 
 @cache
 def _trusted_directories() -> dict[str, str]:
-    """The one setting of the user that is heard: which repositories of other users may be read."""
+    """The user's `safe.directory`, the only user setting that applies: which repositories of other users may be read."""
     try:
-        answer = subprocess.run(
+        output = subprocess.run(
             ["git", "config", "--null", "--get-all", "safe.directory"],
             env=os.environ | {"GIT_DIR": os.devnull},
             stdin=subprocess.DEVNULL,
@@ -124,21 +124,21 @@ def _trusted_directories() -> dict[str, str]:
         ).stdout
     except FileNotFoundError:
         return {}
-    values = os.fsdecode(answer).split("\0")[:-1]
+    values = os.fsdecode(output).split("\0")[:-1]
     numbered = {f"GIT_CONFIG_KEY_{n}": "safe.directory" for n, _ in enumerate(values)}
     return {"GIT_CONFIG_COUNT": str(len(values)), **numbered, **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(values)}}
 
 
-def decode_text(raw: bytes, most: int = MAX_FIELD_BYTES) -> str:
-    """UTF-8, else Latin-1, which has a character for every byte."""
+def decode_text(raw: bytes, limit: int = MAX_FIELD_BYTES) -> str:
+    """Decode UTF-8, else Latin-1, which accepts every byte."""
     try:
-        return raw.decode()[:most]
+        return raw.decode()[:limit]
     except UnicodeDecodeError as error:
         was_cut = len(raw) == MAX_FIELD_BYTES and error.start > MAX_FIELD_BYTES - 4
-        return (raw[: error.start].decode() if was_cut else raw.decode("latin-1"))[:most]
+        return (raw[: error.start].decode() if was_cut else raw.decode("latin-1"))[:limit]
 
 
-# ---
+# --- Read a repository's history.
 
 MAX_FILES = 20
 MAX_BODY_LINES = 20
@@ -148,7 +148,7 @@ MAX_COAUTHORS = 20
 _CHUNK_BYTES = 256 * 1024
 
 CommitProgress = Callable[[int, int], None]
-"""Told how many commits are done, and out of how many."""
+"""Called with the number of commits done, and the total."""
 
 _COMMIT_FIELDS = (
     "%H",
@@ -184,24 +184,24 @@ _CONTACT_PATTERN = re.compile(rb"\s*([^<>\n]*?)\s*(?:<([^<>\n]*)>.*)?")
 
 
 class GitHistory(NamedTuple):
-    """A repository, and which part of its history is meant."""
+    """A repository and the part of its history to read."""
 
     path: str
     name: str
-    """Of the folder, without `.git`: the same for a clone, a bare one and a worktree."""
+    """Name of the folder without `.git`: the same for a clone, a bare repository and a worktree."""
     start: tuple[str, ...]
-    """Where the walk begins, as arguments."""
+    """Revision arguments for `git log`."""
     commits: int
     edge: frozenset[str] = frozenset()
-    """The commits of a shallow clone whose parents are not there."""
+    """Commits of a shallow clone whose parents are missing."""
     partial: bool = False
-    """Whether files are missing that only the network could give."""
+    """Whether blobs are missing that only the network could supply."""
 
 
 def open_repository(path: str, *, all_branches: bool = False) -> GitHistory:
-    """The history of `HEAD`, or of every branch and tag; `Invalid` where there is no repository.
+    """Open the history of `HEAD`, or of all branches and tags; raises `Invalid` if there is no repository.
 
-    Where `HEAD` names a branch that has no commit yet, every branch is meant.
+    If the branch of `HEAD` has no commit yet, all branches are read.
     """
     if not os.path.isdir(path):
         raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
@@ -222,16 +222,19 @@ def open_repository(path: str, *, all_branches: bool = False) -> GitHistory:
 
 @contextmanager
 def open_git_sources(paths: Sequence[str], *, on_commit: CommitProgress = lambda done, total: None) -> Iterator[list[ImportSource]]:
-    """Every directory as a repository, every file as records that were exported from one; all of them or none."""
+    """Open folders as repositories and files as exported records.
+
+    Raises before anything is read if one of them cannot be opened.
+    """
     repositories = [open_repository(path) for path in paths if os.path.isdir(path)]
     count = _make_counter(on_commit, sum(repository.commits for repository in repositories))
     with ExitStack() as stack:
-        exported = stack.enter_context(files.open_sources([path for path in paths if not os.path.isdir(path)]))
-        walked = [
+        file_sources = stack.enter_context(files.open_sources([path for path in paths if not os.path.isdir(path)]))
+        repository_sources = [
             _open_repository_source(repository, count, stack)
             for repository in sorted(repositories, key=lambda each: (each.name, each.path))
         ]
-        yield [*exported, *walked]
+        yield [*file_sources, *repository_sources]
 
 
 def _make_counter(on_commit: CommitProgress, total: int) -> Callable[[], None]:
@@ -246,32 +249,32 @@ def _make_counter(on_commit: CommitProgress, total: int) -> Callable[[], None]:
 
 
 def _open_repository_source(repository: GitHistory, on_commit: Callable[[], None], stack: ExitStack) -> ImportSource:
-    told = stack.enter_context(closing(read_records(repository, on_commit=on_commit)))
-    file = stack.enter_context(io.BufferedReader(_RecordFile(told), _CHUNK_BYTES))
+    records = stack.enter_context(closing(read_records(repository, on_commit=on_commit)))
+    file = stack.enter_context(io.BufferedReader(_RecordFile(records), _CHUNK_BYTES))
     modified = datetime.fromtimestamp(os.stat(repository.path).st_mtime, UTC)
     return ImportSource(repository.name, file, modified, 0)
 
 
 class _RecordFile(io.RawIOBase):
-    """Records as a file of one JSON a line."""
+    """File object that serialises records as JSON lines."""
 
-    def __init__(self, told: Iterable[Record]) -> None:
-        self._told = iter(told)
-        self._held = b""
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records = iter(records)
+        self._buffer = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        if not self._held and (record := next(self._told, None)) is not None:
-            self._held = msgspec.json.encode(record) + b"\n"
-        size = min(len(buffer), len(self._held))
-        buffer[:size], self._held = self._held[:size], self._held[size:]
+        if not self._buffer and (record := next(self._records, None)) is not None:
+            self._buffer = msgspec.json.encode(record) + b"\n"
+        size = min(len(buffer), len(self._buffer))
+        buffer[:size], self._buffer = self._buffer[:size], self._buffer[size:]
         return size
 
 
 def read_records(repository: GitHistory, *, on_commit: Callable[[], None] = lambda: None) -> Generator[Record, None, None]:
-    """One record a commit, each followed by one for every co-author; tags that name versions come in at their time."""
+    """Yield one record per commit, followed by one per co-author; version tags are inserted at their time."""
     tags = _Tags(repository)
     reverts = _Reverts()
     with closing(_Mailmap(repository.path)) as mailmap:
@@ -287,7 +290,7 @@ def read_records(repository: GitHistory, *, on_commit: Callable[[], None] = lamb
 
 @dataclass(slots=True)
 class _Commit:
-    """One commit as git tells it; texts may be in any encoding."""
+    """One commit as git prints it; texts may be in any encoding."""
 
     sha: str
     fields: Sequence[bytes]
@@ -302,7 +305,7 @@ class _Commit:
         return _parse_seconds(self.fields[6])
 
     def add_numstat(self, line: bytes) -> None:
-        """Add one line of `--numstat`; a binary file has dashes for numbers."""
+        """Add one line of `--numstat`; binary files have dashes for numbers."""
         insertions, deletions, name = line.split(b"\t", 2)
         self.changed += 1
         self.insertions += int(insertions) if insertions.isdigit() else 0
@@ -328,8 +331,8 @@ def _read_commits(repository: GitHistory) -> Iterator[_Commit]:
 
 def _make_commit_record(commit: _Commit, repository: GitHistory, reverts: _Reverts) -> Record:
     parents, author, email, authored, committer, committer_email, committed, subject, body, _ = commit.fields
-    said, more = decode_text(subject, MAX_TEXT_CHARS), decode_text(body)
-    by_another = (committer, committer_email) != (author, email)
+    subject_text, body_text = decode_text(subject, MAX_TEXT_CHARS), decode_text(body)
+    has_committer = (committer, committer_email) != (author, email)
     is_edge = commit.sha in repository.edge
     counts = commit.changed and not is_edge
     return without_none(
@@ -337,24 +340,24 @@ def _make_commit_record(commit: _Commit, repository: GitHistory, reverts: _Rever
         sha=commit.sha,
         author=decode_text(author, MAX_NAME_CHARS),
         authored=_format_git_time(authored),
-        subject=said or None,
+        subject=subject_text or None,
         parents=None if is_edge else parents.decode().split(),
         email=decode_text(email, MAX_NAME_CHARS) or None,
-        committer=decode_text(committer, MAX_NAME_CHARS) if by_another else None,
-        committer_email=decode_text(committer_email, MAX_NAME_CHARS) if by_another else None,
+        committer=decode_text(committer, MAX_NAME_CHARS) if has_committer else None,
+        committer_email=decode_text(committer_email, MAX_NAME_CHARS) if has_committer else None,
         committed=_format_git_time(committed) if committed != authored else None,
-        body=_first_lines(more) or None,
+        body=_first_lines(body_text) or None,
         files=commit.files if counts else None,
         changed=commit.changed if counts else None,
         insertions=commit.insertions if counts else None,
         deletions=commit.deletions if counts else None,
-        recovers=reverts.record_commit(commit.sha, said, more),
+        recovers=reverts.record_commit(commit.sha, subject_text, body_text),
         shallow=True if is_edge else None,
     )
 
 
 def _make_coauthor_records(commit: _Commit, record: Record, mailmap: _Mailmap) -> Iterator[Record]:
-    """A record for everybody else who is named in a trailer, once; numbered as they stand there."""
+    """Yield one record for each other person named in a trailer, numbered in their order."""
     seen = {record["author"]}
     for n, line in enumerate(commit.fields[9].splitlines()[:MAX_COAUTHORS], 1):
         name, email = mailmap.map_name(*_parse_contact(line))
@@ -379,18 +382,18 @@ def _parse_contact(line: bytes) -> tuple[bytes, bytes]:
 
 
 class _Tags:
-    """Version tags that wait for their commit, and then for their time."""
+    """Version tags that wait for their commit to be read, and then for their time."""
 
     def __init__(self, repository: GitHistory) -> None:
-        self._of: dict[str, list[tuple[bytes, ...]]] = {}
+        self._by_commit: dict[str, list[tuple[bytes, ...]]] = {}
         self._waiting: list[tuple[int, str, Record]] = []
         for tag in _read_tags(repository.path):
-            # A light tag is its commit's own name.
-            self._of.setdefault((tag[3] or tag[1]).decode(), []).append(tag)
+            # A lightweight tag has the name of its commit.
+            self._by_commit.setdefault((tag[3] or tag[1]).decode(), []).append(tag)
 
     def add_commit_tags(self, commit: Record, mailmap: _Mailmap) -> None:
-        """A commit was told: its tags wait for their time."""
-        for name, own, _, peeled, _, tagger, email, tagged, subject in self._of.pop(commit["sha"], ()):
+        """Queue the tags of a commit that was just read."""
+        for name, own, _, peeled, _, tagger, email, tagged, subject in self._by_commit.pop(commit["sha"], ()):
             by, address = mailmap.map_name(tagger, email.strip(b"<>")) if tagged else (commit["author"], commit.get("email"))
             record = without_none(
                 type=TAG,
@@ -404,14 +407,14 @@ class _Tags:
             )
             heappush(self._waiting, (_parse_seconds(tagged), record["tag"], record))
 
-    def pop_due(self, moment: int | None) -> Iterator[Record]:
-        """The waiting tags that were set by then, oldest first; `None` for all."""
-        while self._waiting and (moment is None or self._waiting[0][0] <= moment):
+    def pop_due(self, until: int | None) -> Iterator[Record]:
+        """Yield the waiting tags that were set by then, oldest first; `None` for all."""
+        while self._waiting and (until is None or self._waiting[0][0] <= until):
             yield heappop(self._waiting)[2]
 
 
 def _read_tags(path: str) -> Iterator[tuple[bytes, ...]]:
-    # A new line ends each tag, and stands in none of these fields.
+    # A line break ends each tag and occurs in none of these fields.
     layout = "%00".join(f"%({name})" for name in _TAG_FIELDS) + "%00"
     tokens = read_git_tokens(path, "for-each-ref", f"--format={layout}", "refs/tags/")
     for name in tokens:
@@ -421,13 +424,13 @@ def _read_tags(path: str) -> Iterator[tuple[bytes, ...]]:
 
 
 class _Reverts:
-    """What was taken back so far, to know a commit that says that it mends it."""
+    """Remembers reverts, to recognise a later commit that fixes what was reverted."""
 
     def __init__(self) -> None:
         self._by_start: dict[str, list[tuple[str, str]]] = {}
 
     def record_commit(self, sha: str, subject: str, body: str) -> str | None:
-        """Remember a revert; of any other commit, the revert that it makes good."""
+        """Remember a revert. For any other commit, return the revert that it fixes, if any."""
         times, reverted = count_reverts(subject, body), find_reverted_commit(body)
         if times % 2:
             for name in filter(None, (sha, reverted)):
@@ -438,11 +441,11 @@ class _Reverts:
 
     def _find_revert(self, name: str) -> str | None:
         known = self._by_start.get(name[:7], ())
-        return next((revert for whole, revert in known if whole.startswith(name) or name.startswith(whole)), None)
+        return next((revert for sha, revert in known if sha.startswith(name) or name.startswith(sha)), None)
 
 
 class _Mailmap:
-    """Names as the repository's `.mailmap` gives them, for those that `git log` does not map itself."""
+    """Maps names of co-authors and taggers with the repository's `.mailmap`; `git log` maps the others itself."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -450,7 +453,7 @@ class _Mailmap:
         self._known: dict[tuple[bytes, bytes], str] = {}
 
     def map_name(self, name: bytes, email: bytes) -> tuple[str, str]:
-        """The proper name, and the address as it was given."""
+        """Return the mapped name and the address as given."""
         known = self._known.get((name, email))
         if known is None:
             known = self._known[name, email] = decode_text(self._query_mailmap(name, email) or name, MAX_NAME_CHARS)
@@ -466,12 +469,11 @@ class _Mailmap:
         try:
             self._process.stdin.write(b"%s <%s>\n" % (name, email))
             self._process.stdin.flush()
-        except OSError:  # it is gone: names stay as they are
+        except OSError:  # the process died: names stay as they are
             return b""
         return _parse_contact(self._process.stdout.readline().rstrip(b"\n"))[0]
 
     def close(self) -> None:
-        """End the process behind it."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -489,7 +491,7 @@ def _parse_seconds(raw: bytes) -> int:
 
 
 def _format_git_time(raw: bytes) -> str | None:
-    """Git's `seconds zone` as RFC 3339, `None` where no calendar reaches."""
+    """Convert git's `seconds zone` to RFC 3339; `None` if the date is out of range."""
     try:
         at = EPOCH + timedelta(seconds=_parse_seconds(raw))
         return at.astimezone(_parse_zone(raw.partition(b" ")[2])).isoformat().replace("+00:00", "Z")

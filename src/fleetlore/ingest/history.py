@@ -1,7 +1,7 @@
-"""All recordings that programs have kept on this machine, in the order in which they are imported: the newest first.
+"""Puts all transcripts on this machine in import order: newest first. Used by `lore setup`.
 
-Files that share records belong to one batch. A record that two files hold is stored as that of the file that is read first, and only
-inside a batch files are merged by time, so that a session comes before its forks and its helpers.
+Files that share records are imported in one batch. A record in two files is stored for the file that is read first,
+and files are merged by time only inside a batch, so a session comes before its forks and subagents.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from itertools import groupby
 from typing import NamedTuple
 
 from fleetlore import clock
-from fleetlore.dialects.fields import as_object, as_text, read_time
-from fleetlore.dialects.recording import parse_record
-from fleetlore.dialects.wire import Record
-from fleetlore.errors import DialectError
-from fleetlore.ingest import discovery, zstd
+from fleetlore.dialects.fields import read_time
+from fleetlore.ingest import zstd
+from fleetlore.programs import registry
 
-FIRST_BATCH = timedelta(days=7)
-"""So much before the newest record is imported as one batch, in the order of time: views of a past moment are made of all events
-that were stored up to it, and so need this order for the days that people look back at most."""
-EDGE = 64 * 1024
-"""Bytes at either end of a file in which its times are looked for."""
+RECENT_DAYS = timedelta(days=7)
+"""Everything this long before the newest record is one batch, in order of time.
+
+Views of a past moment use all events stored up to it, so the days that people look back at most must be in order.
+"""
+EDGE_BYTES = 64 * 1024
+"""Bytes at the start and end of a file that are searched for times."""
 ZSTD_BLOCK = 128 * 1024
-"""Nothing of a block of zstd's can be decompressed before all of it is there, and this is the longest."""
+"""Maximum size of a zstd block; a block can be decompressed only when it is complete."""
 _TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
-_THREAD = re.compile(rb'"(?:id|forked_from_id|parent_thread_id)"\s*:\s*"([0-9a-fA-F-]{36})"')
-_AHEAD = timedelta(days=1)
-"""A time that lies further ahead than this is a mistake."""
+_MAX_FUTURE = timedelta(days=1)
+"""A time further in the future is a mistake."""
 
 
 class HistoryFile(NamedTuple):
-    """One recording, and what a look at its beginning and its end tells."""
+    """A transcript, described by its first and last bytes."""
 
     program: str
     path: str
@@ -43,111 +42,87 @@ class HistoryFile(NamedTuple):
     first: datetime
     last: datetime
     keys: frozenset[str]
-    """Files that have one in common belong together."""
+    """Files with a common key belong together."""
 
 
 Batch = Sequence[HistoryFile]
 
 
-def look_into(program: str, path: str, status: os.stat_result) -> HistoryFile:
-    """What is known of a file without reading all of it. One that cannot be read is as old as its last change."""
+def inspect_file(program: str, path: str, status: os.stat_result) -> HistoryFile:
+    """Describe a file without reading all of it. For one that cannot be read, the modification time is used."""
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
     head, tail = b"", b""
     with suppress(OSError), open(path, "rb") as file:
-        head = file.read(EDGE)
+        head = file.read(EDGE_BYTES)
         if path.endswith(zstd.SUFFIX) or head.startswith(zstd.MAGIC):
-            head = _decompressed(head + file.read(ZSTD_BLOCK))  # its end is behind all the rest: the time of its last change has to do
+            head = _decompress_head(head + file.read(ZSTD_BLOCK))  # the end is not reachable: the modification time is used
         else:
-            file.seek(max(0, status.st_size - EDGE))
-            tail = file.read(EDGE)
-    last = max(_times(tail), default=modified)
-    first = min(_times(head), default=last)
-    return HistoryFile(program, path, status.st_size, min(first, last), last, frozenset(_keys(program, path, head)))
+            file.seek(max(0, status.st_size - EDGE_BYTES))
+            tail = file.read(EDGE_BYTES)
+    last = max(_find_times(tail), default=modified)
+    first = min(_find_times(head), default=last)
+    keys = registry.require_program(program).find_related(path, head)
+    return HistoryFile(program, path, status.st_size, min(first, last), last, frozenset(keys))
 
 
-def in_batches(files: Iterable[HistoryFile], *, newest_first: bool = True) -> list[Batch]:
-    """The files in the order of import: those of the last days together, then those of each day before, the newest first.
+def make_batches(files: Iterable[HistoryFile], *, newest_first: bool = True) -> list[Batch]:
+    """Group files into batches in import order: the last days together, then one batch per day, newest first.
 
-    Else all of them together, in the order of time: a log that is trimmed by age needs that, because only its beginning can be cut off.
+    With `newest_first=False` there is one batch in order of time. A log that is trimmed by age needs that, because
+    only its beginning can be cut off.
     """
     files = list(files)
     if not newest_first:
         return [files] if files else []
-    groups = sorted(_groups(files), key=_last, reverse=True)
+    groups = sorted(_group_by_key(files), key=_last_time, reverse=True)
     if not groups:
         return []
-    recent = _last(groups[0]) - FIRST_BATCH
-    by_day = groupby(groups, key=lambda group: None if _last(group) >= recent else _last(group).date())
+    cutoff = _last_time(groups[0]) - RECENT_DAYS
+    by_day = groupby(groups, key=lambda group: None if _last_time(group) >= cutoff else _last_time(group).date())
     return [[file for group in day for file in group] for _, day in by_day]
 
 
-def _last(group: Batch) -> datetime:
+def _last_time(group: Batch) -> datetime:
     return max(file.last for file in group)
 
 
-def _groups(files: Iterable[HistoryFile]) -> Iterable[Batch]:
-    """Files that share a key, directly or by way of others."""
-    above: dict[str, str] = {}
+def _group_by_key(files: Iterable[HistoryFile]) -> Iterable[Batch]:
+    """Group files that share a key, directly or through other files (union-find)."""
+    parents: dict[str, str] = {}
 
-    def top(key: str) -> str:
-        while (upper := above.setdefault(key, key)) != key:
-            above[key] = key = above[upper]
+    def find_root(key: str) -> str:
+        while (parent := parents.setdefault(key, key)) != key:
+            parents[key] = key = parents[parent]
         return key
 
     groups: dict[str, list[HistoryFile]] = {}
     files = list(files)
     for file in files:
         for key in file.keys:
-            above[top(key)] = top(file.path)
+            parents[find_root(key)] = find_root(file.path)
     for file in files:
-        groups.setdefault(top(file.path), []).append(file)
+        groups.setdefault(find_root(file.path), []).append(file)
     return groups.values()
 
 
-def _decompressed(head: bytes) -> bytes:
-    found = bytearray()
+def _decompress_head(head: bytes) -> bytes:
+    data = bytearray()
     with suppress(zstd.Damaged):
         for piece in zstd.decompress([head]):
-            found += piece
-            if len(found) >= EDGE:
+            data += piece
+            if len(data) >= EDGE_BYTES:
                 break
-    return bytes(found[:EDGE])
+    return bytes(data[:EDGE_BYTES])
 
 
-def _times(part: bytes) -> Iterator[datetime]:
-    latest = clock.now() + _AHEAD
-    for found in _TIMESTAMP.findall(part):
-        time = read_time(found.decode(errors="replace"))
+def _find_times(data: bytes) -> Iterator[datetime]:
+    latest = clock.now() + _MAX_FUTURE
+    for text in _TIMESTAMP.findall(data):
+        time = read_time(text.decode(errors="replace"))
         if time is not None and time <= latest:
             yield time
 
 
-def _keys(program: str, path: str, head: bytes) -> Iterator[str]:
-    lines = head.split(b"\n")
-    if program == "codex":
-        # By a pattern: the first line may be longer than what was read of it.
-        metas = (line for line in lines if b'"session_meta"' in line)
-        yield from (f"thread:{found.decode()}" for meta in metas for found in _THREAD.findall(meta))
-        return
-    rows = list(_rows(lines))
-    yield f"session:{_session_of(path)}"
-    yield from (f"session:{parent}" for row in rows if (parent := as_text(as_object(row.get("forkedFrom")).get("sessionId"))))
-    # A resumed or forked session may begin with a copy of its parent's rows.
-    yield from (f"row:{own}" for row in rows if (own := as_text(row.get("uuid"))))
-
-
-def _session_of(path: str) -> str:
-    """The session that a transcript of Claude Code belongs to: `SESSION.jsonl`, or a helper's `SESSION/subagents/….jsonl`."""
-    folders = discovery.plain_name(path).split(os.sep)
-    return folders[folders.index("subagents") - 1] if "subagents" in folders else folders[-1]
-
-
-def _rows(lines: Iterable[bytes]) -> Iterator[Record]:
-    for line in lines:
-        with suppress(DialectError):  # the last one is cut; what cannot be read is said when it is imported
-            yield parse_record(line)
-
-
-def span_of(files: Sequence[HistoryFile]) -> tuple[datetime, datetime]:
-    """When the first record of some files was written, and the last."""
+def find_time_span(files: Sequence[HistoryFile]) -> tuple[datetime, datetime]:
+    """The times of the first and the last record of some files."""
     return min(file.first for file in files), max(file.last for file in files)

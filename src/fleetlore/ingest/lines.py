@@ -1,4 +1,4 @@
-"""Bytes cut into lines: numbered, counted, and never longer than memory allows."""
+"""Splits byte streams into numbered lines with bounded memory. Used by all importers of files."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class SourceLine(NamedTuple):
-    """One record as it stood in its source, without its end of line."""
+    """One record of a source, without its line break."""
 
     source: str
     n: int
-    """From one; empty lines count."""
+    """Starts at 1; empty lines count."""
     raw: bytes
-    """Of a line that is too long only the beginning and a digest of the whole."""
+    """Only the beginning and a digest, if the line is too long."""
     nth: int
-    """How often the same bytes came before in the same source."""
+    """How often the same bytes occurred before in this source."""
     size: int
     path: str = ""
-    """Where the source is on this machine, for messages about a line that was rejected; it is stored nowhere."""
+    """Path of the source on this machine, for messages about rejected lines; never stored."""
 
     @property
     def too_long(self) -> bool:
-        """Whether `raw` is not all of it."""
+        """Whether `raw` is not the whole line."""
         return self.size > LONGEST_LINE
 
 
 def detect_utf16(beginning: bytes) -> str | None:
-    """The encoding of a source that writes two bytes a character, as some shells do; `None` for any other."""
+    """Return the UTF-16 variant of a source, as some shells write it; `None` for other encodings."""
     if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
     return "utf-16-le" if beginning.startswith(b"{\0") else "utf-16-be" if beginning.startswith(b"\0{") else None
 
 
 def convert_to_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same text in the encoding that all else expects."""
+    """Convert UTF-16 to UTF-8; other input passes unchanged."""
     chunks = iter(chunks)
     first = next(chunks, b"")
     encoding = detect_utf16(first)
@@ -56,7 +56,7 @@ def convert_to_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def split_lines(source: str, chunks: Iterable[bytes]) -> Iterator[SourceLine]:
-    """The lines of a source that have something in them; the last may lack its end."""
+    """Yield the non-empty lines of a source; the last may lack its line break."""
     splitter = LineSplitter(source)
     for chunk in chunks:
         yield from splitter.feed(chunk)
@@ -64,13 +64,16 @@ def split_lines(source: str, chunks: Iterable[bytes]) -> Iterator[SourceLine]:
 
 
 class LineSplitter:
-    """Cuts what it is fed into lines; a byte order mark and carriage returns are left out. `counting`: how often each came before."""
+    """Splits chunks into lines; drops a byte order mark and carriage returns.
+
+    `counting` sets `SourceLine.nth`.
+    """
 
     def __init__(self, source: str, *, n: int = 0, counting: bool = True) -> None:
         self._source = source
         self._n = n
         self.consumed = 0
-        """Bytes of all lines that have ended, with their ends."""
+        """Bytes of all complete lines, with their line breaks."""
         self._partial_line = bytearray()
         self._size = 0
         self._digest = sha256()
@@ -78,11 +81,11 @@ class LineSplitter:
 
     @property
     def n(self) -> int:
-        """How many lines have ended."""
+        """Number of complete lines so far."""
         return self._n
 
     def feed(self, chunk: bytes) -> Iterator[SourceLine]:
-        """The lines that end in this chunk."""
+        """Yield the lines that end in this chunk."""
         *ended, rest = chunk.split(b"\n")
         for part in ended:
             if self._size or len(part) > LONGEST_LINE:
@@ -96,7 +99,7 @@ class LineSplitter:
         self._append_partial(rest)
 
     def flush(self) -> Iterator[SourceLine]:
-        """The line that is held back, if it has something in it; a new one begins."""
+        """Yield the incomplete last line, if it is not empty, and reset."""
         raw, size = bytes(self._partial_line), self._size
         if size > LONGEST_LINE:
             raw += self._digest.digest()
@@ -127,36 +130,40 @@ class LineSplitter:
 
 
 class _OccurrenceCounter:
-    """How often each line came before, at some 16 bytes a line. Two lines in 2⁶⁴ may be taken for one, the same two every time."""
+    """Counts occurrences of lines with about 16 bytes per line.
+
+    Open-addressing hash set of 64-bit hashes. A collision counts two different lines as one, the same way in every
+    run.
+    """
 
     def __init__(self) -> None:
-        self._marks = array("Q", bytes(8 * 1024))
+        self._table = array("Q", bytes(8 * 1024))
         self._used = 0
-        self._again: dict[int, int] = {}
+        self._repeats: dict[int, int] = {}
 
     def count(self, raw: bytes) -> int:
         """How often these bytes were counted before."""
-        mark = int.from_bytes(blake2b(raw, digest_size=8).digest(), "big") or 1
-        if self._add(mark):
+        hash = int.from_bytes(blake2b(raw, digest_size=8).digest(), "big") or 1
+        if self._add(hash):
             self._used += 1
-            if self._used * 3 > len(self._marks) * 2:
+            if self._used * 3 > len(self._table) * 2:
                 self._grow()
             return 0
-        self._again[mark] = self._again.get(mark, 0) + 1
-        return self._again[mark]
+        self._repeats[hash] = self._repeats.get(hash, 0) + 1
+        return self._repeats[hash]
 
-    def _add(self, mark: int) -> bool:
-        marks, last = self._marks, len(self._marks) - 1
-        place = mark & last
-        while found := marks[place]:
-            if found == mark:
+    def _add(self, hash: int) -> bool:
+        table, mask = self._table, len(self._table) - 1
+        slot = hash & mask
+        while entry := table[slot]:
+            if entry == hash:
                 return False
-            place = (place + 1) & last
-        marks[place] = mark
+            slot = (slot + 1) & mask
+        table[slot] = hash
         return True
 
     def _grow(self) -> None:
-        old, self._marks = self._marks, array("Q", bytes(16 * len(self._marks)))
-        for mark in old:
-            if mark:
-                self._add(mark)
+        old, self._table = self._table, array("Q", bytes(16 * len(self._table)))
+        for hash in old:
+            if hash:
+                self._add(hash)

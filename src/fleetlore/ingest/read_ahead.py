@@ -1,4 +1,4 @@
-"""A log read ahead of whoever takes from it, in a thread, and never by more than a thousand events."""
+"""Reads a log ahead in a thread, at most 1,000 events. Used by the shipper."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_EVENTS_AHEAD = 1000
 _PUT_TIMEOUT = 0.2
 
 _QueueItem: TypeAlias = Event | BaseException | None
-"""An event, the error that ended the reading, or `None` for its quiet end."""
+"""An event, the error that ended the reading, or `None` when the log was closed."""
 
 
 class LogReadAhead:
-    """What stands in a log behind a position, and what comes. It only reads; it ends when the log is closed."""
+    """Reads the events of a log after a position, and follows new ones until the log is closed."""
 
     def __init__(self, log: BlockingRecorder, *, after: str | None) -> None:
         self._queue: Queue[_QueueItem] = Queue(MAX_EVENTS_AHEAD)
@@ -28,27 +28,27 @@ class LogReadAhead:
         Thread(target=self._fill_queue, args=(log, after), name="fleetlore-outbox", daemon=True).start()
 
     def take_events(self, most: int, *, timeout: float) -> list[Event]:
-        """At most so many events, without waiting for more once there is one; none if none came in time."""
+        """Return up to `most` events as soon as there is at least one; an empty list after the timeout."""
         events: list[Event] = []
         try:
             while len(events) < most:
-                thing = self._queue.get(timeout=timeout) if not events else self._queue.get_nowait()
-                if not isinstance(thing, Event):
-                    return self._end_reading(thing, events)
-                events.append(thing)
+                item = self._queue.get(timeout=timeout) if not events else self._queue.get_nowait()
+                if not isinstance(item, Event):
+                    return self._end_reading(item, events)
+                events.append(item)
         except Empty:
             pass
         return events
 
-    def _end_reading(self, thing: BaseException | None, events: list[Event]) -> list[Event]:
+    def _end_reading(self, item: BaseException | None, events: list[Event]) -> list[Event]:
         if events:
-            self._queue.put(thing)  # nobody fills it any more: there is room, and it is found again next time
-        elif thing is not None:
-            raise thing
+            self._queue.put(item)  # the thread has ended, so there is room; the next call finds it
+        elif item is not None:
+            raise item
         return events
 
     def close(self) -> None:
-        """Read no further. The thread is gone once the log is closed too."""
+        """Stop reading. The thread ends when the log is closed as well."""
         self._closed = True
 
     def _fill_queue(self, log: BlockingRecorder, after: str | None) -> None:
@@ -58,13 +58,13 @@ class LogReadAhead:
                     if not self._put_item(event):
                         return
             self._put_item(None)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the one who takes, not to this thread
+        except BaseException as error:  # noqa: BLE001  # raised in `take_events` instead
             self._put_item(error)
 
-    def _put_item(self, thing: _QueueItem) -> bool:
+    def _put_item(self, item: _QueueItem) -> bool:
         while not self._closed:
             try:
-                self._queue.put(thing, timeout=_PUT_TIMEOUT)
+                self._queue.put(item, timeout=_PUT_TIMEOUT)
             except Full:
                 continue
             return True

@@ -1,4 +1,4 @@
-"""Recordings of other programs into the log: any number of files, merged by the times of their events."""
+"""Imports transcripts of coding agents into the log: any number of files, merged by the times of their events."""
 
 from __future__ import annotations
 
@@ -15,114 +15,127 @@ from fleetlore.events.envelope import Event
 from fleetlore.ingest.batch_writer import BatchWriter, ImportItem
 from fleetlore.ingest.files import OrderedItem, ReadCallback, order_items
 from fleetlore.ingest.transcript_file import CHUNK, TranscriptFile
-from fleetlore.projections import import_offsets as places
+from fleetlore.projections import import_offsets
 
 if TYPE_CHECKING:
     from fleetlore.dialects.recording import Recording
     from fleetlore.log.recorder import BlockingRecorder
 
-MOST_READ_AHEAD = 16 * 1024 * 1024
-"""Of all files together: hundreds of sessions may have run side by side, and each is read a piece ahead."""
+MAX_READ_AHEAD_BYTES = 16 * 1024 * 1024
+"""For all files together: hundreds of sessions may have run in parallel, and each is read a chunk ahead."""
 MIN_CHUNK_BYTES = 8 * 1024
-MOST_PARTS = 5000
-WHOLES_AT_ONCE = 200
+MAX_HELD_REPLIES = 5000
+LOOKUP_BATCH = 200
 
 FINISHED_AFTER = QUIET
-"""After so long without a word, a file is taken for finished."""
+"""A file that was not modified for this long is treated as finished."""
 TURN_END = "session.turn_ended"
 ChangeEvent = Callable[[Event], Event]
-"""What is done to every event on its way: a veil, a name."""
+"""Changes an event before it is stored, for example anonymises it."""
 
 
 def open_growing_files(
     paths: Sequence[str], recording: Recording, log: BlockingRecorder, *, rest: timedelta = FINISHED_AFTER
 ) -> list[TranscriptFile]:
-    """The files that have something new for a log, each from where it was left; one that is gone meanwhile is left out.
+    """Open the files that have something new for the log, each where the last import ended; missing files are left out.
 
-    One that nobody has written to for as long as `rest` is taken for finished.
+    A file that was not modified for `rest` is treated as finished.
     """
-    known = places.load_offsets(log, paths)
-    found = []
+    known = import_offsets.load_offsets(log, paths)
+    transcripts = []
     for path in paths:
         with suppress(OSError):
-            found.append(TranscriptFile(path, recording, import_offset=known.get(path), live=True))
-    for tape in found:
-        tape.is_finished = clock.now() - tape.modified >= rest
-    return [tape for tape in found if tape.remaining_bytes or (tape.is_finished and not tape.was_finished)]
+            transcripts.append(TranscriptFile(path, recording, import_offset=known.get(path), live=True))
+    for transcript in transcripts:
+        transcript.is_finished = clock.now() - transcript.modified >= rest
+    return [
+        transcript for transcript in transcripts if transcript.remaining_bytes or (transcript.is_finished and not transcript.was_finished)
+    ]
 
 
 def open_history(files: Sequence[tuple[str, Recording]], log: BlockingRecorder) -> dict[str, TranscriptFile]:
-    """The same for an import of everything: each path that has something new for a log, with its tape.
+    """Open all files of a history import that have something new, by path.
 
-    What a file holds back at its end is told. Of one that nobody has written to for as long as `REST`, a last line without an end is
-    rejected: nothing will complete it.
+    Replies held back at the end of a file are stored. In a file that is older than `FINISHED_AFTER`, an incomplete
+    last line is rejected.
     """
-    known = places.load_offsets(log, [path for path, _ in files])
+    known = import_offsets.load_offsets(log, [path for path, _ in files])
     found: dict[str, TranscriptFile] = {}
     for path, recording in files:
-        with suppress(FileNotFoundError):  # it was there a moment ago
-            tape = TranscriptFile(path, recording, import_offset=known.get(path), live=_is_young(path))
-            tape.is_finished = True
-            if tape.remaining_bytes:
-                found[path] = tape
+        with suppress(FileNotFoundError):  # removed a moment ago
+            transcript = TranscriptFile(path, recording, import_offset=known.get(path), live=_is_recently_modified(path))
+            transcript.is_finished = True
+            if transcript.remaining_bytes:
+                found[path] = transcript
     return found
 
 
-def _is_young(path: str) -> bool:
+def _is_recently_modified(path: str) -> bool:
     return clock.now() - datetime.fromtimestamp(os.stat(path).st_mtime, UTC) < FINISHED_AFTER
 
 
 def import_transcripts(
-    tapes: Sequence[TranscriptFile],
-    deposit: BatchWriter,
+    transcripts: Sequence[TranscriptFile],
+    writer: BatchWriter,
     log: BlockingRecorder,
     *,
     change: ChangeEvent | None = None,
     not_before: datetime | None = None,
     on_read: ReadCallback = lambda size: None,
 ) -> None:
-    """Store all that the files tell, then remember where each was left. What is older than a log is to keep is not taken in again."""
-    items = merge_items(tapes, on_read=on_read)
+    """Store the events of all files, then save where each import ended.
+
+    Events older than `not_before` are skipped: retention would remove them again.
+    """
+    items = merge_items(transcripts, on_read=on_read)
     if change is not None:
         items = (_change_item(item, change) for item in items)
     if not_before is not None:
         items = (_drop_old_events(item, not_before) for item in items)
-    parts = _PartialReplies(log, deposit.new_writer())
-    deposit.write_all(map(parts.hold_back, items))
-    parts.store_held()
-    places.save_offsets(log, {tape.path: tape.import_offset for tape in tapes if tape.import_offset is not None})
+    partial_replies = _PartialReplies(log, writer.new_writer())
+    writer.write_all(map(partial_replies.hold_back, items))
+    partial_replies.store_held()
+    import_offsets.save_offsets(
+        log, {transcript.path: transcript.import_offset for transcript in transcripts if transcript.import_offset is not None}
+    )
 
 
-def merge_items(tapes: Sequence[TranscriptFile], *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
-    """The items of all files, by time; a file is gone into only when its first time is reached."""
-    piece = min(CHUNK, max(MIN_CHUNK_BYTES, MOST_READ_AHEAD // max(1, len(tapes))))
-    if len(tapes) == 1:
-        yield from (placed.item for placed in order_items(tapes[0].read_items(on_read=on_read), tapes[0].modified))
+def merge_items(transcripts: Sequence[TranscriptFile], *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
+    """Yield the items of all files in order of time; a file is opened only when its first time is reached."""
+    chunk_bytes = min(CHUNK, max(MIN_CHUNK_BYTES, MAX_READ_AHEAD_BYTES // max(1, len(transcripts))))
+    if len(transcripts) == 1:
+        yield from (ordered.item for ordered in order_items(transcripts[0].read_items(on_read=on_read), transcripts[0].modified))
         return
-    waiting = sorted(((_first_event_time(tape, piece), tape.name, index) for index, tape in enumerate(tapes)), reverse=True)
+    waiting = sorted(
+        ((_first_event_time(transcript, chunk_bytes), transcript.name, index) for index, transcript in enumerate(transcripts)), reverse=True
+    )
     active: list[tuple[tuple[datetime, str, int], int, OrderedItem, Iterator[OrderedItem]]] = []
     while waiting or active:
         while waiting and (not active or waiting[-1][0] <= active[0][0][0]):
             index = waiting.pop()[2]
-            _push_next_item(active, index, order_items(tapes[index].read_items(on_read=on_read, piece=piece), tapes[index].modified))
+            _push_next_item(
+                active, index, order_items(transcripts[index].read_items(on_read=on_read, piece=chunk_bytes), transcripts[index].modified)
+            )
         if active:
-            _, index, placed, stream = heappop(active)
-            yield placed.item
+            _, index, ordered, stream = heappop(active)
+            yield ordered.item
             _push_next_item(active, index, stream)
 
 
 def _push_next_item(
     active: list[tuple[tuple[datetime, str, int], int, OrderedItem, Iterator[OrderedItem]]], index: int, stream: Iterator[OrderedItem]
 ) -> None:
-    placed = next(stream, None)
-    if placed is not None:
-        heappush(active, (placed.sort_key(), index, placed, stream))
+    ordered = next(stream, None)
+    if ordered is not None:
+        heappush(active, (ordered.sort_key(), index, ordered, stream))
 
 
-def _first_event_time(tape: TranscriptFile, piece: int) -> datetime:
-    """The time of the first event, for which only the beginning is read."""
-    first = next((placed for placed in order_items(tape.read_items(piece=piece), tape.modified) if placed.item.events), None)
-    return tape.modified if first is None else first.reached
+def _first_event_time(transcript: TranscriptFile, chunk_bytes: int) -> datetime:
+    """The time of the first event; only the beginning of the file is read."""
+    first = next(
+        (ordered for ordered in order_items(transcript.read_items(piece=chunk_bytes), transcript.modified) if ordered.item.events), None
+    )
+    return transcript.modified if first is None else first.reached
 
 
 def _change_item(item: ImportItem, change: ChangeEvent) -> ImportItem:
@@ -134,40 +147,41 @@ def _drop_old_events(item: ImportItem, not_before: datetime) -> ImportItem:
 
 
 class _PartialReplies:
-    """Answers of which a whole may come, or have come, from elsewhere: stored last, and only those whose whole the log does not have.
+    """Holds back partial replies, of which the complete reply may come from elsewhere.
 
-    The end of a turn that follows such an answer is stored with it, so that it stays behind the answer.
+    They are stored last, and only if the log has no complete one. The end of a turn that follows a partial reply is
+    stored with it, so that their order is kept.
     """
 
-    def __init__(self, log: BlockingRecorder, deposit: BatchWriter) -> None:
-        self._log, self._deposit = log, deposit
+    def __init__(self, log: BlockingRecorder, writer: BatchWriter) -> None:
+        self._log, self._writer = log, writer
         self._held: list[ImportItem] = []
 
     def hold_back(self, item: ImportItem) -> ImportItem:
-        """The item without them."""
+        """Return the item without its partial replies."""
         first = next((index for index, event in enumerate(item.events) if _is_partial_reply(event)), None)
         if first is None:
             return item
         parts = tuple(
             event for index, event in enumerate(item.events) if _is_partial_reply(event) or (index > first and event.kind == TURN_END)
         )
-        if len(self._held) >= MOST_PARTS:
+        if len(self._held) >= MAX_HELD_REPLIES:
             self.store_held()
         self._held.append(item._replace(line=item.line._replace(raw=b""), events=parts))
         return item._replace(events=tuple(event for event in item.events if event not in parts))
 
     def store_held(self) -> None:
-        """Those of no known whole. A whole that comes after all replaces its part."""
+        """Store held replies without a known complete one. A complete reply that comes later replaces its part."""
         held, self._held = self._held, []
-        for start in range(0, len(held), WHOLES_AT_ONCE):
-            group = held[start : start + WHOLES_AT_ONCE]
-            wholes = {str(event.data["whole"]) for item in group for event in item.events if _is_partial_reply(event)}
-            known = {event.id for event in self._log.get(sorted(wholes))}
-            self._deposit.write_all(
+        for start in range(0, len(held), LOOKUP_BATCH):
+            batch = held[start : start + LOOKUP_BATCH]
+            complete_ids = {str(event.data["whole"]) for item in batch for event in item.events if _is_partial_reply(event)}
+            stored_ids = {event.id for event in self._log.get(sorted(complete_ids))}
+            self._writer.write_all(
                 item._replace(
-                    events=tuple(event for event in item.events if not _is_partial_reply(event) or event.data["whole"] not in known)
+                    events=tuple(event for event in item.events if not _is_partial_reply(event) or event.data["whole"] not in stored_ids)
                 )
-                for item in group
+                for item in batch
             )
 
 

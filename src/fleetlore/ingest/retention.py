@@ -1,4 +1,7 @@
-"""`[retention]`: a log that lets go of what is older than it is meant to keep, at most once a day. docs/privacy.md tells more."""
+"""Applies the `[retention]` setting: trims events older than `keep_days`, at most once a day.
+
+Called by every command that writes. docs/privacy.md describes the feature.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +31,26 @@ TRIM_INTERVAL = timedelta(days=1)
 
 
 class RetentionResult(NamedTuple):
-    """What became of it."""
+    """The result of applying retention."""
 
     trim: TrimResult | None = None
-    """What went; `None`: nothing."""
+    """What was trimmed; `None` if nothing."""
     note: str | None = None
-    """Why something that is too old is still there."""
+    """Why events that are too old are still there."""
 
 
 def retention_cutoff(settings: Settings, now: datetime) -> datetime | None:
-    """What happened before this is too old for the log; `None` if nothing is."""
+    """Events before this time are too old; `None` if there is no limit."""
     try:
         return None if settings.keep_days.value is None else now - timedelta(days=settings.keep_days.value)
-    except OverflowError:  # longer than the calendar is
+    except OverflowError:  # longer than the calendar
         return None
 
 
 def apply_retention(
     log: BlockingRecorder, settings: Settings, now: datetime, *, progress: ProgressCallback | None = None, key: OperatorKey | None = None
 ) -> RetentionResult:
-    """Trim what `[retention]` says is too old, if that was not done today; for every command that writes. A trouble is a note."""
+    """Trim what is too old, unless it was done within a day. Errors are returned as a note."""
     moment = retention_cutoff(settings, now)
     if moment is None or not _has_events_before(log, moment):
         return RetentionResult()
@@ -73,7 +76,7 @@ def trim_events_before(
     progress: ProgressCallback | None = None,
     key: OperatorKey | None = None,
 ) -> RetentionResult:
-    """Trim what happened before a moment, unless it is still to be shipped."""
+    """Trim events before a moment, unless they still have to be shipped."""
     store = open_store(log.info())
     with store or nullcontext():
         last = ingest_trim.find_position_before(log, moment, store=store, progress=progress)
@@ -86,12 +89,12 @@ def trim_events_before(
 
 
 def make_costs(settings: Settings) -> Costs:
-    """The fold of costs with the prices that the settings name."""
+    """The cost projection with the prices from the settings."""
     return Costs(Prices(settings.prices.value))
 
 
 def explain_held_up(log: BlockingRecorder, after: Position | None, now: datetime) -> str | None:
-    """What to say where an event of the future keeps all behind it."""
+    """Explain which event with a future date keeps older ones from being trimmed; `None` if there is none."""
     event = ingest_trim.find_future_event(log, after, now)
     if event is None:
         return None
@@ -100,21 +103,21 @@ def explain_held_up(log: BlockingRecorder, after: Position | None, now: datetime
 
 
 def explain_unshipped(log: BlockingRecorder, settings: Settings, last: Position) -> str | None:
-    """Why a trim up to a position would take what `[ship]` has not carried on yet; `None` if it would not."""
+    """Explain why a trim up to `last` would remove events that `[ship]` has not sent yet; `None` if it would not."""
     to = settings.ship_to.value
     if to is None:
         return None
     try:
-        place = _shipped_position(log, to, settings)
+        shipped = _shipped_position(log, to, settings)
     except (FleetloreError, SideUnavailable, OSError) as error:
         return f"nothing was trimmed: {masked(to)} cannot say what was shipped ({error}); try again when it answers"
-    if place is not None and place >= last:
+    if shipped is not None and shipped >= last:
         return None
     return f"nothing was trimmed: what would go was not shipped to {masked(to)} yet; run `lore ship --once` first"
 
 
 def _shipped_position(log: BlockingRecorder, to: str, settings: Settings) -> Position | None:
-    """Up to where the target has this log."""
+    """The position up to which the target has this log."""
     scheme, path, options = split_url(to)
     if scheme == "sqlite" and not os.path.exists(resolve_sqlite_path(path)):
         return None

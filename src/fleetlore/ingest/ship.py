@@ -1,9 +1,9 @@
-"""One log carried into another: every event once, in order, whatever breaks on the way.
+"""Ships one log into another: every event once and in order, across failures on either side.
 
-The shipper keeps nothing of its own. Each event bears `origin.log {id, position}`, so that the newest event of
-`source:<log id>` at the target tells how far it has come; and each append expects that event to be still the newest,
-so that two shippers of one log neither double nor mix anything. `ship_place.py` tells what is done when the source
-has gone back since.
+The shipper keeps no state of its own. Each shipped event has `origin.log {id, position}`, so the newest event of
+`source:<log id>` at the target says how far shipping has come. Each append expects that event to be still the newest,
+so two shippers of one log cannot duplicate or interleave events. `ship_position.py` handles a source that was
+restored to an earlier state.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from fleetlore.log.sequence import to_sequence
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 POLL_SECONDS = 0.25
-"""How long one look for new events lasts; then the shipper sees whether it shall stop."""
+"""How long one poll for new events lasts; then the stop flag is checked."""
 
 FINAL_CHECK_SECONDS = 1.0
-"""How long the source may take to tell, at the end, what still waits."""
+"""How long the source may take, at the end, to say what is left."""
 
 FAILURE_TEXTS: Mapping[type[LogError], str] = {
     Unreachable: "does not answer",
@@ -57,61 +57,61 @@ ShipState = Literal["starting", "shipping", "caught up", "lost", "trying", "stop
 
 
 class ShipStatus(Struct, omit_defaults=False):
-    """How far the shipping has come, since it was started."""
+    """Progress of shipping since it was started."""
 
     state: ShipState = "starting"
     shipped: int = 0
-    """Events that the target has taken, or had already."""
+    """Events that the target accepted or already had."""
     to_go: int | None = None
-    """Events that wait at the source; `None` where nobody can tell."""
+    """Events waiting at the source; `None` if unknown."""
     behind_seconds: float = 0.0
-    """The age of the newest event shipped, as long as others wait."""
+    """Age of the newest shipped event while others wait."""
     position: str | None = None
-    """The place in the source up to which everything was dealt with."""
+    """Position in the source up to which everything was handled."""
     empty: bool = False
     """Whether nothing was ever stored in the source."""
     went_back: str | None = None
-    """The last place of the source that the target agrees with, if the source was put back, or has lost its newest events."""
+    """The last position both sides agree on, if the source was restored or lost its newest events."""
     withheld: int = 0
-    """Events of which some part stayed at home."""
+    """Events sent without some of their content."""
     rejected: int = 0
-    """Events that the target could not take; a `log.rejected` stands there for each."""
+    """Events that the target refused; each has a `log.rejected` there."""
     forgotten: int = 0
-    """Events that the target has erased for good, and does not take again."""
+    """Events that the target erased for good and refuses."""
     returned: int = 0
-    """Events that came from the target, and were not sent back."""
+    """Events that came from the target and were not sent back."""
     already: int = 0
-    """Events that had been shipped before, from log to log, and had come to the target another way."""
+    """Events shipped before between other logs that had already reached the target another way."""
     erased: int = 0
-    """Events erased at the target because the source has forgotten them."""
+    """Events erased at the target because the source erased them."""
     lost: Side | None = None
     trouble: str | None = None
-    """What is the matter with it, in a few words."""
+    """Short description of the failure."""
     reason: str | None = None
     retry_in: float | None = None
-    """Seconds until the next try, while something does not answer."""
+    """Seconds until the next attempt, while a side is unavailable."""
 
 
 class _SourceWentBack(Exception):
-    """The source no longer has what was shipped last: look again where to go on."""
+    """The source no longer has what was shipped last: find the resume position again."""
 
 
 class Shipper:
-    """Carries a log into another until it is told to stop. Opens both by itself, and again whenever one was lost."""
+    """Ships a log into another until stopped. Opens both, and reopens them after a failure."""
 
     def __init__(self, open_source: OpenRecorder, open_target: OpenRecorder, *, full: bool = False, now: clock.Clock = clock.now) -> None:
         self._open_source, self._open_target, self._full, self._now = open_source, open_target, full, now
         self._retry_pause = FIRST_PAUSE
-        self._on_progress: Callable[[ShipStatus], None] = lambda standing: None
+        self._on_progress: Callable[[ShipStatus], None] = lambda status: None
         self.status = ShipStatus()
         self.memory: ShipMemory | None = None
-        """What is known of both sides, once they were asked."""
+        """What is known of both sides; `None` before the first connection."""
 
-    def run(self, stop: Flag, *, once: bool = False, on_progress: Callable[[ShipStatus], None] = lambda standing: None) -> ShipStatus:
-        """Ship until `stop` is set; with `once`, until what is there now has been shipped.
+    def run(self, stop: Flag, *, once: bool = False, on_progress: Callable[[ShipStatus], None] = lambda status: None) -> ShipStatus:
+        """Ship until `stop` is set; with `once`, until everything present now is shipped.
 
-        With `once` a side that does not answer is an error; else it is tried again for ever. Ctrl-C ends it too; the
-        standing then tells what is left, as after any other end.
+        With `once`, an unavailable side raises; otherwise it is retried forever. After Ctrl-C the status says what is
+        left, as after any other end.
         """
         self._on_progress = on_progress
         try:
@@ -126,14 +126,14 @@ class Shipper:
         return self.status
 
     def _run_session(self, stop: Flag, *, once: bool) -> bool:
-        """Ship as long as nothing breaks; answers whether all is done."""
+        """Ship until something fails; return whether shipping is complete."""
         try:
             with ExitStack() as stack:
                 _ShipSession(self, stack, self._open_source, self._open_target, stop).run(once=once)
         except _SourceWentBack:
             return self._wait_for_retry(stop, None, pause=self._retry_pause - FIRST_PAUSE)
         except Conflict as error:
-            # Somebody else ships the same log, or the target was cut or put back: look again where it stands.
+            # Another process ships the same log, or the target was trimmed or restored: find the position again.
             return self._wait_for_retry(stop, SideUnavailable("target", error), pause=self._retry_pause - FIRST_PAUSE)
         except SideUnavailable as lost:
             if once:
@@ -151,7 +151,7 @@ class Shipper:
         ended = stop.wait(pause)
         self.status.retry_in = None
         if not ended:
-            self.report_state("trying")  # to connect may take a while, too
+            self.report_state("trying")  # connecting may take a while too
         self._clear_failure()
         return ended
 
@@ -159,13 +159,13 @@ class Shipper:
         self.status.lost = self.status.trouble = self.status.reason = self.status.retry_in = None
 
     def _finish(self) -> None:
-        """Have the standing tell what is left now; what nobody answers in time is not known."""
+        """Update the status with what is left; unknown if the source does not answer in time."""
         if not self.status.empty:
             answers: list[int | None] = []
             if self.memory is not None and self.status.lost != "source":
-                look = Thread(target=self._check_remaining, args=(answers,), name="fleetlore-last-look", daemon=True)
-                look.start()
-                look.join(FINAL_CHECK_SECONDS)
+                thread = Thread(target=self._check_remaining, args=(answers,), name="fleetlore-last-look", daemon=True)
+                thread.start()
+                thread.join(FINAL_CHECK_SECONDS)
             self.status.to_go = answers[0] if answers else None
         self._clear_failure()
         self.status.state = "stopped"
@@ -175,19 +175,19 @@ class Shipper:
             with self._open_source() as source:
                 answers.append(count_remaining(self.status.position, source.head()))
         except (FleetloreError, OSError):
-            return  # then it is not known
+            return  # then it stays unknown
 
     def reset_backoff(self) -> None:
-        """Something was stored, or nothing is left: the next pause is a short one again."""
+        """Use the shortest pause for the next retry: an append succeeded, or nothing is left."""
         self._retry_pause = FIRST_PAUSE
 
     def report_state(self, state: ShipState) -> None:
-        """Tell where it stands."""
+        """Set the state and report progress."""
         self.status.state = state
         self._on_progress(self.status)
 
     def prepare_event(self, event: Event, source: str) -> Event:
-        """The event as the target gets it: stamped, and without what stays at home."""
+        """Return the event as the target gets it: stamped, and without withheld content."""
         stamped = stamp_shipped_place(event, source)
         if self._full:
             return stamped
@@ -201,19 +201,19 @@ class Shipper:
         return left
 
     def event_age(self, at: datetime | None) -> float:
-        """How long ago something happened."""
+        """Seconds since a time; 0 without one."""
         return 0.0 if at is None else max(0.0, (self._now() - at).total_seconds())
 
 
 class _ShipSession:
-    """Both logs open, from one trouble to the next."""
+    """Both logs open, until the next failure."""
 
     def __init__(self, shipper: Shipper, stack: ExitStack, open_source: OpenRecorder, open_target: OpenRecorder, stop: Flag) -> None:
         self._shipper, self._stack, self._stop = shipper, stack, stop
         self._status = shipper.status
         with attribute_errors("source"):
             self._source = stack.enter_context(open_source())
-            if shipper.memory is not None:  # what waits is told while the target is away, too
+            if shipper.memory is not None:  # the number of waiting events is reported while the target is down, too
                 self._status.to_go = count_remaining(self._status.position, self._source.head())
         with attribute_errors("target"):
             self._target = stack.enter_context(open_target())
@@ -222,23 +222,26 @@ class _ShipSession:
         self._landmark: ShipLandmark | None = None
 
     def run(self, *, once: bool) -> None:
-        """Go on behind the newest event at the target."""
+        """Ship everything after the newest event at the target."""
         if not self._read_log_ids(once=once):
             return
         with attribute_errors("source"):
-            goal = self._source.head()
-        outbox = self._start_reading()
+            end = self._source.head()
+        reader = self._start_reading()
         while not self._stop.is_set():
-            is_done = self._update_progress() or has_reached(goal, self._status.position)
+            is_done = self._update_progress() or has_reached(end, self._status.position)
             if once and is_done:
                 return
             with attribute_errors("source"):
-                events = outbox.take_events(MAX_APPEND_EVENTS, timeout=POLL_SECONDS)
+                events = reader.take_events(MAX_APPEND_EVENTS, timeout=POLL_SECONDS)
             if events:
                 self._ship_batch(events)
 
     def _read_log_ids(self, *, once: bool) -> bool:
-        """Learn the ids of both logs; a source in which nothing was ever stored has none yet."""
+        """Read the ids of both logs; return whether there is anything to ship.
+
+        A source without events has no id yet.
+        """
         while True:
             with attribute_errors("source"):
                 self._id = self._source.info().log_id
@@ -262,18 +265,21 @@ class _ShipSession:
         self._set_landmark(start.landmark)
         if start.went_back:
             self._status.went_back = self._status.position or LOG_BEGINNING
-        outbox = LogReadAhead(self._source, after=self._status.position)
-        self._stack.callback(outbox.close)  # before the source is closed, which ends its thread
-        return outbox
+        reader = LogReadAhead(self._source, after=self._status.position)
+        self._stack.callback(reader.close)  # closed before the source, which ends its thread
+        return reader
 
     def _set_landmark(self, landmark: ShipLandmark | None) -> None:
-        """Everything up to this place was dealt with."""
+        """Remember that everything up to this position was handled."""
         self._landmark = landmark
         self._status.position = None if landmark is None else landmark.position
         self._shipper.memory = ShipMemory(self._id, self._head, landmark)
 
     def _ship_batch(self, events: Sequence[Event]) -> None:
-        """Ship what has come, if it still follows what was shipped last; to be stored may take a while, so it is told first."""
+        """Ship a batch, if it still follows what was shipped last.
+
+        Progress is reported first, because storing may take a while.
+        """
         self._check_landmark()
         with attribute_errors("source"):
             self._status.to_go = count_remaining(self._status.position, self._source.head())
@@ -286,7 +292,7 @@ class _ShipSession:
             raise _SourceWentBack
 
     def _ship_events(self, events: Sequence[Event]) -> None:
-        """Events in their order; before a `log.forgotten` goes, what it speaks of is erased."""
+        """Ship events in order; what a `log.forgotten` names is erased at the target before it is sent."""
         reasons = {
             hash: str(fact.data.get("reason"))
             for fact in events
@@ -295,7 +301,7 @@ class _ShipSession:
         }
         if reasons:
             self._erase_forgotten(reasons)
-            # What was read just before it was erased is not sent any more.
+            # Do not send what was read just before it was erased.
             kept = [event for event in events if hash_event_id(str(event.id)).hex() not in reasons]
         else:
             kept = list(events)
@@ -307,27 +313,27 @@ class _ShipSession:
         self._status.behind_seconds = self._shipper.event_age(last.at)
 
     def _prepare_events(self, events: Sequence[Event]) -> Iterator[Event]:
-        there = self._find_existing_ids(events)
+        existing = self._find_existing_ids(events)
         for event in events:
             if is_shipped_from(event, self._target_id):
                 self._status.returned += 1
-            elif event.id in there:
+            elif event.id in existing:
                 self._status.already += 1
             else:
                 yield self._shipper.prepare_event(event, self._id)
 
     def _find_existing_ids(self, events: Sequence[Event]) -> set[str | None]:
-        """Of events that were shipped before, from log to log, those that have come to the target another way.
+        """The ids of events shipped before between other logs that the target already has.
 
-        A target that knows an id again for a while only would store them twice.
+        A target that recognises duplicate ids only for a while would store them twice.
         """
-        chained = [
+        reshipped = [
             event.id for event in events if event.id is not None and shipped_place(event) and not is_shipped_from(event, self._target_id)
         ]
-        return {event.id for event in self._target.get(chained)} if chained and self._target_id else set()
+        return {event.id for event in self._target.get(reshipped)} if reshipped and self._target_id else set()
 
     def _store_or_split(self, events: Sequence[Event]) -> None:
-        """Store events; one that the target does not take is found by halving, and keeps no other back."""
+        """Store events; one that the target refuses is found by bisection and does not block the others."""
         try:
             self._append_events(events)
         except Forgotten as error:
@@ -349,9 +355,9 @@ class _ShipSession:
         if not events:
             return
         positions = self._target.append(events, expect=Expect(self._scope, self._head))
-        if not self._target_id:  # the first event makes the log, and its id
+        if not self._target_id:  # the first event creates the log and its id
             self._target_id = self._target.info().log_id
-        # An event that the target had already, from elsewhere, is not of this scope and moves nothing.
+        # An event that the target already had from elsewhere is not in this scope and does not move its head.
         head = self._target.head(self._scope)
         if head != self._head and head not in positions:
             raise Conflict(self._scope, self._head, head)
@@ -360,8 +366,8 @@ class _ShipSession:
         self._shipper.reset_backoff()
 
     def _erase_forgotten(self, reasons: Mapping[str, str]) -> None:
-        """Have the target erase for good what the source has erased; done twice, it finds nothing the second time."""
-        if self._head is None:  # it has nothing from here
+        """Erase at the target what the source erased. Idempotent."""
+        if self._head is None:  # the target has nothing from this source
             return
         found: dict[str, list[str]] = {}
         for event in self._target.read(self._scope):
@@ -376,7 +382,7 @@ class _ShipSession:
             self._head = head
 
     def _update_progress(self) -> bool:
-        """Say where it stands; answers whether nothing is left."""
+        """Report progress; return whether nothing is left."""
         with attribute_errors("source"):
             head = self._source.head()
         position = self._status.position
@@ -392,12 +398,12 @@ class _ShipSession:
 
 
 def has_reached(head: str | None, position: str | None) -> bool:
-    """Whether everything up to a head was dealt with."""
+    """Whether everything up to a head was handled."""
     return head is None or (position is not None and position >= head)
 
 
 def count_remaining(position: str | None, head: str | None) -> int | None:
-    """How many events lie between a place and a head, erased ones included, if positions of this log are numbers."""
+    """Number of positions between a position and a head, erased events included; `None` if positions are not numbers."""
     if has_reached(head, position):
         return 0
     try:

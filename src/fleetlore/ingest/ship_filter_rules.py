@@ -1,59 +1,62 @@
-"""What each known kind holds that stays on the machine."""
+"""Rules of the ship filter: which fields and texts of each event kind are withheld."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-WithholdMethod: TypeAlias = Literal["hide", "hide_object", "hide_each", "only_paths", "named", "leave"]
-"""All of it; all of it, but it stays an object; each item of a list; all but the files that it names; all but a name; nothing but
-words among code."""
+from fleetlore.programs.registry import may_be_program
+
+WithholdMethod: TypeAlias = Literal["hide", "hide_object", "hide_each", "keep_paths", "keep_name", "hide_messages"]
+"""Names of the methods by which the filter handles a value.
+
+`hide` hides all of it; `hide_object` too, but it stays an object; `hide_each` hides each item of a list; `keep_paths`
+keeps only file paths; `keep_name` keeps only a name; `hide_messages` hides only messages.
+"""
 
 
 class WithholdPolicy(NamedTuple):
-    """What is withheld."""
+    """What to withhold."""
 
     prompts: bool = True
-    """The words of people and models."""
+    """Texts of people and models."""
     code: bool = True
-    """What tools were given and gave back."""
+    """Inputs and outputs of tools."""
     titles: bool = False
-    """Titles and subjects too, and what was said aloud."""
+    """Titles, subjects and spoken texts as well."""
 
 
 SHIPPING_POLICY = WithholdPolicy()
-"""What stays on the machine when its log is shipped."""
+"""What is withheld when a log is shipped."""
 
 PATH_KEYS = ("file_path", "notebook_path", "path", "paths", "file", "files", "filename", "directory", "cwd")
-"""In a tool's input, these name files."""
+"""Keys of a tool's input that name files."""
 
 ALL_TEXT_KINDS = frozenset(
     {"prompt.submitted", "user.injected", "agent.thought", "agent.reflected", "model.replied", "session.turn_ended", "log.rejected"}
 )
-"""Kinds whose text is itself the prompt, the thought or what a model wrote, or quotes the input."""
+"""Kinds whose text is a prompt, a thought or model output, or quotes the input."""
 
 _SPOKEN_KINDS = frozenset({"agent.spoke", "oracle.spoke", "commentary.posted", "agent.launched", "agent.returned"})
-"""Kinds whose text was said aloud, or says what a helper was to do."""
+"""Kinds whose text was spoken, or describes a subagent's task."""
 
 _CODE_QUOTING_KINDS = frozenset({"log.rejected"})
 
 _TOOL_KINDS = frozenset({"tool.called", "tool.returned", "tool.failed", "tool.denied", "process.started", "process.finished"})
-_RECORDING_DIALECTS = frozenset({"claude_code", "codex"})
-"""Where the text of a tool's events is made of what the tool was given, whether the event repeats it or not."""
 
 _FILE_TOOLS = frozenset(
     {"Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "NotebookRead", "LS", "view_image", "apply_patch", "str_replace_editor"}
     | {"read_file", "write_file", "edit_file", "create_file", "view", "list_dir"}
 )
-"""Tools that are told which file first."""
+"""Tools whose first argument is a file."""
 
 _MESSAGE_TOOLS = frozenset({"Task", "Agent", "AskUserQuestion", "ExitPlanMode", "TodoWrite", "SendMessage", "update_plan", "spawn_agent"})
-"""Tools by which an agent talks: what goes into them and comes out is words, not code."""
+"""Tools by which an agent talks: their input and output are texts, not code."""
 
-_CALL_RULES: Mapping[str, WithholdMethod] = {"input": "only_paths", "output": "hide", "error": "hide", "flags": "hide_each"}
+_CALL_RULES: Mapping[str, WithholdMethod] = {"input": "keep_paths", "output": "hide", "error": "hide", "flags": "hide_each"}
 _FAILURE_RULES: Mapping[str, WithholdMethod] = {"failures.message": "hide", "failures.evidence": "hide"}
 _DECISION_RULES: Mapping[str, WithholdMethod] = {
-    "input": "only_paths",
+    "input": "keep_paths",
     "rationale": "hide",
     "choice.message": "hide",
     "choice.note": "hide",
@@ -61,7 +64,7 @@ _DECISION_RULES: Mapping[str, WithholdMethod] = {
 
 
 def _prefix_rules(name: str, parts: Mapping[str, WithholdMethod]) -> dict[str, WithholdMethod]:
-    return {f"{name}.{path}": how for path, how in parts.items()}
+    return {f"{name}.{path}": method for path, method in parts.items()}
 
 
 WITHHOLD_RULES: Mapping[str, Mapping[str, WithholdMethod]] = {
@@ -81,7 +84,7 @@ WITHHOLD_RULES: Mapping[str, Mapping[str, WithholdMethod]] = {
     "audit.code_without_tool": {"sample": "hide"},
     "audit.talk_without_action": {"request": "hide"},
     "control.requested": {"value": "hide"},
-    "goal.permission_asked": {"input": "only_paths"},
+    "goal.permission_asked": {"input": "keep_paths"},
     "goal.attempt_ended": {"words": "hide", "error": "hide"},
     "goal.tool_effect": {"result": "hide"},
     "node.finished": {"output": "hide"},
@@ -126,37 +129,39 @@ WITHHOLD_RULES: Mapping[str, Mapping[str, WithholdMethod]] = {
     "driver.compact_requested": {"focus": "hide"},
     "driver.progress": {"last_text": "hide"},
 }
-"""Kind → path in its data → how it is withheld; lists are looked through.
+"""Kind → path in its data → how it is withheld; lists are traversed.
 
-What is not named here goes by its type: names, numbers, states, reasons and titles go unless they are long; where a
-kind lets anything stand, only names and numbers go.
+Other fields are handled by type: names, numbers, states, reasons and titles are sent unless they are long; in fields
+without a schema only names and numbers are sent.
 """
 
 _TITLE_RULES: Mapping[str, Mapping[str, WithholdMethod]] = {
     "session.started": {"title": "hide"},
     "agent.named": {"title": "hide"},
-    "session.waiting": {"why": "named"},
+    "session.waiting": {"why": "keep_name"},
     "tool.returned": {"subject": "hide"},
     "tool.failed": {"subject": "hide"},
     "tool.denied": {"reason": "hide"},
-    "run.started": {"goal": "hide", "scenario": "named"},
+    "run.started": {"goal": "hide", "scenario": "keep_name"},
     "work.task_created": {"title": "hide", "description": "hide"},
     "work.item_added": {"title": "hide"},
     "work.review_rejected": {"reason": "hide"},
-    **{key: {"reason": "named"} for key in ("work.cancelled", "work.reopened", "work.archived", "control.requested", "driver.escalate")},
+    **{
+        key: {"reason": "keep_name"} for key in ("work.cancelled", "work.reopened", "work.archived", "control.requested", "driver.escalate")
+    },
 }
 
 _TITLED_KINDS = frozenset(
     {"fleet.dispatch", "fleet.pr_open", "fleet.pr_merge", "work.task_created", "work.item_added", "work.message_sent"}
     | {"work.review_rejected", "town.reviewer_approval", "town.reviewer_handoff"}
 )
-"""Kinds whose text is what somebody called it, or said of it."""
+"""Kinds whose text is a title or a comment."""
 
 _CODE_FIELDS = frozenset(
     {"input", "output", "error", "command", "flags", "sample", "missing", "unexpected", "subject", "error_message", "evidence"}
     | {"stdout_must_match", "regex", "args"}
 )
-"""The last word of a path tells that it holds code; any other that is ruled holds words of somebody's."""
+"""The last part of a path that holds code; all other paths with a rule hold texts."""
 
 _TEXT_OR_CODE_FIELDS: Mapping[str, frozenset[str]] = {
     "log.rejected": frozenset({"reason", "sample"}),
@@ -167,56 +172,56 @@ _TEXT_OR_CODE_FIELDS: Mapping[str, frozenset[str]] = {
     "ui.reported": frozenset({"controls"}),
     "tool.denied": frozenset({"reason"}),
 }
-"""What may be both, and is held with either."""
+"""Fields that may hold either, and are withheld with either."""
 
 
-def find_rules(kind: str, hold: WithholdPolicy) -> Mapping[str, WithholdMethod]:
-    """Path in a kind's data → how it is withheld; what is not asked for is left as it is."""
-    ruled = {**WITHHOLD_RULES.get(kind, {}), **(_TITLE_RULES.get(kind, {}) if hold.titles else {})}
-    return {path: how if _is_withheld(kind, path, hold) else "leave" for path, how in ruled.items()}
+def find_rules(kind: str, policy: WithholdPolicy) -> Mapping[str, WithholdMethod]:
+    """Path in a kind's data → how it is withheld under this policy."""
+    field_rules = {**WITHHOLD_RULES.get(kind, {}), **(_TITLE_RULES.get(kind, {}) if policy.titles else {})}
+    return {path: method if _is_withheld(kind, path, policy) else "hide_messages" for path, method in field_rules.items()}
 
 
-def _is_withheld(kind: str, path: str, hold: WithholdPolicy) -> bool:
+def _is_withheld(kind: str, path: str, policy: WithholdPolicy) -> bool:
     name = path.rpartition(".")[2]
     if name in ("metadata", "harness_extras", "message") or path in _TEXT_OR_CODE_FIELDS.get(kind, ()):
-        return hold.prompts or hold.code
-    return hold.code if name in _CODE_FIELDS else hold.prompts
+        return policy.prompts or policy.code
+    return policy.code if name in _CODE_FIELDS else policy.prompts
 
 
-def is_text_withheld(kind: str, hold: WithholdPolicy) -> bool:
-    """Whether the text of a kind is itself what is withheld."""
-    if hold.code and kind in _CODE_QUOTING_KINDS:
+def is_text_withheld(kind: str, policy: WithholdPolicy) -> bool:
+    """Whether the text of a kind is withheld content."""
+    if policy.code and kind in _CODE_QUOTING_KINDS:
         return True
-    return hold.prompts and (kind in ALL_TEXT_KINDS or (hold.titles and kind in _SPOKEN_KINDS))
+    return policy.prompts and (kind in ALL_TEXT_KINDS or (policy.titles and kind in _SPOKEN_KINDS))
 
 
-def is_title_text(kind: str, dialect: str | None, hold: WithholdPolicy) -> bool:
-    """Whether the text of a kind is a title or the subject of a commit, which its data need not repeat."""
-    if not hold.titles:
+def is_title_text(kind: str, dialect: str | None, policy: WithholdPolicy) -> bool:
+    """Whether the text of a kind is a title or the subject of a commit, even if its data does not repeat it."""
+    if not policy.titles:
         return False
-    if kind == "session.waiting" and dialect in _RECORDING_DIALECTS:
+    if kind == "session.waiting" and may_be_program(dialect):
         return True  # what a person was asked to allow
     if kind == "fleet.commit" or dialect == "git":
-        return hold.code
-    return hold.prompts and (kind in _TITLED_KINDS or dialect == "beads")
+        return policy.code
+    return policy.prompts and (kind in _TITLED_KINDS or dialect == "beads")
 
 
 def is_file_tool(data: Mapping[str, object]) -> bool:
-    """Whether what a tool is given first is a file; of any other, one word may be a command, or what was looked for."""
+    """Whether a tool's first argument is a file; for other tools it may be a command or a search term."""
     return data.get("tool") in _FILE_TOOLS or data.get("deed") == "edit"
 
 
-def has_session_title(kind: str, dialect: str | None, hold: WithholdPolicy) -> bool:
-    """Whether a name is the title that a person gave a session in the coding program; one given with `lore name` is none."""
-    return kind == "agent.named" and dialect in _RECORDING_DIALECTS and hold.titles and hold.prompts
+def has_session_title(kind: str, dialect: str | None, policy: WithholdPolicy) -> bool:
+    """Whether `name` is a title that a person gave a session in the program; names given with `lore name` are not."""
+    return kind == "agent.named" and may_be_program(dialect) and policy.titles and policy.prompts
 
 
-def is_tool_input_text(kind: str, dialect: str | None, hold: WithholdPolicy) -> bool:
-    """Whether the text of an event shows what a tool was given."""
-    return kind in _TOOL_KINDS and (hold.titles or dialect in _RECORDING_DIALECTS)
+def is_tool_input_text(kind: str, dialect: str | None, policy: WithholdPolicy) -> bool:
+    """Whether the text of an event shows a tool's input."""
+    return kind in _TOOL_KINDS and (policy.titles or may_be_program(dialect))
 
 
-def find_policy(kind: str, tool: object, hold: WithholdPolicy) -> WithholdPolicy:
-    """What is withheld of one event: a tool for talking holds words where others hold code."""
-    talks = hold.prompts and kind in _TOOL_KINDS and isinstance(tool, str) and tool in _MESSAGE_TOOLS
-    return hold._replace(code=True) if talks else hold
+def find_policy(kind: str, tool: object, policy: WithholdPolicy) -> WithholdPolicy:
+    """The policy for one event: tools for talking hold texts where others hold code."""
+    is_message_tool = policy.prompts and kind in _TOOL_KINDS and isinstance(tool, str) and tool in _MESSAGE_TOOLS
+    return policy._replace(code=True) if is_message_tool else policy

@@ -1,7 +1,7 @@
-"""Where a shipper goes on: behind the newest event that the target has from the source and the source still has itself.
+"""Finds where a shipper resumes: after the newest event of the source at the target that the source still has.
 
-A source may have gone back: it was restored from a backup, or has lost its newest events, and gives their positions to
-others now. And what the target has may bear a place that no shipper wrote. So no place is trusted by itself.
+Positions alone are not trusted. A source that was restored from a backup, or lost its newest events, gives their
+positions to other events. And the target may hold an event with a position that no shipper wrote.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fleetlore.log.base import PAGE_SIZE, hash_event_id
 from fleetlore.log.recorder import BlockingRecorder
 
 TRANSIENT_ERRORS = (Unreachable, Busy, NoRoom, Closed)
-"""Troubles that end by themselves, or by somebody's help; every other ends the shipping."""
+"""Errors that pass by themselves or can be fixed meanwhile; any other error ends shipping."""
 
 Side = Literal["source", "target"]
 
@@ -26,7 +26,7 @@ _MAX_POSITION_CHARS = 64
 
 
 class SideUnavailable(Exception):
-    """One side does not answer for now; the cause says why."""
+    """One side is unavailable; `error` has the reason."""
 
     def __init__(self, side: Side, error: LogError) -> None:
         self.side, self.error = side, error
@@ -35,7 +35,7 @@ class SideUnavailable(Exception):
 
 @contextmanager
 def attribute_errors(side: Side) -> Iterator[None]:
-    """Say of a passing trouble on which side it is."""
+    """Turn transient errors into `SideUnavailable` for this side."""
     try:
         yield
     except TRANSIENT_ERRORS as error:
@@ -43,36 +43,36 @@ def attribute_errors(side: Side) -> Iterator[None]:
 
 
 class ShipLandmark(NamedTuple):
-    """A place in the source, and the ids that the event there may bear."""
+    """A position in the source and the ids that the event there may have."""
 
     position: str
     ids: tuple[str, ...]
 
 
 class ShipMemory(NamedTuple):
-    """What a shipper remembers from one trouble to the next."""
+    """What a shipper remembers between sessions."""
 
     source: str
-    """The id of the source's log."""
+    """The id of the source log."""
     head: str | None
-    """Where the newest event of the source was at the target."""
+    """Position, at the target, of the newest event from the source."""
     landmark: ShipLandmark | None
-    """The last event of the source that was dealt with."""
+    """The last event of the source that was handled."""
 
 
 class ShipStart(NamedTuple):
-    """Where to go on."""
+    """Where to resume."""
 
     head: str | None
-    """The position, at the target, of the newest event from the source."""
+    """Position, at the target, of the newest event from the source."""
     landmark: ShipLandmark | None
-    """What lies behind it in the source is still to be shipped; `None`: everything."""
+    """Events after this one still have to be shipped; `None` for all."""
     went_back: bool = False
-    """Whether the source no longer has what the target's newest event says."""
+    """Whether the source no longer has the newest event at the target."""
 
 
 def find_start(source: BlockingRecorder, target: BlockingRecorder, log_id: str, memory: ShipMemory | None) -> ShipStart:
-    """Ask both sides where to go on."""
+    """Ask both sides where to resume. Raises `SideUnavailable` if one does not answer."""
     scope = f"source:{log_id}"
     with attribute_errors("target"):
         newest = next(target.read(scope, newest_first=True, limit=1), None)
@@ -85,45 +85,45 @@ def find_start(source: BlockingRecorder, target: BlockingRecorder, log_id: str, 
 
 
 def _find_remembered(source: BlockingRecorder, target: BlockingRecorder, log_id: str, memory: ShipMemory | None) -> ShipLandmark | None:
-    """A target that has let go of all that it had from here cannot tell; whoever still remembers need not begin again.
+    """Resume from memory if the target has trimmed everything it had from the source.
 
-    One that was put back to a time before it had anything has not let go of it: there it begins again.
+    A target that was restored to an earlier state has not trimmed it; there shipping starts again.
     """
     if memory is None or memory.source != log_id or memory.head is None or memory.landmark is None:
         return None
     with attribute_errors("target"):
         trimmed = target.info().trimmed_before
-    is_let_go = trimmed is not None and trimmed > memory.head
-    return memory.landmark if is_let_go and has_landmark(source, memory.landmark) else None
+    was_trimmed = trimmed is not None and trimmed > memory.head
+    return memory.landmark if was_trimmed and has_landmark(source, memory.landmark) else None
 
 
 def make_landmark(shipped: Event) -> ShipLandmark | None:
-    """What an event at the target says of the source."""
+    """The source position and ids of an event at the target; `None` if its position is not valid."""
     place = shipped_place(shipped)
     if place is None or not (place.position.isascii() and place.position.isdigit() and len(place.position) <= _MAX_POSITION_CHARS):
         return None
-    # A `log.rejected` may stand for an event that the target could not take.
+    # A `log.rejected` may stand for an event that the target refused.
     names = (shipped.id, shipped.cause if shipped.kind == "log.rejected" else None)
     return ShipLandmark(place.position, tuple(id for id in names if id is not None))
 
 
 def has_landmark(source: BlockingRecorder, landmark: ShipLandmark) -> bool:
-    """Whether the source has, or had and has let go of, this very event at this very place."""
+    """Whether the source has this event at this position, or had it before trimming or erasing it."""
     position = landmark.position
     with attribute_errors("source"):
         try:
             found = next(source.read(after=position_before(position), limit=1), None)
-        except Invalid:  # no position of this log
+        except Invalid:  # not a position of this log
             return False
         if found is not None and found.position == position:
             return found.id in landmark.ids
         info = source.info()
         if info.trimmed_before is not None and _is_lower_position(position, info.trimmed_before):
             return True
-        if found is None:  # the newest event lies before it
+        if found is None:  # the newest event is before it
             return False
         if info.first is not None and _is_lower_position(position, info.first):
-            return True  # another program has cut off the oldest
+            return True  # the oldest events were removed by another program
         return _was_erased(source, landmark)
 
 
@@ -134,7 +134,7 @@ def _was_erased(source: BlockingRecorder, landmark: ShipLandmark) -> bool:
 
 
 def _find_common_landmark(source: BlockingRecorder, target: BlockingRecorder, scope: str) -> ShipLandmark | None:
-    """The newest event at the target that the source still has at its place."""
+    """Find the newest event at the target that the source still has at its position."""
     with attribute_errors("source"):
         trimmed = source.info().trimmed_before
     shipped = target.read(scope, newest_first=True)
@@ -160,11 +160,11 @@ def _find_newest_common(source: BlockingRecorder, landmarks: Sequence[ShipLandma
 
 
 def _is_lower_position(position: str, other: str) -> bool:
-    """Whether it is a position of the same log, and a lower one."""
+    """Whether `position` belongs to the same log and is lower."""
     return len(position) == len(other) and position < other
 
 
 def position_before(position: str) -> str | None:
-    """A place with nothing between it and a position; `None`: the beginning."""
+    """The position directly before; `None` for the beginning."""
     number = int(position)
     return f"{number - 1:0{len(position)}d}" if number else None

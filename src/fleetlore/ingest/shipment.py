@@ -1,4 +1,4 @@
-"""What is sent when a log is shipped: events stamped with the place that they came from, in parcels that one append may hold."""
+"""Prepares events for shipping: stamps them with their source position and splits them into appendable batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fleetlore.log.base import MAX_APPEND_BYTES, MAX_APPEND_EVENTS
 
 
 def shipped_place(event: Event) -> LogPlace | None:
-    """The log and the position that an event was shipped from."""
+    """The log and position that an event was shipped from; `None` if it was not shipped."""
     return event.origin.log if event.origin is not None else None
 
 
 def strip_shipped_place(event: Event) -> Event:
-    """The event without `origin.log`: a shipper goes by it, so nobody else may say it."""
+    """Remove `origin.log`: only a shipper may set it, since shippers resume by it."""
     if event.origin is None or event.origin.log is None:
         return event
     left = replace(event.origin, log=None)
@@ -28,23 +28,23 @@ def strip_shipped_place(event: Event) -> Event:
 
 
 def is_shipped_from(event: Event, log_id: str) -> bool:
-    """Whether an event was shipped from a log; from one that has no id yet, none was."""
+    """Whether an event was shipped from this log; an empty `log_id` means a log without events."""
     place = shipped_place(event)
     return bool(log_id) and place is not None and place.id == log_id
 
 
 def forgotten_hashes(fact: Event) -> list[str]:
-    """The hashes of ids that a `log.forgotten` names; a stored fact may hold anything."""
+    """The id hashes in a `log.forgotten`; anything invalid is ignored."""
     hashes = fact.data.get("id_hashes")
     return [hash for hash in hashes if isinstance(hash, str)] if isinstance(hashes, list) else []
 
 
 def stamp_shipped_place(event: Event, source: str) -> Event:
-    """The event with the place that it was shipped from; an earlier one, from a log before, is replaced."""
+    """Set the source position of an event; one from an earlier shipment is replaced."""
     assert event.position is not None
     place = LogPlace(id=source, position=event.position)
     if event.kind == "log.gap" and event.origin is None and event.data.get("through") == event.position:
-        # Made by the reader: two logs may have lost the same positions, and each is to be told.
+        # Created while reading: two logs may have lost the same positions, and each gap needs its own id.
         gap = f"{source}/{event.data.get('after')}/{event.position}"
         event = replace(event, id=derive_id("log.gap", gap.encode()))
     origin = Origin(dialect=OWN_DIALECT, log=place) if event.origin is None else replace(event.origin, log=place)
@@ -52,7 +52,7 @@ def stamp_shipped_place(event: Event, source: str) -> Event:
 
 
 def make_ship_rejection(event: Event, source: str, reason: str) -> Event:
-    """What stands at the target for an event that it could not take."""
+    """The `log.rejected` stored at the target in place of an event that it refused."""
     assert event.origin is not None
     return Event(
         id=derive_id("log.rejected", f"{source}/{event.id}".encode()),
@@ -68,22 +68,22 @@ def make_ship_rejection(event: Event, source: str, reason: str) -> Event:
 
 
 def split_parcels(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Events in groups that one append may hold, as they are now, stamped."""
-    group: list[Event] = []
+    """Group events so that each group fits into one append."""
+    batch: list[Event] = []
     size = 0
     for event in events:
-        own = _encoded_size(event)
-        if group and (len(group) >= MAX_APPEND_EVENTS or size + own > MAX_APPEND_BYTES):
-            yield group
-            group, size = [], 0
-        group.append(event)
-        size += own
-    if group:
-        yield group
+        event_size = _encoded_size(event)
+        if batch and (len(batch) >= MAX_APPEND_EVENTS or size + event_size > MAX_APPEND_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(event)
+        size += event_size
+    if batch:
+        yield batch
 
 
 def _encoded_size(event: Event) -> int:
     try:
         return len(codec.encode(event))
-    except (ValueError, TypeError, RecursionError):  # the target will say what is wrong with it
+    except (ValueError, TypeError, RecursionError):  # the target reports the error
         return 0

@@ -1,8 +1,8 @@
-"""The spool: what hooks have handed over, one line a call, until the next `lore` command takes it into a log. Standard library only.
+"""The hook spool: one line per hook call, until the next `lore` command drains it. Standard library only.
 
-Hooks append to one file, each under its lock, so that no line is mixed with another. A drainer renames that file under the same
-lock: whoever waited for the lock sees that the file is no longer in its place, and opens the new one. From then on nobody writes
-to the renamed file, and it is deleted only when all of it is in a log. A hook that cannot have the lock writes a file of its own.
+Hooks append to one file under its lock, so lines are never interleaved. A drainer renames that file under the same
+lock; a hook that waited for the lock sees that the file has moved and opens the new one. Nobody writes to a renamed
+file, and it is deleted only when all of it is stored. A hook that cannot get the lock writes a file of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_DEFER_SECONDS = 3600.0
 
 
 def spool_folder() -> str:
-    """The user's one spool: where the platform keeps what is neither settings nor to be thrown away."""
+    """The user's spool folder, in the platform's state directory."""
     if sys.platform == "darwin":
         home = os.path.expanduser("~/Library/Application Support")
     else:
@@ -37,15 +37,15 @@ def spool_folder() -> str:
 
 
 def append(line: bytes, *, folder: str | None = None) -> None:
-    """Add a line, which must not hold another.
+    """Append a line, which must not contain a line break.
 
-    It is not synced: a hook waits for no disk, and what a power cut takes the transcript tells again.
+    Not synced, since a hook must not wait for the disk. What a power failure loses is in the transcript.
     """
     folder = folder or spool_folder()
     os.makedirs(folder, mode=0o700, exist_ok=True)
     try:
         descriptor = _open_locked(os.path.join(folder, CURRENT_FILE), os.O_CREAT)
-    except OSError:  # it may be somebody else's, who was root for a moment
+    except OSError:  # it may belong to root
         descriptor = None
     if descriptor is None:
         _write_own_file(folder, line)
@@ -57,12 +57,12 @@ def append(line: bytes, *, folder: str | None = None) -> None:
 
 
 def is_spool_empty(folder: str | None = None) -> bool:
-    """Whether nothing waits; costs next to nothing."""
+    """Whether nothing is spooled; cheap."""
     return not _list_files(folder or spool_folder())
 
 
 def rotate_current(folder: str) -> None:
-    """Set aside what was written so far: it is now nobody's but the drainer's."""
+    """Rename the current file, so that only the drainer uses it."""
     current = os.path.join(folder, CURRENT_FILE)
     try:
         descriptor = _open_locked(current, 0)
@@ -77,7 +77,7 @@ def rotate_current(folder: str) -> None:
 
 
 def iterate_rotated(folder: str) -> Iterator[str]:
-    """The files that nobody writes to any more, the oldest first; without those that are to be left alone for a while."""
+    """Yield renamed files, oldest first, without those that are deferred."""
     for name in sorted(_list_files(folder)):
         path = os.path.join(folder, name)
         if name != CURRENT_FILE and not 0 < os.stat(path).st_mtime - time() < _MAX_DEFER_SECONDS:
@@ -85,9 +85,12 @@ def iterate_rotated(folder: str) -> Iterator[str]:
 
 
 def rewrite_file(path: str, lines: Iterable[bytes], *, defer: float = 0.0) -> int:
-    """Leave only these lines in a file, or remove it if there are none; answers how many. `defer`: leave it alone for so many seconds."""
-    part, count = f"{path}.part", 0
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    """Keep only these lines, or remove the file if there are none; return how many.
+
+    `defer` hides the file from drainers for that many seconds.
+    """
+    temporary, count = f"{path}.part", 0
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         for line in lines:
             count += 1
             file.write(line)
@@ -95,16 +98,16 @@ def rewrite_file(path: str, lines: Iterable[bytes], *, defer: float = 0.0) -> in
         os.fsync(file.fileno())
     if count:
         moment = time() + defer
-        os.utime(part, (moment, moment))
-        os.replace(part, path)
+        os.utime(temporary, (moment, moment))
+        os.replace(temporary, path)
     else:
         os.unlink(path)
-        os.unlink(part)
+        os.unlink(temporary)
     return count
 
 
 def lock_for_draining(folder: str, *, patience: float = 0.0) -> int | None:
-    """The right to drain, to be given back by closing it; `None` if another process has it."""
+    """Take the drain lock; close the descriptor to release it. `None` if another process holds it."""
     descriptor = os.open(os.path.join(folder, _DRAIN_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     if _lock_file(descriptor, monotonic() + patience):
         return descriptor
@@ -113,9 +116,9 @@ def lock_for_draining(folder: str, *, patience: float = 0.0) -> int | None:
 
 
 def purge_lines(match: Callable[[dict[str, Any]], bool], *, folder: str | None = None) -> int:
-    """Take out every line that matches, for good; answers how many. A line that is no JSON matches nothing.
+    """Remove every line that matches; return how many. A line that is not JSON never matches.
 
-    `TimeoutError` if another process drains, and does not come to an end.
+    Raises `TimeoutError` if another process keeps draining.
     """
     folder = folder or spool_folder()
     if is_spool_empty(folder):
@@ -143,10 +146,10 @@ def _is_matching_line(line: bytes, match: Callable[[dict[str, Any]], bool]) -> b
     import json
 
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and match(told)
+    return isinstance(entry, dict) and match(entry)
 
 
 def _list_files(folder: str) -> list[str]:
@@ -157,7 +160,7 @@ def _list_files(folder: str) -> list[str]:
 
 
 def _open_locked(path: str, create: int) -> int | None:
-    """The file at a path, locked; `None` if that cannot be had in time."""
+    """Open and lock the file; `None` if the lock is not free in time."""
     deadline = monotonic() + LONGEST_WAIT
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | create, 0o600)
@@ -188,17 +191,17 @@ def _lock_file(descriptor: int, deadline: float) -> bool:
 def _is_same_file(path: str, descriptor: int) -> bool:
     """Whether the open file is still the one at the path."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return False
-    return os.path.samestat(there, os.fstat(descriptor))
+    return os.path.samestat(status, os.fstat(descriptor))
 
 
 def _append_bytes(descriptor: int, line: bytes) -> None:
     size = os.fstat(descriptor).st_size
-    # Whoever was killed in the middle of a line must not spoil the next one.
-    torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-    rest = b"%b%b\n" % (b"\n" if torn else b"", line)
+    # A process that was killed in the middle of a line must not spoil the next one.
+    is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    rest = b"%b%b\n" % (b"\n" if is_torn else b"", line)
     try:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
@@ -209,10 +212,10 @@ def _append_bytes(descriptor: int, line: bytes) -> None:
 
 def _write_own_file(folder: str, line: bytes) -> None:
     path = os.path.join(folder, f"{clock.uuid7()}{SPOOL_SUFFIX}")
-    part = f"{path}.part"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = f"{path}.part"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _append_bytes(descriptor, line)
     finally:
         os.close(descriptor)
-    os.rename(part, path)
+    os.rename(temporary, path)

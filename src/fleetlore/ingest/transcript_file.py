@@ -1,7 +1,7 @@
-"""One file of a recording, read from its beginning or on from where it was left.
+"""Reads one transcript file, from the beginning or from where the last import ended.
 
-The file is open only while a piece of it is read, so that thousands can be merged at once. One that is compressed by zstd, as Codex
-does with rollouts of more than a week ago, is decompressed as it is read.
+The file is open only while a chunk is read, so thousands can be merged at once. Files compressed with zstd, as some
+programs do after a week, are decompressed on the fly.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from fleetlore.dialects.recording import RecordReader
 
 
-# --- Files that hold JSON over many lines: one document, or an array of them, in place of one a line.
+# --- Files with JSON over many lines: one document, or an array of documents.
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_documents(path: str, name: str) -> list[SourceLine] | None:
-    """The documents of a file that is not one a line; `None` for one that is, and for what is no JSON at all."""
+    """The documents of a file; `None` if it has one per line, or is not JSON."""
     with open(path, "rb") as file:
         raw = file.read(LONGEST_LINE + 1).removeprefix(_BYTE_ORDER_MARK)
     first = raw.lstrip().partition(b"\n")[0]
@@ -57,21 +57,21 @@ def _is_json(raw: bytes) -> bool:
     return True
 
 
-# ---
+# --- Read a transcript.
 
 CHUNK = 256 * 1024
 HEAD_BYTES = 256
-"""So many bytes tell one file from another."""
+"""This many bytes identify a file."""
 _DECOMPRESSORS = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
-"""How files begin that are compressed in a way that is not read here, and what unpacks them."""
+"""First bytes of unsupported compression formats, and the command that unpacks them."""
 
 
 class TranscriptFile:
-    """Reads a file of records. `live`: it may still grow, so an unfinished last line waits."""
+    """Reads a file of records. `live`: the file may still grow, so an incomplete last line waits."""
 
     def __init__(self, path: str, recording: Recording, *, import_offset: ImportOffset | None = None, live: bool = False) -> None:
         self.path, self._recording, self._live = path, recording, live
-        # A rollout that is compressed later keeps its name, so that a line that was rejected is not rejected a second time.
+        # A rollout that is compressed later keeps its name, so that a rejected line is not rejected again.
         self.name = os.path.basename(path).removesuffix(zstd.SUFFIX).encode(errors="replace").decode()
         status = os.stat(path)
         self.modified = datetime.fromtimestamp(status.st_mtime, UTC)
@@ -82,54 +82,54 @@ class TranscriptFile:
         self._is_compressed = path.endswith(zstd.SUFFIX) or self._beginning.startswith(zstd.MAGIC)
         self._resume_offset = import_offset if import_offset is not None and self._can_resume_at(import_offset) else None
         self.import_offset: ImportOffset | None = self._resume_offset
-        """Where it was left, once all items were taken."""
+        """Where the import ended, once all items were read."""
         self.is_finished = not live
-        """Whether what the last lines held back is told, for want of others; should they come after all, they tell it better."""
+        """Whether events held back for later lines are stored now. If those lines come after all, they replace them."""
 
     def _read_beginning(self) -> bytes:
         try:
             return _read_at(self.path, 0, HEAD_BYTES)
-        except OSError as error:  # it is there, and nobody lets us read it
+        except OSError as error:  # no permission
             self._read_error = error.strerror or str(error)
             return b""
 
-    def _can_resume_at(self, place: ImportOffset) -> bool:
-        """Whether this is the file that was left there, and what was kept in mind is still understood.
+    def _can_resume_at(self, import_offset: ImportOffset) -> bool:
+        """Whether this is the same file, and the saved reader state can still be decoded.
 
-        A compressed file is read whole or not at all: nobody appends to one.
+        A compressed file is read completely or not at all: nobody appends to it.
         """
-        if place.offset > self.size or self._read_error or place.head != self._fingerprint(place.offset):
+        if import_offset.offset > self.size or self._read_error or import_offset.head != self._fingerprint(import_offset.offset):
             return False
-        if self._is_compressed and place.offset < self.size:
+        if self._is_compressed and import_offset.offset < self.size:
             return False
         try:
-            self._recording.open(place.mind)
-        except msgspec.DecodeError:  # a newer version keeps other things in mind
+            self._recording.open(import_offset.mind)
+        except msgspec.DecodeError:  # saved by another version
             return False
         return True
 
     def _fingerprint(self, offset: int) -> str:
-        """By which a file is known again: how it begins, and how it goes on up to a place."""
-        # Up to the first line's end: a file that has only begun is still the same when it has grown.
+        """Identifies a file by its first line and the bytes before `offset`."""
+        # Only the first line: a file that has just been started is the same after it has grown.
         begin = max(0, offset - HEAD_BYTES)
         return sha256(self._beginning.partition(b"\n")[0] + _read_at(self.path, begin, offset - begin)).hexdigest()[:16]
 
     @property
     def remaining_bytes(self) -> int:
-        """How many bytes there are to read; of a file that cannot be read, that is still to be said."""
+        """Bytes left to read; not 0 for an unreadable file, which has to be reported."""
         if self._read_error is not None or (self._is_compressed and not self.size):
             return 1
         return self.size - (self._resume_offset.offset if self._resume_offset else 0)
 
     @property
     def was_finished(self) -> bool:
-        """Whether the file was read to its end after the last change, and all that its end shows is in the log."""
+        """Whether the file was read to its end after the last change, with all held-back events stored."""
         return self._resume_offset is None or self._resume_offset.finished
 
     def read_items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[ImportItem]:
-        """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
+        """Yield one item per line, reading `piece` bytes at a time; held-back events come with the last item.
 
-        A file that cannot be read, or not to its end, says so in one more.
+        A file that cannot be read to its end yields one more item, a rejection.
         """
         if reason := _explain_compressed(self._beginning):
             yield self._rejection(SourceLine(self.name, 1, self._beginning, 0, self.size), reason)
@@ -140,53 +140,55 @@ class TranscriptFile:
         if start is None:
             _read_metadata_file(self.path, reader)
         offset, lines = (start.offset, start.lines) if start else (0, 0)
-        mind: bytes | None = None
-        held: ImportItem | None = None
+        reader_state: bytes | None = None
+        pending: ImportItem | None = None
         self._chunk_bytes = piece or CHUNK
         for line, size in self._read_lines(LineSplitter(self.name, n=lines, counting=False), offset, on_read):
-            if held is not None:
-                yield held
-            if size == 0 and mind is None:
-                mind = reader.save()  # it has no end, and is read again if the file grows
-            held = self._make_item(line, reader)
+            if pending is not None:
+                yield pending
+            if size == 0 and reader_state is None:
+                reader_state = reader.save()  # without a line break, it is read again if the file grows
+            pending = self._make_item(line, reader)
             offset, lines = offset + size, line.n if size else lines
         if not self.is_finished:
-            held = self._add_events(held, reader.flush_complete())
-            mind = reader.save()
+            pending = self._add_events(pending, reader.flush_complete())
+            reader_state = reader.save()
         else:
-            mind = mind or reader.save()  # what the end brings to light is not remembered: the file may grow after all
-            held = held or ImportItem(SourceLine(self.name, lines, b"", 0, 0), ())
-            held = self._add_events(held, reader.end(clock.now()))
-        if held is not None and (held.events or held.line.size or held.rejected):
-            yield held
+            reader_state = reader_state or reader.save()  # what `end` returns is not remembered: the file may still grow
+            pending = pending or ImportItem(SourceLine(self.name, lines, b"", 0, 0), ())
+            pending = self._add_events(pending, reader.end(clock.now()))
+        if pending is not None and (pending.events or pending.line.size or pending.rejected):
+            yield pending
         if self._read_error is not None:
             yield self._rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._read_error}")
         else:
-            self._save_offset(self.size if self._is_compressed else offset, lines, mind)
+            self._save_offset(self.size if self._is_compressed else offset, lines, reader_state)
 
-    def _save_offset(self, offset: int, lines: int, mind: bytes) -> None:
-        if detect_utf16(self._beginning) is not None:  # places in it are not those in what was read
+    def _save_offset(self, offset: int, lines: int, reader_state: bytes) -> None:
+        if detect_utf16(self._beginning) is not None:  # offsets in the file differ from those in the converted text
             return
         with suppress(OSError):
             finished = self.is_finished and clock.now() - self.modified >= QUIET
-            self.import_offset = ImportOffset(offset=offset, lines=lines, head=self._fingerprint(offset), mind=mind, finished=finished)
+            self.import_offset = ImportOffset(
+                offset=offset, lines=lines, head=self._fingerprint(offset), mind=reader_state, finished=finished
+            )
 
     def _add_events(self, item: ImportItem | None, events: list[Event]) -> ImportItem | None:
         return None if item is None else item._replace(events=item.events + tuple(self._set_origin(event, item.line) for event in events))
 
     def _read_lines(self, splitter: LineSplitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[SourceLine, int]]:
-        """Each line, and how many bytes were used up by it and the empty ones before it."""
-        may_be_whole = self._recording.whole_files and offset == 0 and not self._is_compressed
-        if may_be_whole and (whole := read_documents(self.path, self.name)) is not None:
+        """Yield each line, and the number of bytes consumed by it and the empty ones before it."""
+        may_be_document = self._recording.whole_files and offset == 0 and not self._is_compressed
+        if may_be_document and (documents := read_documents(self.path, self.name)) is not None:
             on_read(self.size)
-            yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(whole))
+            yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(documents))
             return
-        used = 0
-        chunks = self._decompressed(on_read) if self._is_compressed else self._read_chunks(offset, on_read)
+        consumed = 0
+        chunks = self._read_decompressed(on_read) if self._is_compressed else self._read_chunks(offset, on_read)
         for chunk in chunks if offset else convert_to_utf8(chunks):
             for line in splitter.feed(chunk):
-                yield line, splitter.consumed - used
-                used = splitter.consumed
+                yield line, splitter.consumed - consumed
+                consumed = splitter.consumed
         if not self._live and self._read_error is None:
             yield from ((line, 0) for line in splitter.flush())
 
@@ -196,7 +198,7 @@ class TranscriptFile:
             yield chunk
             on_read(len(chunk))
 
-    def _decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
+    def _read_decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
         try:
             yield from zstd.decompress(self._read_chunks(0, on_read))
         except zstd.Damaged as error:
@@ -205,7 +207,7 @@ class TranscriptFile:
     def _read_at(self, offset: int) -> bytes:
         try:
             return _read_at(self.path, offset, self._chunk_bytes)
-        except OSError as error:  # it was there a moment ago
+        except OSError as error:  # removed a moment ago
             self._read_error = error.strerror or str(error)
             return b""
 
@@ -213,9 +215,9 @@ class TranscriptFile:
         if line.too_long:
             return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
         try:
-            # Where a disk lost power, nothing stands in front of what was written next.
+            # After a power failure, zero bytes may precede what was written next.
             events = reader.read(line.raw.lstrip(b"\0"))
-        except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others
+        except Exception as error:  # noqa: BLE001  # an unexpected record must not block the others
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return self._rejection(line, reason)
         return ImportItem(line, tuple(self._set_origin(event, line) for event in events))
@@ -234,16 +236,16 @@ def _read_at(path: str, offset: int, size: int) -> bytes:
 
 
 def _explain_compressed(beginning: bytes) -> str | None:
-    """What to do about a file whose lines cannot be seen."""
+    """What to do about a compressed file."""
     unpack = next((unpack for magic, unpack in _DECOMPRESSORS.items() if beginning.startswith(magic)), None)
     return f"it is compressed; unpack it first, as in {unpack} FILE | lore import DIALECT -" if unpack else None
 
 
 def _read_metadata_file(path: str, reader: RecordReader) -> None:
-    """What a small file beside this one says of it."""
-    beside = f"{path.removesuffix(zstd.SUFFIX).removesuffix('.jsonl')}.meta.json"
+    """Read the `.meta.json` file next to a transcript."""
+    metadata_path = f"{path.removesuffix(zstd.SUFFIX).removesuffix('.jsonl')}.meta.json"
     try:
-        with open(beside, "rb") as file:
+        with open(metadata_path, "rb") as file:
             reader.read(file.read(LONGEST_LINE))
     except (OSError, DialectError):
         return

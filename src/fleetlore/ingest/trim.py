@@ -1,8 +1,8 @@
-"""The oldest part of a log cut off, and what it came to left behind in one `log.trimmed`. docs/privacy.md tells more.
+"""Cuts off the oldest part of a log and stores its totals in one `log.trimmed` event.
 
-What views have folded of it is kept first. A crash between the fact and the cut is made good by the next trim; the sums of
-all `log.trimmed` that a log holds are those of all that it was ever trimmed of. On a sealed log the fact is signed, and a cut is
-made good only for one that is.
+Views are checkpointed before the cut. If a crash comes between the event and the cut, the next trim finishes it. The
+sums over all `log.trimmed` events are those of everything ever trimmed. On a sealed log the event is signed, and only
+a signed one is finished. docs/privacy.md describes the feature.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fleetlore.views.costs import Costs
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.town_payloads import is_remote_event
 
-# --- What a part of a log came to: counts, times and costs, with those of what had been trimmed before it.
+# --- Totals of a part of a log: counts, times and costs, including earlier trims.
 
 MAX_NAMES = 500
-"""Of agents, and of kinds, that are told one by one."""
+"""Agents, and kinds, that are listed by name."""
 OTHERS_KEY = "others"
 _TOKEN_FIELDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 
 class TrimTotals:
-    """Adds up events in the order of the log."""
+    """Adds up events in log order."""
 
     def __init__(self, costs: Costs) -> None:
         self._costs, self._spending = costs.unpruned, costs.initial()
@@ -47,7 +47,7 @@ class TrimTotals:
         self._last: str | None = None
 
     def add_event(self, event: Event) -> None:
-        """One more; what an earlier trim of this log told of itself is taken over."""
+        """Add an event; the totals of an earlier trim are included."""
         self._gone += 1
         self._spending = self._costs.apply(self._spending, event)
         if event.kind == "log.trimmed" and (event.origin is None or event.origin.log is None):
@@ -61,18 +61,18 @@ class TrimTotals:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that stays in the log can count again what was added."""
+        """Whether no event that stays in the log can replace a cost that was added."""
         return self._spending.is_settled
 
     def remove_superseded(self, event: Event) -> None:
-        """Leave what a reply counts that stays in the log to it."""
+        """Subtract costs that a reply counts which stays in the log."""
         self._costs.remove_superseded(self._spending, event)
 
     def _add_earlier_trim(self, data: dict[str, Any]) -> None:
         self._events += _count_or_zero(data.get("events"))
         for counter, name in ((self._kinds, "counts"), (self._agents, "agents")):
-            told = data.get(name)
-            for key, value in told.items() if isinstance(told, dict) else ():
+            counts = data.get(name)
+            for key, value in counts.items() if isinstance(counts, dict) else ():
                 counter[key] += _count_or_zero(value)
         for name in ("first_at", "last_at"):
             if isinstance(at := data.get(name), str):
@@ -83,7 +83,7 @@ class TrimTotals:
         self._last = at if self._last is None else max(self._last, at)
 
     def to_event_data(self) -> dict[str, Any]:
-        """As `log.trimmed` says it; `gone` is how many events were added."""
+        """The data of `log.trimmed`; `gone` is the number of events added."""
         spent = cost_sums.sum_total(self._spending)
         tokens = {name: value for name in _TOKEN_FIELDS if (value := getattr(spent, name))}
         return {
@@ -98,7 +98,7 @@ class TrimTotals:
 
 
 def _keep_largest(counts: Counter[str]) -> dict[str, int]:
-    """The largest, and the others together."""
+    """Keep the largest counts; the others are added up."""
     largest = dict(sorted(counts.items(), key=lambda pair: (pair[0] == OTHERS_KEY, -pair[1], pair[0]))[:MAX_NAMES])
     rest = counts.total() - sum(largest.values())
     return largest | ({OTHERS_KEY: largest.get(OTHERS_KEY, 0) + rest} if rest else {})
@@ -112,7 +112,7 @@ def _count_or_zero(value: object) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-# ---
+# --- Trim a log.
 
 TRIM_ACTOR = "fleetlore"
 TRIMMED_KIND = "log.trimmed"
@@ -122,18 +122,18 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class TrimResult(Struct, frozen=True, kw_only=True):
-    """What is to go, or went."""
+    """What a trim removes or removed."""
 
     before: Position
-    """Everything before this goes."""
+    """Events before this position are removed."""
     last: Position
-    """The last that goes."""
+    """The last removed position."""
     totals: dict[str, Any]
-    """What the fact says of it."""
+    """Data of the `log.trimmed` event."""
 
     @property
     def events(self) -> int:
-        """How many go; what earlier trims took is not among them."""
+        """Number of removed events, without those of earlier trims."""
         count: int = self.totals["gone"]
         return count
 
@@ -144,20 +144,20 @@ def find_position_before(
     """The last position up to which everything happened before a moment; `None` if there is none."""
     try:
         return position_at(log, moment - _MICROSECOND, store=store, progress=progress)
-    except OverflowError:  # before the first day there is nothing
+    except OverflowError:  # before the first day of the calendar
         return None
 
 
 def find_future_event(log: BlockingRecorder, after: Position | None, now: datetime) -> Event | None:
-    """The event behind a place that says it is of the future, and so keeps everything behind it from growing old."""
+    """The event after a position if its date is in the future: it keeps later events from being trimmed."""
     event = next(log.read(after=after, limit=1), None)
     return event if event is not None and event_stamp(event)[0] > now + timedelta(days=1) else None
 
 
-def look(
+def plan_trim(
     log: BlockingRecorder, last: Position, *, costs: Costs | None = None, progress: ProgressCallback | None = None
 ) -> TrimResult | None:
-    """What a trim up to a position, that one included, would take; `None` if there is nothing."""
+    """Compute what a trim up to and including a position would remove; `None` if nothing."""
     total, totals, before = log.info().events, TrimTotals(costs or Costs()), position_after(last)
     newest = None
     for done, event in enumerate(log.read(before=before), 1):
@@ -181,12 +181,15 @@ def trim_log(
     progress: ProgressCallback | None = None,
     key: OperatorKey | None = None,
 ) -> TrimResult | None:
-    """Cut off everything up to a position, that one included; `None` if nothing was there. Who is cut short does it again."""
+    """Remove everything up to and including a position; `None` if there was nothing.
+
+    Can be repeated after an interruption.
+    """
     costs = costs or Costs()
     finish_interrupted_trim(log, key)
     for _ in range(MAX_RETRIES):
         head = log.head()
-        found = look(log, last, costs=costs, progress=progress)
+        found = plan_trim(log, last, costs=costs, progress=progress)
         if found is None:
             return None
         checkpoint_views(log, found.last, store, costs)
@@ -197,7 +200,10 @@ def trim_log(
 
 
 def finish_interrupted_trim(log: BlockingRecorder, key: OperatorKey | None = None) -> None:
-    """Make the cut that the newest fact speaks of, if a crash came in between; that of a log of which this is a copy was made there."""
+    """Make the cut of the newest `log.trimmed`, if a crash prevented it.
+
+    In a copy of another log nothing is done: that log was cut itself.
+    """
     fact, info = newest_trim_event(log, key), log.info()
     first = info.first
     before = None if fact is None or fact.data.get("log") != info.log_id else fact.data.get("before")
@@ -206,16 +212,16 @@ def finish_interrupted_trim(log: BlockingRecorder, key: OperatorKey | None = Non
 
 
 def newest_trim_event(log: BlockingRecorder, key: OperatorKey | None = None) -> Event | None:
-    """What was last said of this log's own trimming, and is believed: what came in with an import could have anything cut off."""
+    """The newest trusted `log.trimmed` of this log itself. Imported ones are ignored: they could cut off anything."""
     facts = log.read(kinds=[TRIMMED_KIND], newest_first=True)
     return next((fact for fact in facts if not is_remote_event(fact) and is_trusted_event(fact, key)), None)
 
 
 def checkpoint_views(log: BlockingRecorder, last: Position, store: ProjectionStore | None, costs: Costs) -> None:
-    """Have every view that is kept know what goes: a checkpoint just before the cut."""
+    """Save a checkpoint of every view just before the cut."""
     if store is not None:
-        for keep in _checkpoint_calls(log, store, costs):
-            keep(last)
+        for save_checkpoint in _checkpoint_calls(log, store, costs):
+            save_checkpoint(last)
 
 
 def _checkpoint_calls(log: BlockingRecorder, store: ProjectionStore, costs: Costs) -> Sequence[Callable[[Position], None]]:
@@ -224,7 +230,7 @@ def _checkpoint_calls(log: BlockingRecorder, store: ProjectionStore, costs: Cost
 
 
 def _append_trim_event(log: BlockingRecorder, found: TrimResult, head: Position | None, key: OperatorKey | None) -> bool:
-    """Append the fact, unless somebody else trimmed or erased since we looked."""
+    """Append the event, unless somebody trimmed or erased meanwhile; return whether it was appended."""
     data = {
         "log": log.info().log_id,
         "before": found.before,

@@ -1,4 +1,4 @@
-"""Zstandard files, decompressed piece by piece: memory does not grow with what is in them."""
+"""Decompresses Zstandard files in pieces, with bounded memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SUFFIX = ".zst"
 MAGIC = b"\x28\xb5\x2f\xfd"
 
 STEP = 128
-"""Compressed bytes that are decompressed at once. Four bytes may stand for a block of 128 KiB, so this makes 4 MiB at most."""
+"""Compressed bytes per step. Four bytes can expand to a 128 KiB block, so one step yields at most 4 MiB."""
 PIECE = 64 * 1024
 
 
@@ -17,16 +17,16 @@ class Damaged(ValueError):
 
 
 def decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What compressed pieces hold, in pieces of about `PIECE` bytes. `Damaged` comes after all that could be decompressed before.
+    """Yield decompressed pieces of about `PIECE` bytes; raises `Damaged` after everything that could be decompressed.
 
-    A file may consist of several frames. One that needs a window of more than 128 MiB is refused, as by the `zstd` program.
+    A file may have several frames. A window of more than 128 MiB is refused, as in the `zstd` program.
     """
-    import zstandard  # only where a compressed file is read: it takes a few milliseconds
+    import zstandard  # imported only when needed: takes a few milliseconds
 
     decompressor = zstandard.ZstdDecompressor()
     frame = decompressor.decompressobj()
     is_between_frames = False
-    held, size = list[bytes](), 0
+    buffer, size = list[bytes](), 0
     try:
         for piece in pieces:
             for start in range(0, len(piece), STEP):
@@ -36,18 +36,18 @@ def decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
                         frame, is_between_frames = decompressor.decompressobj(), False
                     found = frame.decompress(rest)
                     rest, is_between_frames = (frame.unused_data, True) if frame.eof else (b"", False)
-                    held.append(found)
+                    buffer.append(found)
                     size += len(found)
                 if size >= PIECE:
-                    yield from _in_pieces(b"".join(held))
-                    held, size = [], 0
+                    yield from _split_pieces(b"".join(buffer))
+                    buffer, size = [], 0
     except zstandard.ZstdError as error:
-        yield from _in_pieces(b"".join(held))
+        yield from _split_pieces(b"".join(buffer))
         raise Damaged(f"the zstd data is damaged ({str(error).removeprefix('zstd decompressor error: ')})") from error
-    yield from _in_pieces(b"".join(held))
+    yield from _split_pieces(b"".join(buffer))
     if not is_between_frames:
         raise Damaged("the zstd data ends before it is complete")
 
 
-def _in_pieces(found: bytes) -> Iterator[bytes]:
+def _split_pieces(found: bytes) -> Iterator[bytes]:
     yield from (found[start : start + PIECE] for start in range(0, len(found), PIECE))

@@ -1,4 +1,4 @@
-"""A process, named so that it can be found again."""
+"""Identifies a process, so that it can be found again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from msgspec import Struct
 
 
 class Process(Struct, frozen=True, kw_only=True):
-    """A process, so that it can be found again: its id may be another's by then, and its start tells."""
+    """A process that is stored in the log. Its id may be reused later; the start time distinguishes it."""
 
     pid: int
     group: int
     born: str
-    """Its start time as the system tells it."""
+    """Start time, as in `table.ProcessEntry.born`."""
     command: str
     """As people write it, without secrets."""

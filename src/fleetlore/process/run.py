@@ -1,7 +1,7 @@
 """A program is run for a turn: heard line by line, watched, and ended with everything that it started.
 
 Whatever it prints, memory stays bounded; whatever it does, `run` ends, and when it has, or was cancelled, nothing of the program runs
-(`leftovers.py` says what is found).
+(`kill_tree.py` says what is found).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from msgspec import Struct
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import add_turn_mark
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import GIVE_UP_SECONDS, end_processes, find_leader_processes, read_start_time
+from fleetlore.process.kill_tree import GIVE_UP_SECONDS, end_processes, find_leader_processes
 from fleetlore.process.pipes import LineBuffer, OutputLine, PipeReader, TailBuffer, wait_ready, write_pipe
 from fleetlore.process.shield import wait_uncancelled
+from fleetlore.process.table import read_start_time
 from fleetlore.redact import Redactor
 
 # --- A program is started, in a session and a group of its own; or it is said why it cannot be, and what to do.
@@ -34,7 +35,7 @@ from fleetlore.redact import Redactor
 _MAX_SCANNED_CHARS, _MAX_ARGUMENT_CHARS, _MAX_COMMAND_CHARS = 4096, 120, 500
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class ProcessSpec(Struct, frozen=True, kw_only=True):
     """What is to be run, and how long it may take. `cwd` and `env` are all that it gets from us."""
 
     argv: tuple[str, ...]
@@ -51,7 +52,7 @@ class Program(Struct, frozen=True, kw_only=True):
     longest_line: int = 8 * 1024 * 1024
 
 
-def start_program(program: Program) -> subprocess.Popen[bytes]:
+def start_program(program: ProcessSpec) -> subprocess.Popen[bytes]:
     """In a session and a group of its own."""
     if not program.argv:
         raise NotStarted("no command is given; name the program that is to be run")
@@ -70,7 +71,7 @@ def start_program(program: Program) -> subprocess.Popen[bytes]:
         raise NotStarted(_explain_start_failure(program, error)) from error
 
 
-def identify_process(program: Program, popen: subprocess.Popen[bytes]) -> Process:
+def identify_process(program: ProcessSpec, popen: subprocess.Popen[bytes]) -> Process:
     """So that it can be found again."""
     return Process(pid=popen.pid, group=popen.pid, born=read_start_time(popen.pid) or "", command=_format_command(program.argv))
 
@@ -81,7 +82,7 @@ def _format_command(argv: tuple[str, ...]) -> str:
     return shlex.join(one if len(one) <= _MAX_ARGUMENT_CHARS else one[:_MAX_ARGUMENT_CHARS] + "…" for one in clean)[:_MAX_COMMAND_CHARS]
 
 
-def _explain_start_failure(program: Program, error: OSError | ValueError) -> str:
+def _explain_start_failure(program: ProcessSpec, error: OSError | ValueError) -> str:
     """What is wrong, and what to do."""
     name = program.argv[0]
     if not os.path.isdir(program.cwd):
@@ -103,7 +104,7 @@ def _explain_start_failure(program: Program, error: OSError | ValueError) -> str
 
 # ---
 
-__all__ = ["EndReason", "OnLine", "OnStart", "OutputLine", "Program", "ProgramResult", "run"]
+__all__ = ["EndReason", "OnLine", "OnStart", "OutputLine", "ProcessSpec", "ProgramResult", "run"]
 
 EndReason: TypeAlias = Literal["ended", "timed_out", "silent", "told"]
 """Why a program is over: it ended by itself, lasted too long, said nothing for too long, or was called off."""
@@ -131,7 +132,7 @@ OnStart: TypeAlias = Callable[[Process], Awaitable[bool]]
 OnLine: TypeAlias = Callable[[OutputLine], Awaitable[bool]]
 
 
-async def run(program: Program, on_start: OnStart, on_line: OnLine) -> ProgramResult:
+async def run(program: ProcessSpec, on_start: OnStart, on_line: OnLine) -> ProgramResult:
     """Runs it to its end. Either callback answers `False` to have it stopped; nothing more is read while one is awaited.
 
     What it prints after it was told to stop is not heard. Raises `NotStarted` if it cannot be run, and what a callback raises.
@@ -157,7 +158,7 @@ async def run(program: Program, on_start: OnStart, on_line: OnLine) -> ProgramRe
 class _RunningProgram:
     """One program while it runs, and the ways to and from it."""
 
-    def __init__(self, program: Program, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
+    def __init__(self, program: ProcessSpec, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
         self._program, self._popen, self._on_line = program, popen, on_line
         self._loop = asyncio.get_running_loop()
         self._started_at = self._last_output_at = self._loop.time()
@@ -270,7 +271,7 @@ def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def _end_program(popen: subprocess.Popen[bytes], program: Program, *, settle: float, hurry: Event) -> int:
+def _end_program(popen: subprocess.Popen[bytes], program: ProcessSpec, *, settle: float, hurry: Event) -> int:
     """Ends all of it; only then is the program's exit code taken, and its id given free."""
     leader = popen.pid
     ended = end_processes(lambda: find_leader_processes(leader, program.mark), grace=program.grace, settle=settle, hurry=hurry)

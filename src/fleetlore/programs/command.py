@@ -28,7 +28,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import TailBuffer, clean_output
-from fleetlore.process.run import OutputLine, Program, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
@@ -101,8 +101,8 @@ class CommandHarness:
         await turn.report_remaining_usage()
         return turn.make_result(finished, is_spent=_turn_timeout(order) < order.timeout)
 
-    def _build_program(self, order: Order) -> Program:
-        return Program(
+    def _build_program(self, order: Order) -> ProcessSpec:
+        return ProcessSpec(
             argv=self._command,
             cwd=order.workspace,
             env={**scrubbed(self._environ, keep=self._kept_variables, mark=order.mark), **_build_order_variables(order)},

@@ -1,8 +1,9 @@
-"""The shape of a normalised tool call."""
+"""The shape of a normalised tool call, and of what normalises it."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 CallKind = Literal["command", "edit", "read", "search", "other"]
 
@@ -35,3 +36,20 @@ class CallOutput(NamedTuple):
     exit_code: int | None = None
     text: str | None = None
     """The output itself, where the program wraps it."""
+
+
+class ToolCallReader(NamedTuple):
+    """How the tool calls of one coding agent are normalised. Nothing here raises, whatever was stored."""
+
+    read_input: Callable[[str, object], CallInput | None]
+    """What a call does, of the tool's name and its input; `None` for a tool that is not the agent's own."""
+    read_output: Callable[[CallInput, str, Mapping[str, Any]], CallOutput] = lambda given, output, data: CallOutput()
+    """What the result says about a command that runs in the background, of the output and the event's data."""
+    notifications: frozenset[str] = frozenset()
+    """The kinds of events that say that a background command has ended."""
+    read_notification: Callable[[Mapping[str, Any]], tuple[str, bool, int | None] | None] = lambda data: None
+    """Of such an event: the command's id, whether it failed, and its exit code."""
+    find_output_file: Callable[[CallInput], str] = lambda given: ""
+    """The id of the background command whose output file a call reads; empty if it reads none."""
+    is_success_implied: bool = False
+    """Whether a command whose call did not fail has exit code 0."""

@@ -7,7 +7,7 @@ from collections.abc import Container
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
-from fleetlore.dialects.fields import as_text, first_line
+from fleetlore.dialects.fields import as_text, first_line, to_snake_case
 from fleetlore.dialects.git import MAIN_BRANCHES, find_task
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event, Origin, Visibility
@@ -27,7 +27,6 @@ LONGEST_END = 4096
 MAX_KEPT_BYTES = 64 * 1024
 """A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
 MAX_KEY_CHARS, MAX_PLAIN_CHARS, MAX_PLAIN_VALUES = 100, 4096, 8
-_WORD_PATTERN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 _BRANCH_TASK_PATTERN = re.compile(
     r"(?:^|[/_-])(?:issue|bug|fix|feat|gh|task|ticket)[/_#-]?([1-9][0-9]{0,6})(?![0-9])|(?:^|/)([1-9][0-9]{0,6})-", re.IGNORECASE
 )
@@ -133,12 +132,6 @@ def _mentions_branch(prompt: str, branch: str) -> bool:
 def _find_task_in_branch(branch: str) -> str | None:
     match = _BRANCH_TASK_PATTERN.search(branch)
     return find_task(branch) or (f"#{match[1] or match[2]}" if match else None)
-
-
-def to_snake_case(name: str) -> str:
-    """`PreToolUse` and `pre-tool-use` as `pre_tool_use`, fit to be the last word of a kind."""
-    words = "_".join(word.lower() for word in _WORD_PATTERN.findall(name))[:60].strip("_")
-    return words if words and words[0].isalpha() else f"x_{words or 'unknown'}"
 
 
 def end_of_long(text: str) -> str | None:

@@ -5,28 +5,38 @@ Each program maps its own tools. A tool that no program knows is `other`, unless
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from fleetlore.dialects.fields import as_object
-from fleetlore.programs.claude_code import calls as claude_code
-from fleetlore.programs.codex import calls as codex
-from fleetlore.programs.normalised import CallInput, CallOutput
+from fleetlore.programs import registry
+from fleetlore.programs.normalised import CallInput, CallOutput, ToolCallReader
 
-__all__ = ["NOTIFICATIONS", "CallInput", "CallOutput", "find_output_file", "normalise_input", "normalise_output", "read_notification"]
+__all__ = [
+    "CallInput",
+    "CallOutput",
+    "find_output_file",
+    "is_success_implied",
+    "normalise_input",
+    "normalise_output",
+    "notification_kinds",
+    "read_notification",
+]
 
-_READERS: Mapping[str, Callable[[str, object], CallInput | None]] = {
-    "claude_code": claude_code.read_input,
-    "codex": codex.read_input,
-}
+
+@cache
+def _load_readers() -> Mapping[str, ToolCallReader]:
+    """By `origin.dialect`."""
+    return registry.load_tool_calls()
 
 
 def normalise_input(dialect: str | None, tool: str, given: object) -> CallInput:
     """What a call does. Never raises, whatever the input is."""
-    preferred = _READERS.get(dialect or "")
-    readers = [preferred] if preferred is not None else list(_READERS.values())
-    for read in readers:
-        known = read(tool, given)
+    preferred = _load_readers().get(dialect or "")
+    readers = [preferred] if preferred is not None else list(_load_readers().values())
+    for reader in readers:
+        known = reader.read_input(tool, given)
         if known is not None:
             return known
     return _read_unknown(tool, given)
@@ -34,23 +44,30 @@ def normalise_input(dialect: str | None, tool: str, given: object) -> CallInput:
 
 def normalise_output(dialect: str | None, given: CallInput, output: str, data: Mapping[str, Any]) -> CallOutput:
     """What a result says about the state of a command, for commands that run in the background. Never raises."""
-    if dialect == "codex":
-        return codex.read_output(given, output, data)
-    return claude_code.read_output(given, output)
+    readers = _load_readers()
+    reader = readers.get(dialect or "") or readers.get(registry.DEFAULT_NAME.replace("-", "_"))
+    return CallOutput() if reader is None else reader.read_output(given, output, data)
+
+
+def is_success_implied(dialect: str | None) -> bool:
+    """Whether a command of this dialect whose call did not fail has exit code 0."""
+    reader = _load_readers().get(dialect or "")
+    return reader is not None and reader.is_success_implied
 
 
 def read_notification(data: Mapping[str, Any]) -> tuple[str, bool, int | None] | None:
     """Of the notice that a background command has ended: its id, whether it failed, and its exit code."""
-    return claude_code.read_notification(data)
+    return next((told for reader in _load_readers().values() if (told := reader.read_notification(data)) is not None), None)
 
 
-NOTIFICATIONS = frozenset(("claude_code.task_notification",))
-"""The kinds of events that say that a background command has ended."""
+def notification_kinds() -> frozenset[str]:
+    """The kinds of events that say that a background command has ended."""
+    return frozenset(kind for reader in _load_readers().values() for kind in reader.notifications)
 
 
 def find_output_file(given: CallInput) -> str:
     """The id of the background command whose output file a call reads; empty if it reads none."""
-    return claude_code.find_output_file(given)
+    return next((task for reader in _load_readers().values() if (task := reader.find_output_file(given))), "")
 
 
 _COMMAND_TOOLS = frozenset(

@@ -20,7 +20,7 @@ from fleetlore.errors import DialectError, NotStarted
 from fleetlore.events.envelope import Event
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import OutputLine, clean_output
-from fleetlore.process.run import Program, ProgramResult, run
+from fleetlore.process.run import ProcessSpec, ProgramResult, run
 from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
@@ -106,9 +106,9 @@ class OutputParser(Protocol):
         """What was held back, now that nothing more comes."""
 
 
-def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> Program:
+def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> ProcessSpec:
     """The program of a turn: the prompt is on its stdin, for a command line would be too short for it and readable for everybody."""
-    return Program(
+    return ProcessSpec(
         argv=tuple(argv),
         cwd=order.workspace,
         env=env,
@@ -119,7 +119,9 @@ def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]
     )
 
 
-async def run_turn_program(order: Order, program: Program, hearer: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS) -> Ended:
+async def run_turn_program(
+    order: Order, program: ProcessSpec, hearer: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS
+) -> Ended:
     """The turn, from the program's start to its end. It is not begun where nothing is left to spend."""
     if any(rest is not None and rest <= 0 for rest in (order.rest.tokens, order.rest.usd, order.rest.seconds)):
         return Ended(how="over_budget", error="the budget is spent", session=order.session)
@@ -133,7 +135,7 @@ def _turn_timeout(order: Order) -> float:
     return order.timeout if order.rest.seconds is None else max(0.0, min(order.timeout, order.rest.seconds))
 
 
-async def _run_and_parse(program: Program, hearer: OutputParser, watch: Watch, linger: float) -> Ended:
+async def _run_and_parse(program: ProcessSpec, hearer: OutputParser, watch: Watch, linger: float) -> Ended:
     turn = _ProgramTurn(hearer, watch, linger)
     try:
         async with asyncio.timeout(None) as turn.limit:

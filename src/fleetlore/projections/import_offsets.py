@@ -1,6 +1,6 @@
-"""How far each file of a recording was read into a log, so that the next reading goes on from there.
+"""Remembers how far each transcript was imported into a log, so that the next import resumes there.
 
-Kept in the disposable store: whoever starts from the beginning again stores nothing twice and loses only time.
+Kept in the disposable store: if it is lost, files are read from the beginning and nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -23,82 +23,82 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 
-# --- What a reader keeps in mind of a file, kept so that only who has the file can read it.
+# --- Reader state, obfuscated so that only somebody who has the file can read it.
 
 MAX_KEY_BYTES = 64 * 1024
 
 
-def xor_reader_state(path: str, offset: int, mind: bytes) -> bytes:
-    """The bytes made unreadable, or readable again; `OSError` where the file cannot be read."""
+def xor_reader_state(path: str, offset: int, reader_state: bytes) -> bytes:
+    """Encrypt or decrypt a reader's state with a key taken from the file; raises `OSError` if the file cannot be read."""
     with open(path, "rb") as file:
         file.seek(max(0, offset - MAX_KEY_BYTES))
         key = file.read(min(offset, MAX_KEY_BYTES))
-    stream = shake_256(b"%d\0%b" % (offset, key)).digest(len(mind))
-    return (int.from_bytes(mind) ^ int.from_bytes(stream)).to_bytes(len(mind))
+    stream = shake_256(b"%d\0%b" % (offset, key)).digest(len(reader_state))
+    return (int.from_bytes(reader_state) ^ int.from_bytes(stream)).to_bytes(len(reader_state))
 
 
 def hash_path(path: str) -> str:
-    """By which a file is found again, without saying where it lies."""
+    """Key of a file in the store, without revealing its path."""
     return sha256(path.encode(errors="surrogateescape")).hexdigest()
 
 
-# ---
+# --- Load and save offsets.
 
 
 class ImportOffset(Struct, frozen=True, kw_only=True):
-    """Where reading one file came to its end."""
+    """Where the import of one file ended."""
 
     offset: int
-    """In bytes: behind the last whole line."""
+    """In bytes, after the last complete line."""
     lines: int
     head: str
-    """A hash of how the file begins and of what stands before the offset, by which it is known again."""
+    """Hash of the first line and the bytes before the offset; identifies the file."""
     mind: bytes
-    """What the reader keeps in mind there."""
+    """The reader's state at the offset."""
     finished: bool = False
-    """Nothing was being written to the file any more, and what its last records held back is in the log."""
+    """Whether the file had stopped growing and its held-back events were stored."""
 
 
 def load_offsets(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, ImportOffset]:
-    """Where files were left that this log has read before."""
+    """Return the offsets of files that this log has imported before."""
     store = open_store(log.info())
     if store is None:
         return {}
     with store:
-        return {path: place for path in paths if (place := _load_offset(store, path))} if store.sync_with_log(log).holds else {}
+        return {path: offset for path in paths if (offset := _load_offset(store, path))} if store.sync_with_log(log).holds else {}
 
 
 def _load_offset(store: ProjectionStore, path: str) -> ImportOffset | None:
     rows: list[Any] = store.run_read(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (hash_path(path),)), [])
     try:
-        place = msgspec.json.decode(rows[0][0], type=ImportOffset) if rows else None
-        return place and replace(place, mind=xor_reader_state(path, place.offset, place.mind))
+        offset = msgspec.json.decode(rows[0][0], type=ImportOffset) if rows else None
+        return offset and replace(offset, mind=xor_reader_state(path, offset.offset, offset.mind))
     except (msgspec.DecodeError, OSError):
         return None
 
 
-def _encode_offsets(places: Mapping[str, ImportOffset]) -> Iterator[tuple[str, bytes]]:
-    for path, place in places.items():
-        with suppress(OSError):  # a file that is gone meanwhile will not grow
-            yield hash_path(path), msgspec.json.encode(replace(place, mind=xor_reader_state(path, place.offset, place.mind)))
+def _encode_offsets(offsets: Mapping[str, ImportOffset]) -> Iterator[tuple[str, bytes]]:
+    for path, offset in offsets.items():
+        with suppress(OSError):  # a file that is gone will not grow
+            yield hash_path(path), msgspec.json.encode(replace(offset, mind=xor_reader_state(path, offset.offset, offset.mind)))
 
 
-def save_offsets(log: BlockingRecorder, places: Mapping[str, ImportOffset]) -> None:
-    """Remember where files were left; all that they told up to there is in the log."""
+def save_offsets(log: BlockingRecorder, offsets: Mapping[str, ImportOffset]) -> None:
+    """Save offsets. Everything before them must be in the log already."""
     newest, store = next(log.read(newest_first=True, limit=1), None), open_store(log.info())
     if store is None:
         return
     with store:
         store.sync_with_log(log)
         if newest is not None:
-            _store_offsets(store, make_anchor(log, newest), places)
+            _store_offsets(store, make_anchor(log, newest), offsets)
 
 
-def _store_offsets(store: ProjectionStore, anchor: EventAnchor, places: Mapping[str, ImportOffset]) -> None:
+def _store_offsets(store: ProjectionStore, anchor: EventAnchor, offsets: Mapping[str, ImportOffset]) -> None:
 
-    def work(connection: apsw.Connection) -> None:
-        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", list(_encode_offsets(places)))
-        # A log that was put back to an older state is noticed by this event, and everything here is then dropped.
+    def write(connection: apsw.Connection) -> None:
+        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", list(_encode_offsets(offsets)))
+        # If the log is restored to an older state, this event is missing and everything in the store is dropped.
         raise_anchor(connection, anchor)
 
-    store.run_write(work, None)
+    store.run_write(write, None)

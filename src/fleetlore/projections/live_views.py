@@ -1,4 +1,4 @@
-"""Several views of one log, kept up to date by one thread and one reading, for whoever asks again and again."""
+"""Keeps several views of one log up to date with one thread and one read. Used by the server and live commands."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import EventAnchor, ProjectionStore, is_anchor_valid
 
 CHUNK = 250
-"""Events that are folded before others may look."""
+"""Events folded per step; between steps readers get the states."""
 REST_SECONDS = 0.5
 PATIENCE = (0.2, 1.0, 5.0)
-"""Seconds to wait after a trouble with the log, longer each time."""
+"""Seconds to wait after an error, growing with each one."""
 BEGIN_SECONDS = 5.0
-"""How long whoever looks waits for the first state; where the log cannot be read there is none."""
+"""How long readers wait for the first state; if the log cannot be read there is none."""
 SURE_SECONDS = 1.0
-"""How often the log is asked whether it still is the one that was folded."""
+"""How often to check that the log is still the one that was folded."""
 JOIN_SECONDS = 10.0
 
 ViewStates = Mapping[str, Any]
-"""View → its state. That of the head goes on changing: it is looked at inside `looking` alone."""
+"""View name → state. The states change with every event, so read them only inside `open_states`."""
 
 
 FindStore = Callable[[], ProjectionStore | None]
-"""Opens the store of a log, or answers with the one that it opened; a new log has none before its first event."""
+"""Opens the store of a log, or returns the open one; a new log has none before its first event."""
 
 
 class LiveViews:
-    """The views of a log at its head, and on demand as of any position. `start` it, `close` it."""
+    """The views of a log at its head and, on demand, as of any position. Call `start` and `close`."""
 
     def __init__(self, log: BlockingRecorder, views: Mapping[str, LogView[Any]], find_store: FindStore = lambda: None) -> None:
         self._log, self._views, self._find_store = log, views, find_store
@@ -47,85 +47,85 @@ class LiveViews:
         self._fold_runs: dict[str, FoldRun[Any]] = {}
         self._changed = Condition()
         self._stop = Flag()
-        self._yielding_count, self._rested_at = 0, 0.0
+        self._pause_requests, self._paused_at = 0, 0.0
         self._thread = Thread(target=self._run, name="fleetlore-warm", daemon=True)
         self.caught_up = False
-        """Whether the head was reached since all was last begun."""
+        """Whether the head was reached since the last restart."""
         self.last_failure: str | None = None
-        """Why nothing is folded just now."""
+        """Why nothing is being folded."""
         self.total = 0
         self.restart_count = 0
-        """How often all was begun, at first and anew: what was answered before the last time may hold what was erased."""
+        """Number of (re)starts. Results from before the last one may contain erased events."""
         self.on_other_log: Callable[[], object] = lambda: None
-        """Called when a backup was put in the log's place: what others keep of it is not to be believed any more, either."""
+        """Called when the log was replaced by a backup: caches elsewhere are invalid too."""
 
     def start(self) -> None:
-        """Begin to fold."""
+        """Start the folding thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Have it end soon; `close` waits for that."""
+        """Ask the thread to stop; `close` waits for it."""
         self._stop.set()
 
     def close(self) -> None:
-        """End it, and keep what was folded."""
+        """Stop the thread and save checkpoints."""
         self.stop()
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS)
-        with self._changed, suppress(LogError):  # where the log is gone, nothing can be kept
+        with self._changed, suppress(LogError):  # without the log nothing can be saved
             self._changed.notify_all()
-            for course in self._fold_runs.values():
-                course.save_if_worthwhile()
+            for run in self._fold_runs.values():
+                run.save_if_worthwhile()
 
-    # --- giving way
+    # --- pausing
 
     @contextmanager
     def yield_to_others(self) -> Iterator[None]:
-        """Let others work as long as the block lasts: folding rests, half of the time at the most."""
+        """Pause folding while the block runs, for at most half of the time."""
         with self._changed:
-            self._yielding_count += 1
+            self._pause_requests += 1
         try:
             yield
         finally:
             with self._changed:
-                self._yielding_count -= 1
+                self._pause_requests -= 1
                 self._changed.notify_all()
 
-    def rest(self) -> None:
-        """Wait while somebody else works, unless it was rested just now."""
+    def pause_if_requested(self) -> None:
+        """Wait while others work, unless there was a pause just now."""
         with self._changed:
-            if self._yielding_count and monotonic() - self._rested_at >= REST_SECONDS:
-                self._changed.wait_for(lambda: self._stop.is_set() or not self._yielding_count, REST_SECONDS)
-                self._rested_at = monotonic()
+            if self._pause_requests and monotonic() - self._paused_at >= REST_SECONDS:
+                self._changed.wait_for(lambda: self._stop.is_set() or not self._pause_requests, REST_SECONDS)
+                self._paused_at = monotonic()
 
-    # --- looking
+    # --- reading
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether checkpoints are kept."""
+        """Whether checkpoints are saved."""
         return self._store is not None
 
     @property
     def position(self) -> Position | None:
-        """Up to where all views know the log."""
-        return min((course.position or "" for course in self._fold_runs.values()), default="") or None
+        """The position that all views have reached."""
+        return min((run.position or "" for run in self._fold_runs.values()), default="") or None
 
     @property
     def folded_count(self) -> int:
-        """How many events are folded."""
-        return min((course.events for course in self._fold_runs.values()), default=0)
+        """Number of folded events."""
+        return min((run.events for run in self._fold_runs.values()), default=0)
 
     @contextmanager
     def open_states(self) -> Iterator[ViewStates]:
-        """The states at the head, which stand still as long as the block lasts: be brief, and keep nothing of them."""
+        """The states at the head. They do not change inside the block: be brief and keep no reference."""
         with self._changed:
             self._changed.wait_for(lambda: self._stop.is_set() or self._fold_runs, BEGIN_SECONDS)
             if not self._fold_runs:
                 raise LogError(f"the log cannot be read just now ({self.last_failure or 'it is being begun anew'}); try again in a moment")
-            yield {name: course.state for name, course in self._fold_runs.items()}
+            yield {name: run.state for name, run in self._fold_runs.items()}
 
     def wait_for(self, position: Position | None, timeout: float) -> bool:
-        """Wait until a position is known; whether it is."""
+        """Wait until a position is folded; return whether it is."""
         with self._changed:
             self._changed.wait_for(lambda: self._stop.is_set() or (self.caught_up and self._has_reached(position)), timeout)
             return self._has_reached(position)
@@ -134,12 +134,12 @@ class LiveViews:
         return (self.position or "") >= (position or "")
 
     def as_of(self, position: Position, names: Sequence[str]) -> dict[str, Any]:
-        """Some views as known at a position, the receiver's own."""
+        """Return some views as of a position; the caller owns the states."""
         agreement = None if self._store is None else self._store.sync_with_log(self._log)
         while True:
-            courses = {name: self._runners[name].open_fold_run(position, agreement) for name in names}
-            if advance_folds(self._log, list(courses.values()), upto=position, save=False):
-                return {name: course.state for name, course in courses.items()}
+            runs = {name: self._runners[name].open_fold_run(position, agreement) for name in names}
+            if advance_folds(self._log, list(runs.values()), upto=position, save=False):
+                return {name: run.state for name, run in runs.items()}
             agreement = None
 
     # --- folding
@@ -148,34 +148,34 @@ class LiveViews:
         failures = 0
         while not self._stop.is_set():
             try:
-                self._begin()
+                self._resume()
                 if self._catch_up():
                     failures = 0
                     self._follow_log()
             except Closed:
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, views that stand still and do not say so help nobody
+            except Exception as error:  # noqa: BLE001  # any error: views that stop silently would be worse
                 self.last_failure = str(error) or repr(error)
                 self._stop.wait(PATIENCE[min(failures, len(PATIENCE) - 1)])
                 failures += 1
 
-    def _begin(self) -> None:
-        """Take up what was folded before, here or by others."""
+    def _resume(self) -> None:
+        """Resume from checkpoints, saved here or by others."""
         if self._store is None and (store := self._find_store()) is not None:
             self._store = store
             self._runners = {name: Runner(self._log, view, store) for name, view in self._views.items()}
         agreement = None if self._store is None else self._store.sync_with_log(self._log)
-        courses = {name: runner.open_fold_run(None, agreement) for name, runner in self._runners.items()}
+        runs = {name: runner.open_fold_run(None, agreement) for name, runner in self._runners.items()}
         with self._changed:
-            self._fold_runs, self.caught_up = courses, False
+            self._fold_runs, self.caught_up = runs, False
             self.restart_count += 1
             self._changed.notify_all()
 
     def _catch_up(self) -> bool:
-        """Fold what is there; `False` if it has to be begun anew."""
+        """Fold what is in the log; `False` if folding has to start again."""
         self.total = self._log.info().events
         for chunk in split_chunks(self._log.read(after=self.position), CHUNK):
-            if self._stop.is_set() or not self._take(chunk):
+            if self._stop.is_set() or not self._fold_batch(chunk):
                 return False
         with self._changed:
             self.caught_up, self.last_failure = True, None
@@ -183,39 +183,42 @@ class LiveViews:
         return True
 
     def _follow_log(self) -> None:
-        """Fold what comes, until told to stop or all has to be begun anew: after the first events of all, too, for now there is a store."""
+        """Fold new events until stopped or a restart is needed.
+
+        The first events of a new log need a restart too: now there is a store.
+        """
         is_new = self.position is None
-        known, looked_at = self._common_anchor(), monotonic()
+        anchor, checked_at = self._common_anchor(), monotonic()
         with closing(self._log.follow_pages(after=self.position)) as pages:
             for page in pages:
-                if monotonic() - looked_at >= SURE_SECONDS:
-                    if known is not None and not is_anchor_valid(self._log, known):
+                if monotonic() - checked_at >= SURE_SECONDS:
+                    if anchor is not None and not is_anchor_valid(self._log, anchor):
                         self._discard_states()
                         self.on_other_log()
                         return
-                    known, looked_at = self._common_anchor(), monotonic()
-                if self._stop.is_set() or (page.rows and (not self._take(decode_all_stored(page.rows)) or is_new)):
+                    anchor, checked_at = self._common_anchor(), monotonic()
+                if self._stop.is_set() or (page.rows and (not self._fold_batch(decode_all_stored(page.rows)) or is_new)):
                     return
 
-    def _take(self, events: list[Event]) -> bool:
-        """Fold some events; `False` if what is folded is not to be believed any more: something was erased, or a backup put in place."""
-        self.rest()
+    def _fold_batch(self, events: list[Event]) -> bool:
+        """Fold some events; `False` if the states are invalid because of an erasure or a restored backup."""
+        self.pause_if_requested()
         with self._changed:
-            courses = self._fold_runs.values()
-            is_whole = all(course.fold_new_events(events) for course in courses) and self._save_due_checkpoint()
+            runs = self._fold_runs.values()
+            is_whole = all(run.fold_new_events(events) for run in runs) and self._save_due_checkpoint()
             if not is_whole:
                 self._discard_states()
             self._changed.notify_all()
         return is_whole
 
     def _save_due_checkpoint(self) -> bool:
-        """Keep one of the checkpoints that are due: whoever looks waits for it, and need not wait for all. `False` as `save_on_the_way`."""
-        return next((course.save_if_due() for course in self._fold_runs.values() if course.is_checkpoint_due), True)
+        """Save one due checkpoint; saving all at once would make readers wait. Returns the result of `save_if_due`."""
+        return next((run.save_if_due() for run in self._fold_runs.values() if run.is_checkpoint_due), True)
 
     def _discard_states(self) -> None:
         with self._changed:
-            self._fold_runs, self.caught_up = {}, False  # nobody looks at it any more
+            self._fold_runs, self.caught_up = {}, False  # readers must not use it any more
 
     def _common_anchor(self) -> EventAnchor | None:
-        """Of the last event that all views know."""
-        return min((place for course in self._fold_runs.values() if (place := course.anchor)), default=None, key=attrgetter("position"))
+        """Anchor of the last event that all views know."""
+        return min((anchor for run in self._fold_runs.values() if (anchor := run.anchor)), default=None, key=attrgetter("position"))

@@ -1,6 +1,7 @@
-"""The newest events by the time at which they happened, whatever the order in which they were stored.
+"""Reads the newest events by the time at which they happened, in whatever order they were stored.
 
-`lore setup` imports months of history behind the newest days. The log's own order would then show the oldest session as the newest.
+`lore setup` imports months of history after the newest days. In log order the oldest session would look like the
+newest.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ def read_newest(
     end: Position | None = None,
     limit: int,
 ) -> Iterable[Event]:
-    """The newest events of a scope, the newest first. `blocks` are those of the log's calendar.
+    """Return the newest events of a scope, newest first. `blocks` come from the log's time index.
 
-    `before`: only those that come behind the event at this position, in this order. `end`: only what is stored before this position.
+    `before`: only events after the one at this position, in this order (paging). `end`: only events stored before
+    this position.
     """
     if not blocks:
-        ends = [place for place in (before, end) if place is not None]
+        ends = [position for position in (before, end) if position is not None]
         return read_selection(log, scope, kinds=kinds, since=since, before=min(ends, default=None), newest_first=True, limit=limit)
     cursor = None if before is None else _order_at(log, before)
     if limit <= 0 or (before is not None and cursor is None):
@@ -51,7 +53,7 @@ def read_newest(
                 break
             order = event_order(event)
             if cursor is None or order < cursor:
-                # The number keeps events, which have no order, from being compared.
+                # `id` is a tie-breaker, because events cannot be compared.
                 heappush(found, (order, id(event), event))
                 if len(found) > limit:
                     heappop(found)
@@ -59,7 +61,7 @@ def read_newest(
 
 
 def _order_at(log: BlockingRecorder, position: Position) -> EventOrder | None:
-    """Where the event at a position comes in the order of time; of one that is gone, the event before it."""
+    """Sort key of the event at a position; if it is gone, of the event before it."""
     if not (position.isascii() and position.isdecimal()):
         raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
     event = next(iter(log.read(before=position_after(position), newest_first=True, limit=1)), None)

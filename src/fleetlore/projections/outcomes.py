@@ -22,6 +22,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import TOWN, Position, check_scope, epoch_microseconds
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite.file import ask
+from fleetlore.programs import registry
 from fleetlore.projections.runner import ProgressCallback, split_chunks
 from fleetlore.projections.store import EventAnchor, ProjectionStore, get_fact, open_store, raise_anchor, set_fact
 from fleetlore.views.costs import Costs
@@ -173,8 +174,9 @@ def update(log: BlockingRecorder, store: ProjectionStore, costs: Costs, progress
 
 
 def _key_of(costs: Costs) -> str:
-    """What rows depend on beside the log: the rules, and the prices."""
-    return f"{session.VERSION}-{costs.prices.key}"
+    """What rows depend on beside the log: the rules, the prices, and the coding agents whose tools are known."""
+    installed = "".join(f"-{name}" for name in registry.PROGRAMS.list_names())
+    return f"{session.VERSION}-{costs.prices.key}{installed}"
 
 
 def _keep_version(connection: apsw.Connection, key: str) -> bool:

@@ -1,7 +1,7 @@
-"""The fold of goals as far as they are to be believed: on a sealed log, what is told of a signed goal counts only if it is signed, too.
+"""The goals fold on a sealed log: once a goal has a signed event, only signed events count for it.
 
-A goal that nothing signed tells of (begun before the log was sealed, or by somebody else's driver) is shown as what was said of it, and is
-not among the signed ones. With the operator key signatures are checked; without it one can only see that there is one by that key.
+A goal without any signed event (started before the log was sealed, or by another driver) is shown as reported and is
+not in `signed`. With the operator key, signatures are verified; without it, only the key's name is checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleetlore.views import goals
 from fleetlore.views.goals import GoalsState
 
 SignatureCheck: TypeAlias = Literal["none", "named", "checked"]
-"""What is asked of facts: nothing, that they name the key, or that the key has signed them."""
+"""What events need: nothing, a signature that names the key, or a verified signature."""
 
 _MAX_SIGNED_GOALS = 4 * goals.GOALS_KEPT
 
@@ -37,18 +37,18 @@ class SignedGoalsFold:
 
     @property
     def signatures(self) -> SignatureCheck:
-        """What is asked of facts here."""
+        """What events need on this log."""
         if self._key is None:
             return "none"
         return "named" if self._operator is None else "checked"
 
     @property
     def name(self) -> str:
-        """That of the view: what is asked of facts makes another one of it."""
+        """Name of the view; it depends on how signatures are checked."""
         return "goals" if self._key is None else f"goals-{self._key}-{self.signatures}"
 
     def is_signed(self, event: Event) -> bool:
-        """Whether a fact is signed, as far as can be told here."""
+        """Whether an event is signed, as far as this fold can check."""
         if self._operator is not None:
             return self._operator.has_signed(event)
         return event.mac is not None and event.mac.key == self._key
@@ -58,7 +58,7 @@ class SignedGoalsFold:
         return SignedGoals()
 
     def apply(self, state: SignedGoals, event: Event) -> SignedGoals:
-        """The state after one more event; consumes the one that it is given."""
+        """Return the state after one more event; modifies the given one."""
         if self._key is None or event.goal is None or event.kind not in goals.EVENT_HANDLERS or self._is_trusted(state, event, event.goal):
             goals.apply(state, event)
         return state
@@ -66,7 +66,7 @@ class SignedGoalsFold:
     def _is_trusted(self, state: SignedGoals, event: Event, id: str) -> bool:
         is_signed = self.is_signed(event)
         if is_signed and id not in state.signed:
-            state.goals.pop(id, None)  # what was said of it before counts for nothing
+            state.goals.pop(id, None)  # unsigned reports from before do not count
             if len(state.signed) >= _MAX_SIGNED_GOALS:
                 state.signed &= state.goals.keys()
             state.signed.add(id)

@@ -1,10 +1,8 @@
-"""One small SQLite file beside each log, in the user's cache: checkpoints of folds, the index of words, how far files were read.
+"""The projection store: one SQLite file per log in the user's cache, with checkpoints, search index and import offsets.
 
-docs/state.md tells more.
-
-Whatever is in it was made from the log and can be made again, so nothing here ever fails: a file that is damaged, foreign or
-of another version is thrown away and made anew, one that is locked or cannot be written is done without. Several
-processes may use it at once; who loses a race has lost time and nothing else.
+Everything in it can be rebuilt from the log, so nothing here fails: a damaged, foreign or outdated file is deleted
+and created again, and one that is locked or read-only is not used. Several processes may use it at once; losing a
+race costs time only. docs/state.md describes the design.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ APPLICATION_ID = 0x464C5354  # "FLST"
 SCHEMA_VERSION = 4
 TIMEOUT = 5.0
 MAX_CHECKPOINTS = 96
-"""Of one view, over the whole length of the log: to look back at any moment costs about as much."""
+"""Per view, spread over the whole log, so that looking back at any moment costs about the same."""
 NEWEST_CHECKPOINTS = 8
 _COMPRESSION_LEVEL = 1
 
@@ -61,15 +59,18 @@ _TABLES = (
 )
 _DELETE_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
     SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""
-"""Above its low 16 bits a version tells what packages add (`events.foreign.marked`): of those of one rank, one other may be in use, too."""
-# Not the file's fault: it is left alone, and done without this time.
+"""The bits of a version above the low 16 say what packages add (`installed_kinds.marked`).
+
+For each rank, the checkpoints of one other set of packages are kept, since it may be in use too.
+"""
+# Not the file's fault: it is left alone and not used this time.
 _TRANSIENT_ERRORS = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
 _Answer = TypeVar("_Answer")
 _FileIdentity: TypeAlias = tuple[int, int]
 
 
 class EventAnchor(Struct, frozen=True):
-    """An event by which a log is known again: it is the one that follows `previous`."""
+    """Identifies a log's history by an event: the one that follows `previous`."""
 
     position: Position
     previous: Position | None
@@ -77,13 +78,13 @@ class EventAnchor(Struct, frozen=True):
 
 
 class ViewCheckpoint(Struct, frozen=True, kw_only=True):
-    """A fold as it stood behind one event."""
+    """The state of a fold after one event."""
 
     view: str
     version: int
     place: EventAnchor
     events: int
-    """How many were folded."""
+    """Number of folded events."""
     state: bytes
 
 
@@ -91,20 +92,20 @@ class _StoreMarks(Struct, frozen=True):
     """How far the store has seen the log."""
 
     swept: Position | None
-    """Every erasure up to here is heeded by all that is stored; `None` in a new file."""
+    """Every erasure up to here was applied to everything stored; `None` in a new file."""
     anchor: EventAnchor | None
-    """The newest event that anything stored here knows of."""
+    """The newest event that anything stored depends on."""
 
 
 class StoreAgreement(NamedTuple):
-    """What the log says of itself, and whether what the store holds may be used with it."""
+    """The log's info, and whether what the store holds may be used with it."""
 
     info: LogInfo
     holds: bool
 
 
 class ProjectionStore:
-    """The open file. No verb raises for its sake; each answers as if it were empty when the file cannot be used."""
+    """An open store. Its methods never raise for the file: if it cannot be used, they behave as if it were empty."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -119,34 +120,34 @@ class ProjectionStore:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there is a file at all."""
-        return self._connection is not None and os.getpid() == self._process  # SQLite's locks stay behind with a forked parent
+        """Whether the file can be used in this process."""
+        return self._connection is not None and os.getpid() == self._process  # SQLite's locks do not survive a fork
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file; the store is empty afterwards."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
-    # --- any work on the file
+    # --- transactions
 
     def run_read(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
-        """What `work` reads, as it is at one moment; `otherwise` if the file cannot say."""
+        """Return what `work` reads in one transaction; `otherwise` if the file cannot be used."""
         return self._run_in_transaction(work, otherwise, _read_transaction)
 
     def run_write(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
-        """What `work` answers once all that it wrote is kept; `otherwise` if nothing of it was."""
+        """Return what `work` returns once its writes are committed; `otherwise` if they were not."""
         return self._run_in_transaction(work, otherwise, transaction)
 
     def _run_in_transaction(
-        self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer, within: Callable[[apsw.Connection], Any]
+        self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer, open_transaction: Callable[[apsw.Connection], Any]
     ) -> _Answer:
         with self._lock:
             if self._connection is None or not self.is_usable:
                 return otherwise
             try:
-                with within(self._connection):
+                with open_transaction(self._connection):
                     return work(self._connection)
             except _TRANSIENT_ERRORS:
                 return otherwise
@@ -159,16 +160,19 @@ class ProjectionStore:
         self._connection.close()
         self._connection, self._file = _open_file(self.path, without=self._file)
 
-    # --- staying in agreement with the log
+    # --- staying in sync with the log
 
     def sync_with_log(self, log: BlockingRecorder) -> StoreAgreement:
-        """Drop what the log no longer stands behind: all, if another history was put in its place; what was folded before an erasure."""
+        """Drop what is no longer valid.
+
+        If the log was replaced, that is everything; after an erasure, everything folded before it.
+        """
         info = log.info()
         marks = self.run_read(_read_marks, None)
         return StoreAgreement(info, marks is not None and self._apply_log_changes(log, info.head, marks))
 
     def is_synced_with(self, log: BlockingRecorder) -> bool:
-        """The same for whoever need not know how much the log holds, which is counted: that takes longer, the longer the log is."""
+        """Like `sync_with_log`, without `log.info()`, which counts events and takes longer the longer the log is."""
         head, marks = log.head(), self.run_read(_read_marks, None)
         return marks is not None and self._apply_log_changes(log, head, marks)
 
@@ -180,8 +184,8 @@ class ProjectionStore:
         if not _is_same_history(log, marks.anchor, erasures):
             return self.run_write(lambda connection: _reset_store(connection, head), False)
         if erasures:
-            place = make_anchor(log, erasures[-1])
-            done = self.run_write(lambda connection: _drop_before_erasure(connection, place, head), False)
+            anchor = make_anchor(log, erasures[-1])
+            done = self.run_write(lambda connection: _drop_before_erasure(connection, anchor, head), False)
             self.truncate_wal()
             return done
         if cut := _last_trimmed_position(facts):
@@ -191,7 +195,7 @@ class ProjectionStore:
         return True
 
     def truncate_wal(self) -> None:
-        """Have what was deleted off the disk: the WAL holds it until it is written back and cut. Not while another process reads."""
+        """Remove deleted data from the disk by truncating the WAL; not possible while another process reads."""
         with self._lock:
             if self._connection is not None and self.is_usable:
                 with suppress(apsw.Error):
@@ -199,13 +203,13 @@ class ProjectionStore:
 
     @property
     def swept_position(self) -> Position | None:
-        """Every erasure up to this position is heeded by all that is stored."""
+        """Every erasure up to this position was applied to everything stored."""
         return self.run_read(lambda connection: get_fact(connection, "swept"), None)
 
     # --- checkpoints
 
     def newest_checkpoint(self, view: str, version: int, *, upto: Position | None = None) -> ViewCheckpoint | None:
-        """The newest checkpoint of a view, or the newest that is not behind a position."""
+        """Return the newest checkpoint of a view, optionally up to a position."""
         rows: list[Any] = self.run_read(
             lambda connection: ask(
                 connection,
@@ -222,76 +226,79 @@ class ProjectionStore:
         return None
 
     def save_checkpoint(self, checkpoint: ViewCheckpoint, *, heeded: Position | None) -> None:
-        """Keep a checkpoint, and fewer of the older ones. `heeded`: every erasure up to there is heeded by it; else it is not taken."""
-        place = checkpoint.place
-        packed = compress(checkpoint.state, _COMPRESSION_LEVEL)
+        """Save a checkpoint and thin out older ones.
 
-        def work(connection: apsw.Connection) -> None:
-            if max(place.position, heeded or "") < (get_fact(connection, "forgotten") or ""):
+        `heeded` is the position up to which erasures were applied; an outdated checkpoint is not saved.
+        """
+        anchor = checkpoint.place
+        compressed = compress(checkpoint.state, _COMPRESSION_LEVEL)
+
+        def write(connection: apsw.Connection) -> None:
+            if max(anchor.position, heeded or "") < (get_fact(connection, "forgotten") or ""):
                 return
             connection.execute(_DELETE_OUTDATED, (checkpoint.view, checkpoint.version))
             connection.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (checkpoint.view, checkpoint.version, place.position, place.previous, place.id, checkpoint.events, packed),
+                (checkpoint.view, checkpoint.version, anchor.position, anchor.previous, anchor.id, checkpoint.events, compressed),
             )
             _thin_checkpoints(connection, checkpoint.view, checkpoint.version)
-            raise_anchor(connection, place)
+            raise_anchor(connection, anchor)
 
-        self.run_write(work, None)
+        self.run_write(write, None)
 
     def drop_checkpoints(self, view: str, *, before: Position | None = None) -> None:
-        """Drop every checkpoint of a view, or those before a position."""
+        """Delete the checkpoints of a view, optionally only those before a position."""
         statement = "DELETE FROM checkpoints WHERE view = ?1 AND (?2 IS NULL OR position < ?2)"
         self.run_write(lambda connection: connection.execute(statement, (view, before)), None)
 
 
-# --- what every part of the store reads and writes
+# --- helpers for all parts of the store
 
 
 def get_fact(connection: apsw.Connection, name: str) -> str | None:
-    """One of the few single values that the store keeps."""
+    """Return a single value from the `facts` table."""
     rows = ask(connection, "SELECT value FROM facts WHERE name = ?", (name,))
     return rows[0][0] if rows else None
 
 
 def set_fact(connection: apsw.Connection, name: str, value: str | None) -> None:
-    """Keep a single value."""
+    """Store a single value in the `facts` table."""
     connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
 
-def raise_anchor(connection: apsw.Connection, place: EventAnchor) -> None:
-    """Have the log known again by this event, if it is newer than the one so far."""
-    if place.position > (get_fact(connection, "anchor") or ""):
-        set_fact(connection, "anchor", place.position)
-        set_fact(connection, "anchor_previous", place.previous)
-        set_fact(connection, "anchor_id", place.id)
+def raise_anchor(connection: apsw.Connection, anchor: EventAnchor) -> None:
+    """Make this event the anchor if it is newer than the current one."""
+    if anchor.position > (get_fact(connection, "anchor") or ""):
+        set_fact(connection, "anchor", anchor.position)
+        set_fact(connection, "anchor_previous", anchor.previous)
+        set_fact(connection, "anchor_id", anchor.id)
 
 
 def erased_hashes(erasures: Sequence[Event]) -> set[str]:
-    """The hashes, in hex, of the ids that were erased."""
+    """The hashes (hex) of erased ids."""
     named = (event.data.get("id_hashes") for event in erasures)
     return {hash for hashes in named if isinstance(hashes, list) for hash in hashes if isinstance(hash, str)}
 
 
 def _last_trimmed_position(facts: Sequence[Event]) -> Position:
-    """The last position that this log, by its own word, was trimmed of: who folded less would go on behind a hole."""
+    """The last position that this log itself was trimmed up to; resuming before it would skip events."""
     own = [fact for fact in facts if fact.kind == "log.trimmed" and (fact.origin is None or fact.origin.log is None)]
     return max((last for fact in own if isinstance(last := fact.data.get("last"), str)), default="")
 
 
 def make_anchor(log: BlockingRecorder, event: Event) -> EventAnchor:
-    """By what an event of the log is known again."""
-    before = next(log.read(before=event.position, newest_first=True, limit=1), None)
-    return EventAnchor(event.position or "", None if before is None else before.position, event.id or "")
+    """Return the anchor of an event."""
+    previous = next(log.read(before=event.position, newest_first=True, limit=1), None)
+    return EventAnchor(event.position or "", None if previous is None else previous.position, event.id or "")
 
 
-def is_anchor_valid(log: BlockingRecorder, place: EventAnchor) -> bool:
-    """Whether an event is where it was. What was trimmed away since cannot be asked any more, and is believed."""
-    found = next(log.read(after=place.previous, limit=1), None)
-    if found is not None and (found.position, found.id) == (place.position, place.id):
+def is_anchor_valid(log: BlockingRecorder, anchor: EventAnchor) -> bool:
+    """Whether an event is still where it was. Trimmed events cannot be checked and count as valid."""
+    event = next(log.read(after=anchor.previous, limit=1), None)
+    if event is not None and (event.position, event.id) == (anchor.position, anchor.id):
         return True
     trimmed_before = log.info().trimmed_before
-    return trimmed_before is not None and place.position < trimmed_before
+    return trimmed_before is not None and anchor.position < trimmed_before
 
 
 def _raise_fact(connection: apsw.Connection, name: str, position: Position | None) -> None:
@@ -300,7 +307,7 @@ def _raise_fact(connection: apsw.Connection, name: str, position: Position | Non
 
 
 def _drop_before_erasure(connection: apsw.Connection, erasure: EventAnchor, head: Position | None) -> bool:
-    """A fold that was made before an erasure may hold erased words; those of all views go."""
+    """Folds from before an erasure may contain erased content: delete those of all views."""
     connection.execute("DELETE FROM checkpoints WHERE position < ?", (erasure.position,))
     connection.execute("DELETE FROM tapes")
     connection.execute("DELETE FROM sessions")
@@ -312,7 +319,7 @@ def _drop_before_erasure(connection: apsw.Connection, erasure: EventAnchor, head
 
 
 def _init_marks(connection: apsw.Connection, head: Position | None) -> bool:
-    """Nothing that was erased so far is in a store that holds nothing; a fold that began earlier, elsewhere, is not taken."""
+    """An empty store contains nothing erased; a fold that began elsewhere before is not accepted."""
     if get_fact(connection, "swept") is None:
         set_fact(connection, "swept", head or "")
         set_fact(connection, "forgotten", head or "")
@@ -327,7 +334,7 @@ def _reset_store(connection: apsw.Connection, head: Position | None) -> bool:
 
 
 def _is_same_history(log: BlockingRecorder, anchor: EventAnchor | None, erasures: Sequence[Event]) -> bool:
-    """Whether this is still the history that is known here; the event that it is known by may itself have been erased."""
+    """Whether the log still has the known history; the anchor event itself may have been erased."""
     return anchor is None or is_anchor_valid(log, anchor) or hash_event_id(anchor.id).hex() in erased_hashes(erasures)
 
 
@@ -339,7 +346,7 @@ def _read_marks(connection: apsw.Connection) -> _StoreMarks:
 
 
 def _decompress_state(state: bytes) -> bytes:
-    """What was compressed; nothing, which is no state, of bytes that were damaged."""
+    """Decompress a state; empty for damaged bytes, which is not a valid state."""
     try:
         return decompress(state)
     except NotCompressed:
@@ -353,7 +360,7 @@ def _thin_checkpoints(connection: apsw.Connection, view: str, version: int) -> N
 
 
 def select_kept_counts(counts: Sequence[int]) -> set[int]:
-    """Which of some ascending counts of events to keep: the newest few, and the first in each of some equal parts of the whole."""
+    """Select which checkpoints to keep, by their ascending event counts: the newest few, and one in each equal part."""
     if not counts:
         return set()
     part = 1
@@ -379,7 +386,7 @@ def _read_transaction(connection: apsw.Connection) -> Iterator[None]:
 
 
 def open_store(info: LogInfo, *, folder: str | None = None) -> ProjectionStore | None:
-    """The store of a log; `None` for one that is not kept, and where no file can be made."""
+    """Open the store of a log; `None` for a log in memory, or if no file can be created."""
     if info.backend == "memory" or not info.log_id:
         return None
     store = ProjectionStore(os.path.join(folder or cache_folder(), store_file_name(info)))
@@ -387,24 +394,24 @@ def open_store(info: LogInfo, *, folder: str | None = None) -> ProjectionStore |
 
 
 def cache_folder() -> str:
-    """Where stores are kept: the user's cache of the platform."""
+    """The folder of all stores: the platform's user cache."""
     home = os.path.expanduser("~/Library/Caches") if sys.platform == "darwin" else os.path.expanduser("~/.cache")
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or home, "fleetlore")
 
 
 def store_file_name(info: LogInfo) -> str:
-    """The store's name: the log's id, which a server may say as it likes, and a hash of its town and place.
+    """File name of a store: the log's id and a hash of its town and address.
 
-    The place is in it because a backup, which is a log too, has the id of its original.
+    The address is included because a backup has the id of its original. A server may return any string as id.
     """
-    place = info.details.get("path") or info.details.get("address") or info.details.get("server") or ""
+    address = info.details.get("path") or info.details.get("address") or info.details.get("server") or ""
     log = find_uuid(info.log_id) or sha256(info.log_id.encode()).hexdigest()[:32]
-    where = sha256(f"{info.town}\n{place}".encode()).hexdigest()[:12]
-    return f"{log}-{where}.db"
+    address_hash = sha256(f"{info.town}\n{address}".encode()).hexdigest()[:12]
+    return f"{log}-{address_hash}.db"
 
 
 def discard_stores(info: LogInfo, *, folder: str | None = None) -> int:
-    """Remove every store of a log, by whatever address it was reached; answers how many. What was erased is then in none of them."""
+    """Delete every store of a log, for all of its addresses; return how many."""
     folder, log = folder or cache_folder(), store_file_name(info)[: -len("-0123456789ab.db")]
     if not os.path.isdir(folder) or not info.log_id:
         return 0
@@ -416,11 +423,14 @@ def discard_stores(info: LogInfo, *, folder: str | None = None) -> int:
 
 
 class _UnknownFile(apsw.Error):
-    """A file of another program, or of another version of this one."""
+    """A file of another program or another version."""
 
 
 def _open_file(path: str, *, without: _FileIdentity | None = None) -> tuple[apsw.Connection | None, _FileIdentity | None]:
-    """A connection and the file that it is to: a new one if the old is of no use, or is `without`. None of both if there can be none."""
+    """Open a connection; returns it with the file's identity, or `None` twice if impossible.
+
+    A file that cannot be used, or is `without`, is replaced.
+    """
     try:
         with _lock_folder(os.path.dirname(path)):
             if without is not None and os.path.exists(path) and without == _file_identity(path):
@@ -442,7 +452,7 @@ def _connect_or_remake(path: str) -> apsw.Connection:
 
 @contextmanager
 def _lock_folder(folder: str) -> Iterator[None]:
-    """One process at a time opens stores: nobody removes a file that another is just making."""
+    """One process at a time opens stores, so that nobody removes a file that another is creating."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -455,7 +465,7 @@ def _lock_folder(folder: str) -> Iterator[None]:
 
 
 def _wait_for_lock(handle: int) -> None:
-    """Wait for whoever is at it, but not for one that was stopped."""
+    """Wait for the lock, but not forever: the holder may be suspended."""
     deadline = monotonic() + TIMEOUT
     while True:
         try:
@@ -476,7 +486,7 @@ def _connect_file(path: str) -> apsw.Connection:
         harden_connection(connection)
         ask(connection, "PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        ask(connection, "PRAGMA secure_delete=ON")  # what was erased from the log shall not be found here
+        ask(connection, "PRAGMA secure_delete=ON")  # erased content must not be recoverable
         _create_tables(connection)
     except BaseException:
         connection.close()
@@ -503,6 +513,6 @@ def _remove_files(path: str) -> None:
 
 
 def _file_identity(path: str) -> _FileIdentity:
-    """Which file it is, whatever it is called."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    """Device and inode."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

@@ -1,7 +1,8 @@
-"""The events of a task's thread: those that name the task, and those of its goals and runs that name none.
+"""Selects the events of a task's thread: those that name the task, and those of its goals and runs that name none.
 
-A recorded session names its task once or twice, when it starts or in a prompt; all its other events carry only the run. The log's
-scope `task:X` holds just the events that name the task. The thread, as the threads view counts it, holds all of them.
+A recorded session names its task once or twice, at the start or in a prompt; its other events carry only the run. The
+log's scope `task:X` has only the events that name the task; the thread, as the threads view counts it, has all of
+them.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from fleetlore.log.base import Position, StoredRecord
 from fleetlore.log.reading import decode_all_stored
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views.thread_state import ThreadsState
-from fleetlore.views.threads import owns_of, task_at
+from fleetlore.views.threads import bound_task_at, goal_and_run_keys
 
 PAGE = 1000
 _position = attrgetter("position")
 
 
 class ThreadEvents:
-    """Which events belong to one task's thread. `holds` learns from the events that it is shown, so that a live thread can be followed."""
+    """Which events belong to one task's thread.
+
+    `holds` learns from the events it sees, so a live thread can be followed.
+    """
 
     def __init__(self, key: str, moves: dict[str, list[tuple[str, str]]]) -> None:
         self.key = key
@@ -34,25 +38,25 @@ class ThreadEvents:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes of the log that hold its events, and others."""
+        """The scopes of the log that contain its events, among others."""
         return (self.key, *self._moves)
 
     def holds(self, event: Event) -> bool:
         """Whether an event belongs to the thread."""
         if event.task is not None:
-            self._learn(event)
+            self._record_move(event)
             return f"task:{event.task}" == self.key
-        own = f"goal:{event.goal}" if event.goal is not None else f"run:{event.run}"
-        return task_at(self._moves.get(own, []), event.position or "") == self.key
+        owner = f"goal:{event.goal}" if event.goal is not None else f"run:{event.run}"
+        return bound_task_at(self._moves.get(owner, []), event.position or "") == self.key
 
-    def _learn(self, event: Event) -> None:
-        """An event that names a goal or run with a task moves it to that task, from here on."""
+    def _record_move(self, event: Event) -> None:
+        """An event that names a task and a goal or run moves the goal or run to that task from here on."""
         task, position = f"task:{event.task}", event.position or ""
-        for own in owns_of(event):
-            moves = self._moves.get(own)
+        for owner in goal_and_run_keys(event):
+            moves = self._moves.get(owner)
             if moves is None:
                 if task == self.key:
-                    self._moves[own] = [(position, task)]
+                    self._moves[owner] = [(position, task)]
             elif position > moves[-1][0] and task != moves[-1][1]:
                 moves.append((position, task))
 
@@ -65,7 +69,7 @@ class ThreadEvents:
         since: datetime | None = None,
         newest_first: bool = False,
     ) -> Iterator[Event]:
-        """Its events, oldest first unless told otherwise."""
+        """Yield its events, oldest first by default."""
         parts = [log.read(scope, after=after, before=before, since=since, newest_first=newest_first) for scope in self.scopes]
         last: Position | None = None
         for event in merge(*parts, key=_position, reverse=newest_first):
@@ -74,27 +78,27 @@ class ThreadEvents:
             last = event.position
 
     def pages(self, log: BlockingRecorder, *, since: datetime | None = None) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
-        """Its stored records and their events, oldest first, some at a time."""
+        """Yield its stored records and their events in pages, oldest first."""
         parts = [chain.from_iterable(log.pages(scope, since=since)) for scope in self.scopes]
-        rows = _without_repeats(merge(*parts, key=_position))
+        rows = _drop_duplicates(merge(*parts, key=_position))
         while page := list(islice(rows, PAGE)):
-            held = [(row, event) for row, event in zip(page, decode_all_stored(page), strict=True) if self.holds(event)]
-            if held:
-                yield [row for row, _ in held], [event for _, event in held]
+            matching = [(row, event) for row, event in zip(page, decode_all_stored(page), strict=True) if self.holds(event)]
+            if matching:
+                yield [row for row, _ in matching], [event for _, event in matching]
 
 
 Selection: TypeAlias = str | ThreadEvents
-"""Which events: those of a scope, or those of a task's thread."""
+"""Events of a scope, or of a task's thread."""
 
 
 def select(scope: str, threads: ThreadsState, *, live: bool = False) -> Selection:
-    """What a story of a scope tells: of a task with goals or runs of its own, the whole thread; else the scope as it is.
+    """Return what the story of a scope covers: the whole thread for a task with goals or runs, else the scope.
 
-    A `live` story of a task is that of its thread even if it has no goals or runs yet: they may come.
+    For a `live` story of a task it is always the thread: goals and runs may still come.
     """
     if not scope.startswith("task:"):
         return scope
-    moves = {own: list(known) for own, known in threads.moves.items() if any(task == scope for _, task in known)}
+    moves = {owner: list(task_moves) for owner, task_moves in threads.moves.items() if any(task == scope for _, task in task_moves)}
     return ThreadEvents(scope, moves) if moves or live else scope
 
 
@@ -109,14 +113,14 @@ def read_selection(
     newest_first: bool = False,
     limit: int | None = None,
 ) -> Iterator[Event]:
-    """The events of a selection, oldest first unless told otherwise."""
+    """Yield the events of a selection, oldest first by default."""
     if isinstance(selection, str):
         return log.read(selection, after=after, before=before, kinds=kinds, since=since, newest_first=newest_first, limit=limit)
     assert not kinds, "kinds are asked for by scope only"
     return islice(selection.read(log, after=after, before=before, since=since, newest_first=newest_first), limit)
 
 
-def _without_repeats(rows: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
+def _drop_duplicates(rows: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
     last: Position | None = None
     for row in rows:
         if row.position != last:

@@ -1,4 +1,4 @@
-"""From moments to positions, and the events between two moments, without reading the rest of the log."""
+"""Maps moments to log positions and reads the events between two moments without reading the whole log."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ TIME_INDEX_VIEW: LogView[TimeIndex] = view_of(time_ranges, "calendar")
 def position_at(
     log: BlockingRecorder, moment: datetime, *, store: ProjectionStore | None = None, progress: ProgressCallback | None = None
 ) -> Position | None:
-    """The last position at which nothing newer than a moment was known; `None` if the first event is newer already.
+    """The last position at which nothing newer than `moment` was stored; `None` if the first event is newer.
 
-    A late event does not turn the clock back: what counts is the newest `at` up to each position.
+    What counts is the newest time up to each position, so late events do not move the clock back.
     """
     if moment.tzinfo is None:
         raise Invalid("a moment needs a time zone, as datetime.now(UTC) has")
-    known = Runner(log, TIME_INDEX_VIEW, store).catch_up(progress).state
-    return position_at_from(log, time_ranges.segment_end_before(known, moment), moment)
+    index = Runner(log, TIME_INDEX_VIEW, store).catch_up(progress).state
+    return position_at_from(log, time_ranges.segment_end_before(index, moment), moment)
 
 
 def position_at_from(log: BlockingRecorder, position: Position | None, moment: datetime) -> Position | None:
-    """The same, from a place on up to which nothing newer is known, as a calendar gives it."""
-    for event in log.read(after=position):  # what was newest up to there is not after the moment, and cannot end this
+    """Like `position_at`, starting at a position up to which nothing newer is stored, from the time index."""
+    for event in log.read(after=position):  # the newest event up to here is not after the moment
         if event_stamp(event)[0] > moment:
             break
         position = event.position
@@ -41,15 +41,15 @@ def position_at_from(log: BlockingRecorder, position: Position | None, moment: d
 
 
 def read_ranges(
-    log: BlockingRecorder, spans: Iterable[PositionRange], since: datetime | None, until: datetime | None, *, upto: Position | None = None
+    log: BlockingRecorder, ranges: Iterable[PositionRange], since: datetime | None, until: datetime | None, *, upto: Position | None = None
 ) -> Iterator[Event]:
-    """What happened from one moment on and before another, in the order of the log, from the parts of it that a calendar names.
+    """Yield events in the time range, in log order, from position ranges given by the time index.
 
-    `upto`: as far as it is known at that position.
+    `upto`: only events up to that position.
     """
-    for span in spans:
-        end = span.through if upto is None else min(upto, span.through or upto)
-        for event in log.read(after=span.after):
+    for range_ in ranges:
+        end = range_.through if upto is None else min(upto, range_.through or upto)
+        for event in log.read(after=range_.after):
             if end is not None and (event.position or "") > end:
                 break
             at = event_stamp(event)[0]

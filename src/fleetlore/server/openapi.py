@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
+from fleetlore.programs import registry
 from fleetlore.server import queries
 from fleetlore.server.endpoints.chat import ChatPost, ChatQuery, ClearSession
 from fleetlore.server.endpoints.goals import ApprovalAnswer, GoalControl
@@ -222,8 +223,7 @@ _INGEST_POSTS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/forgejo", "A delivery of Forgejo's webhooks", ("application/json", "application/x-www-form-urlencoded")),
-    ("/hooks/claude-code", "A hook of Claude Code", ("application/json",)),
-    ("/hooks/codex", "A hook of Codex", ("application/json",)),
+    *((f"/hooks/{program.name}", f"A hook of {program.title}", ("application/json",)) for program in registry.list_hooked()),
     ("/hooks/heartbeat", "A sign of life", ("application/json",)),
     ("/v1/traces", "Spans, by OTLP", ("application/json", "application/x-protobuf")),
     ("/v1/logs", "Log records, by OTLP", ("application/json", "application/x-protobuf")),

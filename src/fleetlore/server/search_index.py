@@ -44,7 +44,7 @@ class SearchIndex:
         """The newest events with these words, and whether older ones may be missing from the index."""
         if self._store is None or search.count_unindexed(self._log, self._store) <= MAX_INLINE_EVENTS:
             return search.find(self._log, text, wanted=wanted, limit=limit, store=self._store), False
-        return search.find(self._log, text, wanted=wanted, limit=limit, most=search.NEWEST), True
+        return search.find(self._log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
@@ -66,5 +66,5 @@ class SearchIndex:
             self._indexed = head
 
     def _should_stop(self) -> bool:
-        self._live_views.rest()
+        self._live_views.pause_if_requested()
         return self._stop.is_set()

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import msgspec
+from msgspec import Struct
 
+from fleetlore.documents.document import Document, DocumentType, load_document, missing_fields, parse_document
 from fleetlore.documents.validation import KeyPath
-from fleetlore.documents.yaml_lines import ParsedYaml
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, InvalidScenario
 from fleetlore.events import catalog
 from fleetlore.events.names import is_name
 from fleetlore.stage.budget import StageLimits
@@ -42,7 +43,7 @@ ALLOWED_KINDS = ("agent.spoke", "oracle.spoke", "commentary.posted", "world.obse
 """Catalog kinds that a cast may emit; kinds of families outside the catalog are also allowed."""
 
 
-def check_scenario(document: ParsedYaml, scenario: StageScenario) -> None:
+def check_scenario(document: Document, scenario: StageScenario) -> None:
     """Add every error of the scenario to the document."""
     _check_head(document, scenario)
     names = tuple(manifest.name for manifest in scenario.cast)
@@ -52,7 +53,7 @@ def check_scenario(document: ParsedYaml, scenario: StageScenario) -> None:
     _check_limits(document, scenario)
 
 
-def _check_head(document: ParsedYaml, scenario: StageScenario) -> None:
+def _check_head(document: Document, scenario: StageScenario) -> None:
     if not SCENARIO_NAME.fullmatch(scenario.name) or len(scenario.name) > 60:
         document.add_error(("name",), f"{scenario.name!r}: lower-case words joined by hyphens are needed, 60 characters at most")
     if not scenario.seeds:
@@ -73,7 +74,7 @@ def _check_head(document: ParsedYaml, scenario: StageScenario) -> None:
         document.add_error(("scenes",), f"two scenes for turn {turn}; give one of them several texts")
 
 
-def _check_manifest(document: ParsedYaml, manifest: AgentManifest, scenario: StageScenario, names: tuple[str, ...]) -> None:
+def _check_manifest(document: Document, manifest: AgentManifest, scenario: StageScenario, names: tuple[str, ...]) -> None:
     path: KeyPath = ("agents", manifest.name)
     if not is_name(manifest.name) or manifest.name in RESERVED_NAMES:
         document.add_error(
@@ -91,7 +92,7 @@ def _check_manifest(document: ParsedYaml, manifest: AgentManifest, scenario: Sta
     _check_script(document, (*path, "script"), manifest, manifest.script, scenario, names)
 
 
-def _check_kinds(document: ParsedYaml, path: KeyPath, manifest: AgentManifest) -> None:
+def _check_kinds(document: Document, path: KeyPath, manifest: AgentManifest) -> None:
     for index, kind in enumerate(manifest.subscribes_to):
         if not catalog.is_kind_or_family(kind):
             document.add_error(
@@ -117,7 +118,7 @@ def _find_kind_error(kind: str, role: str) -> str | None:
     return None
 
 
-def _check_turns(document: ParsedYaml, path: KeyPath, manifest: AgentManifest) -> None:
+def _check_turns(document: Document, path: KeyPath, manifest: AgentManifest) -> None:
     if manifest.tick_every is not None and manifest.tick_every < 1:
         document.add_error((*path, "tick_every"), "counts turns: 1 is every turn, 2 every second; leave it out for never")
     if manifest.tick_every is None and not manifest.subscribes_to and manifest.role != JUDGE:
@@ -131,7 +132,7 @@ def _check_turns(document: ParsedYaml, path: KeyPath, manifest: AgentManifest) -
 
 
 def _check_script(
-    document: ParsedYaml, path: KeyPath, manifest: AgentManifest, script: AgentScript, scenario: StageScenario, names: tuple[str, ...]
+    document: Document, path: KeyPath, manifest: AgentManifest, script: AgentScript, scenario: StageScenario, names: tuple[str, ...]
 ) -> None:
     for name in script.replies:
         if name not in names or name == manifest.name:
@@ -153,7 +154,7 @@ def _check_script(
         _check_script(document, (*path, "dealt", role), manifest, role_script, scenario, names)
 
 
-def _check_line(document: ParsedYaml, path: KeyPath, manifest: AgentManifest, line: ScriptLine) -> None:
+def _check_line(document: Document, path: KeyPath, manifest: AgentManifest, line: ScriptLine) -> None:
     if line.use is not None and line.use not in manifest.tools:
         document.add_error(path, f"uses {line.use!r}, which is not among its tools")
     if line.kind is not None and line.kind not in manifest.may_emit:
@@ -169,7 +170,7 @@ def _iterate_lines(script: AgentScript) -> Iterator[tuple[KeyPath, ScriptLine | 
             yield (*path, index), line
 
 
-def _check_slots(document: ParsedYaml, path: KeyPath, text: str, slots: tuple[str, ...]) -> None:
+def _check_slots(document: Document, path: KeyPath, text: str, slots: tuple[str, ...]) -> None:
     try:
         used = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     except ValueError:
@@ -182,7 +183,7 @@ def _check_slots(document: ParsedYaml, path: KeyPath, text: str, slots: tuple[st
         document.add_error(path, "1 byte to 8 KiB of words are needed")
 
 
-def _check_competition(document: ParsedYaml, scenario: StageScenario, names: tuple[str, ...]) -> None:
+def _check_competition(document: Document, scenario: StageScenario, names: tuple[str, ...]) -> None:
     competition, path = scenario.competition, ("competition",)
     if competition.kind != "none" and not scenario.judges:
         document.add_error(path, f"a contest ({competition.kind}) needs a judge among the cast")
@@ -200,7 +201,7 @@ def _check_competition(document: ParsedYaml, scenario: StageScenario, names: tup
             document.add_error((*path, "deal", "among"), "a hidden role is dealt among two or more")
 
 
-def _check_teams(document: ParsedYaml, scenario: StageScenario, names: tuple[str, ...]) -> None:
+def _check_teams(document: Document, scenario: StageScenario, names: tuple[str, ...]) -> None:
     team_by_member: dict[str, str] = {}
     for team, members in scenario.competition.teams.items():
         path: KeyPath = ("competition", "teams", team)
@@ -225,7 +226,7 @@ def _find_team_error(scenario: StageScenario, name: str, names: tuple[str, ...],
     return None if role not in (JUDGE, OBSERVER) else f"{name} is {'a judge' if role == JUDGE else 'an observer'} and takes no side"
 
 
-def _check_limits(document: ParsedYaml, scenario: StageScenario) -> None:
+def _check_limits(document: Document, scenario: StageScenario) -> None:
     for name in scenario.governor.__struct_fields__:
         value = getattr(scenario.governor, name)
         if value is not None and not 0 < value < 1e9:
@@ -234,31 +235,42 @@ def _check_limits(document: ParsedYaml, scenario: StageScenario) -> None:
 
 # --- Parsing
 
-T = TypeVar("T")
+SCENARIO = DocumentType(
+    suffixes=(".yaml", ".yml"),
+    wrong_suffix="a scenario is written in a file that ends in .yaml or .yml",
+    not_a_table="a scenario is a mapping with name, title, seeds, opening, agents",
+    error=InvalidScenario,
+    max_bytes=1024 * 1024,
+    too_large="that is no scenario",
+)
 
-_REQUIRED_FIELDS = ("name", "title", "seeds", "opening", "agents")
-_FIELD_TYPES: dict[str, Any] = {
-    "name": str,
-    "title": str,
-    "about": str,
-    "goal": str | None,
-    "seeds": tuple[str, ...],
-    "opening": str,
-    "scenes": tuple[StageScene, ...],
-    "agents": dict[str, Any],
-    "cast": tuple[str, ...],
-    "competition": Competition,
-    "governor": StageLimits,
-}
+
+class _ScenarioTable(Struct, kw_only=True):
+    """Top-level keys of a scenario."""
+
+    name: str
+    title: str
+    about: str = ""
+    goal: str | None = None
+    seeds: tuple[str, ...]
+    opening: str
+    scenes: tuple[StageScene, ...] = ()
+    agents: dict[str, Any]
+    cast: tuple[str, ...] = ()
+    competition: Competition = Competition()
+    governor: StageLimits = StageLimits()
 
 
 def parse_scenario(text: str, source: str) -> StageScenario:
-    """Parse a scenario from YAML; raises `InvalidScenario` with all errors, each with `source` and line."""
-    document = ParsedYaml(source, text)
-    if not isinstance(document.root, dict):
-        document.add_error((), f"a scenario is a mapping with {', '.join(_REQUIRED_FIELDS)}")
-    document.raise_if_invalid()
-    fields = _convert_fields(document)
+    """Parse a scenario; raises `InvalidScenario` with all errors, each with `source` and line."""
+    return _build_scenario(parse_document(text, source, SCENARIO))
+
+
+def _build_scenario(document: Document) -> StageScenario:
+    root = {name: _normalise_seeds(value) if name == "seeds" else value for name, value in document.root.items()}
+    fields = document.convert_fields((), root, _ScenarioTable)
+    for name in missing_fields(_ScenarioTable, root):
+        document.add_error((), f"{name} is missing")
     agents = _convert_agents(document, fields.pop("agents", {}))
     names = fields.pop("cast", None) or tuple(agents)
     _check_cast(document, names, agents)
@@ -269,39 +281,25 @@ def parse_scenario(text: str, source: str) -> StageScenario:
     return scenario
 
 
-def _convert_fields(document: ParsedYaml) -> dict[str, Any]:
-    """The fields that match their types; the others are added as errors."""
-    fields: dict[str, Any] = {}
-    for name, value in document.root.items():
-        if name not in _FIELD_TYPES:
-            document.add_error((name,), describe_unknown_field(name, _FIELD_TYPES))
-        elif (converted := _convert_value(document, (name,), _normalise_seeds(name, value), _FIELD_TYPES[name])) is not None:
-            fields[name] = converted
-    for name in _REQUIRED_FIELDS:
-        if name not in document.root:
-            document.add_error((), f"{name} is missing")
-    return fields
-
-
-def _normalise_seeds(name: str, value: Any) -> Any:
+def _normalise_seeds(value: Any) -> Any:
     """Seeds may be written as numbers."""
-    if name == "seeds" and isinstance(value, list):
+    if isinstance(value, list):
         return [str(seed) if isinstance(seed, int | float) and not isinstance(seed, bool) else seed for seed in value]
     return value
 
 
-def _convert_agents(document: ParsedYaml, agents: dict[str, Any]) -> dict[str, AgentManifest]:
+def _convert_agents(document: Document, agents: dict[str, Any]) -> dict[str, AgentManifest]:
     manifests = {}
     for name, value in agents.items():
         path: KeyPath = ("agents", name)
         if isinstance(value, dict) and "name" in value:
             document.add_error((*path, "name"), "the name is what stands before the colon; leave this out")
-        elif (manifest := _convert_value(document, path, value, AgentManifest)) is not None:
+        elif (manifest := document.convert(path, value, AgentManifest, without=("name",))) is not None:
             manifests[name] = msgspec.structs.replace(manifest, name=name)
     return manifests
 
 
-def _check_cast(document: ParsedYaml, names: tuple[str, ...], agents: dict[str, AgentManifest]) -> None:
+def _check_cast(document: Document, names: tuple[str, ...], agents: dict[str, AgentManifest]) -> None:
     written = document.root.get("agents")
     defined = tuple(written) if isinstance(written, dict) else ()
     for index, name in enumerate(names):
@@ -309,64 +307,6 @@ def _check_cast(document: ParsedYaml, names: tuple[str, ...], agents: dict[str, 
             document.add_error(("cast", index), f"no agent is called {name!r}; {suggest_known_name(defined, name)}")
         if name in names[:index]:
             document.add_error(("cast", index), f"{name} is there twice")
-
-
-def _convert_value(document: ParsedYaml, path: KeyPath, value: Any, type: Any) -> Any:
-    """The converted value; `None` after adding an error."""
-    try:
-        return msgspec.convert(value, type)
-    except msgspec.ValidationError as error:
-        reason, _, inner = str(error).partition(" - at `$")
-        error_path = _extend_path(document, path, inner.rstrip("`"))
-        document.add_error(*_explain_error(document, error_path, reason, type))
-        return None
-
-
-def _extend_path(document: ParsedYaml, path: KeyPath, inner: str) -> KeyPath:
-    """Append msgspec's path (`.memory.lines[2]`) to ours. For mappings msgspec only says `[...]`; the path ends there."""
-    for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", inner):
-        if index == "...":
-            return path
-        path = (*path, int(index) if index else name)
-    return path
-
-
-def _explain_error(document: ParsedYaml, path: KeyPath, reason: str, type: Any) -> tuple[KeyPath, str]:
-    """The path and text of the error, in our words."""
-    if match := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):
-        field = match[1]
-        field_path = next(
-            (known_path for known_path in document.lines if known_path[: len(path)] == path and known_path[-1] == field), (*path, field)
-        )
-        return field_path, describe_unknown_field(field, _known_fields(type, path))
-    if match := re.fullmatch(r"Object missing required field `(.*)`", reason):
-        return path, f"{match[1]} is missing"
-    if "got `bool`" in reason and "str" in reason:
-        return path, f"{reason[0].lower()}{reason[1:]}; YAML takes yes, no, on and off for true and false: put words into quotes"
-    return path, f"{reason[0].lower()}{reason[1:]}"
-
-
-def _known_fields(type: Any, path: KeyPath) -> tuple[str, ...]:
-    """The field names at this path, as far as they are known."""
-    for part in path:
-        hint = getattr(type, "__annotations__", {}).get(part)
-        nested = None if hint is None else _NESTED_STRUCTS.get(part if isinstance(part, str) else "")
-        type = nested or type
-    return tuple(name for name in getattr(type, "__struct_fields__", ()) if not (type is AgentManifest and name == "name"))
-
-
-def _load_nested_structs() -> dict[str, Any]:
-    from fleetlore.stage.scenario import AgentScript, HiddenRoleDeal, StageMemory
-
-    return {"memory": StageMemory, "script": AgentScript, "deal": HiddenRoleDeal}
-
-
-_NESTED_STRUCTS = _load_nested_structs()
-
-
-def describe_unknown_field(name: str, fields: Any) -> str:
-    """The error text for an unknown field, with the known ones."""
-    return f"no such field; {suggest_known_name(tuple(fields), name)}"
 
 
 def suggest_known_name(names: tuple[str, ...], name: str) -> str:
@@ -394,7 +334,4 @@ def load_scenario(source: str) -> StageScenario:
         raise Invalid(
             f"no scenario is called {source!r}; {suggest_known_name(list_scenario_names(), source)}; or name a file, as in ./my.yaml"
         )
-    try:
-        return parse_scenario(path.read_text(encoding="utf-8"), source)
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{source}: is not UTF-8 text; save it as such") from error
+    return _build_scenario(load_document(source, SCENARIO, any_suffix=True))

@@ -9,8 +9,8 @@ given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.i
 
 mind = ScriptedMind({"ada": ["First line.", Stall()], "judge": {"winner": "ada"}})
 
-`check_dialect`, `check_vocabulary`, `check_arc`, `check_node` and `check_harness` verify an extension against the same rules as ours:
-docs/extending.md.
+`check_dialect`, `check_program`, `check_vocabulary`, `check_arc`, `check_node` and `check_harness` verify an extension against the same
+rules as ours: docs/extending.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from fleetlore.events.envelope import Event
 from fleetlore.models.scripted import AnyOf, BreaksOff, Calls, ScriptedMind, Slow, Stall
 from fleetlore.testing.dialects import check_dialect
+from fleetlore.testing.programs import check_program
 from fleetlore.testing.runners import check_harness, check_node
 from fleetlore.testing.stories import check_arc, check_vocabulary
 
@@ -43,6 +44,7 @@ __all__ = [
     "check_dialect",
     "check_harness",
     "check_node",
+    "check_program",
     "check_vocabulary",
     "counting_ids",
     "given",

@@ -1,1 +1,1 @@
-"""What the log adds up to: pure folds, each a module with `VERSION`, `initial()` and `apply(state, event)`."""
+"""Views of the log: pure folds, each a module with `VERSION`, `initial()` and `apply(state, event)`."""

@@ -1,7 +1,7 @@
-"""The pace of a fleet: how many events of which family each agent had when, and its newest beats.
+"""The activity view: how many events of which family each agent had in each time slot, and its newest beats.
 
-Times are counted in slots of one length for all, a quarter of an hour or a power of two of that: the least with which the
-counts stay few. The same events give the same counts, whatever their order.
+All slots have one length: 15 minutes or a power of two of that, the smallest that keeps the number of counts bounded.
+The result does not depend on the order of events.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EPOCH, event_stamp
 
 VERSION = 2
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+"""Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 BEAT_FAMILIES = ("work", "done", "trouble", "talk", "quiet")
-"""What beats are drawn together; the order in which they are piled up."""
+"""Families of beats that are drawn together, in stacking order."""
 _FAMILY_BY_BEAT = {
     "claim": 0, "progress": 0, "propose": 0,
     "deliver": 1, "feat": 1, "recovery": 1,
@@ -29,60 +29,59 @@ _FAMILY_BY_BEAT = {
 }  # fmt: skip
 
 MIN_SLOT_SECONDS = 900
-"""Seconds."""
-MOST_CELLS = 30_000
+MAX_CELLS = 30_000
 MAX_BEATS = 24
 NO_AGENT = ""
-"""The lane of what is about no agent."""
+"""The lane of events without an agent."""
 
 
 class AgentActivity(Struct, kw_only=True):
-    """One agent."""
+    """The activity of one agent."""
 
     slots: dict[int, list[int]] = field(default_factory=dict)
-    """Slot → events by family."""
+    """Slot → number of events by family."""
     beats: list[tuple[datetime, str]] = field(default_factory=list)
-    """The newest, oldest first; those of unknown kinds have none."""
+    """The newest, oldest first; events of unknown kinds have none."""
 
 
 class FleetActivity(Struct, kw_only=True):
-    """All agents of a town. Encodes to JSON and back."""
+    """The activity of all agents. Serialises to JSON."""
 
     version: int = VERSION
     seconds: int = MIN_SLOT_SECONDS
-    """How long a slot is."""
+    """Length of a slot."""
     cells: int = 0
     lanes: dict[str, AgentActivity] = field(default_factory=dict)
 
 
 def find_beat_family(beat: str | None) -> int:
-    """The family of a beat, by its number; what has no beat is work."""
+    """The family index of a beat; events without a beat count as work."""
     return _FAMILY_BY_BEAT.get(beat or "", 0)
 
 
 def initial() -> FleetActivity:
-    """Nothing has moved yet."""
+    """The state before the first event."""
     return FleetActivity()
 
 
-def apply(pace: FleetActivity, event: Event) -> FleetActivity:
-    """The pace after one more event. Never raises. Consumes it: go on with the one that is returned."""
+def apply(activity: FleetActivity, event: Event) -> FleetActivity:
+    """Return the state after one more event; modifies the given one. Never raises."""
     name, beat, at = event.agent or NO_AGENT, beat_of(event), event_stamp(event)[0]
-    lane = pace.lanes.get(name)
+    lane = activity.lanes.get(name)
     if lane is None:
-        lane = pace.lanes[name] = AgentActivity()
-    past = at - EPOCH
-    slot = (past.days * 86_400 + past.seconds) // pace.seconds
+        lane = activity.lanes[name] = AgentActivity()
+    since_epoch = at - EPOCH
+    slot = (since_epoch.days * 86_400 + since_epoch.seconds) // activity.seconds
     counts = lane.slots.get(slot)
     if counts is None:
         counts = lane.slots[slot] = [0] * len(BEAT_FAMILIES)
-        pace.cells += 1
+        activity.cells += 1
     counts[find_beat_family(beat)] += 1
     if beat is not None:
         _add_beat(lane.beats, (at, beat))
-    while pace.cells > MOST_CELLS + len(pace.lanes):
-        _double_slot_length(pace)
-    return pace
+    while activity.cells > MAX_CELLS + len(activity.lanes):
+        _double_slot_length(activity)
+    return activity
 
 
 def _add_beat(beats: list[tuple[datetime, str]], beat: tuple[datetime, str]) -> None:
@@ -94,14 +93,13 @@ def _add_beat(beats: list[tuple[datetime, str]], beat: tuple[datetime, str]) -> 
         del beats[0]
 
 
-def _double_slot_length(pace: FleetActivity) -> None:
-    """Make slots twice as long."""
-    pace.seconds *= 2
-    pace.cells = 0
-    for lane in pace.lanes.values():
-        wide: dict[int, list[int]] = {}
+def _double_slot_length(activity: FleetActivity) -> None:
+    activity.seconds *= 2
+    activity.cells = 0
+    for lane in activity.lanes.values():
+        merged: dict[int, list[int]] = {}
         for slot, counts in lane.slots.items():
-            mine = wide.get(slot // 2)
-            wide[slot // 2] = counts if mine is None else [one + other for one, other in zip(mine, counts, strict=True)]
-        lane.slots = wide
-        pace.cells += len(wide)
+            existing = merged.get(slot // 2)
+            merged[slot // 2] = counts if existing is None else [a + b for a, b in zip(existing, counts, strict=True)]
+        lane.slots = merged
+        activity.cells += len(merged)

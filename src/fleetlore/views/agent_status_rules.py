@@ -1,4 +1,4 @@
-"""What each kind says about the agent that it names: the rules of docs/status.md, as data."""
+"""What each event kind says about an agent's status: the rules of docs/status.md as tables. Used by the fleet view."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fleetlore.views.event_text import is_shell_prompt
 
 AgentStanding = Literal["needs you", "working", "idle", "silent", "ended"]
 AGENT_STANDINGS: tuple[AgentStanding, ...] = ("needs you", "working", "idle", "silent", "ended")
-"""How an agent can stand, in the order in which people want to see it."""
+"""All standings, in the order in which they are shown."""
 
 StandingEffect = Literal["needs you", "working", "idle", "ended", "alive", "answered", "nothing"]
-"""What an event does: bring about a standing; `alive`: a sign of life and no more; `answered`: working, if it needed you."""
+"""What an event does: set a standing; `alive`: only a sign of life; `answered`: working, if it needed you."""
 
 _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
     "needs you": """
@@ -55,7 +55,7 @@ _KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
 }
 
 EFFECT_BY_KIND: Mapping[str, StandingEffect] = {kind: effect for effect, kinds in _KINDS_BY_EFFECT.items() for kind in kinds.split()}
-"""Kind → what it does to `agent`. A kind that is not here is a deed: working."""
+"""Kind → effect on `agent`. Any other kind means working."""
 
 CHILD_EFFECTS: Mapping[str, tuple[StandingEffect, StandingEffect]] = {
     "agent.launched": ("working", "working"),
@@ -66,7 +66,7 @@ CHILD_EFFECTS: Mapping[str, tuple[StandingEffect, StandingEffect]] = {
     "town.reviewer_handoff": ("idle", "working"),
     "work.review_rejected": ("idle", "working"),
 }
-"""Kind → what it does to `agent` and to `child`, where it names both."""
+"""Kind → effects on `agent` and `child`, if it names both."""
 
 PARENT_KINDS = frozenset(("agent.launched", "agent.returned", "town.agent_spawned"))
 """Kinds whose `agent` is the parent of their `child`."""
@@ -85,7 +85,7 @@ TASK_CLOSING_KINDS = frozenset(
         "work.review_rejected",
     )
 )
-"""Kinds after which the agent no longer holds the task that they name."""
+"""Kinds after which the agent no longer holds the task they name."""
 
 LEFT_SCOPES_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "driver.goal_completed": ("goal",),
@@ -107,22 +107,22 @@ _STATES_BY_STANDING: Mapping[AgentStanding, str] = {
 EFFECT_BY_STATE: Mapping[str, StandingEffect] = {
     state: effect for effect, states in _STATES_BY_STANDING.items() for state in states.split() if effect != "silent"
 }
-"""A state by the name that a town gives it (in lower case) → what it means here."""
+"""A state as a town names it (in lower case) → its effect."""
 
 
 BOOKKEEPING_KINDS = frozenset(("context.built", "goal.checkpointed", "goal.attempt_ended", "driver.attempt_started"))
-"""Kinds that, without words of their own, do not say what an agent is doing."""
+"""Kinds that, without a text, do not say what an agent is doing."""
 
 
 def has_activity_text(event: Event) -> bool:
-    """Whether the event tells what its agent is doing. Who holds a goal does not: it names the process."""
+    """Whether the event says what its agent is doing. A goal's lease does not: it names the process."""
     if event.kind == "work.lease_taken" and event.goal is not None:
         return False
     return bool(event.text) or event.kind not in BOOKKEEPING_KINDS
 
 
 def find_standing_effect(event: Event) -> StandingEffect:
-    """What the event does to its `agent`."""
+    """The effect of an event on its `agent`."""
     decide = EFFECT_DECIDERS.get(event.kind)
     effect = EFFECT_BY_KIND.get(event.kind, "working")
     return effect if decide is None else decide(event, effect)
@@ -133,8 +133,8 @@ def _decide_by_new_state(event: Event, effect: StandingEffect) -> StandingEffect
 
 
 def _decide_by_wait(event: Event, effect: StandingEffect) -> StandingEffect:
-    is_by_itself = isinstance(event.data.get("until"), str) or event.data.get("why") == "paused"
-    return "idle" if is_by_itself else effect
+    ends_by_itself = isinstance(event.data.get("until"), str) or event.data.get("why") == "paused"
+    return "idle" if ends_by_itself else effect
 
 
 def _decide_by_cause(event: Event, effect: StandingEffect) -> StandingEffect:
@@ -146,18 +146,18 @@ def _decide_by_action(event: Event, effect: StandingEffect) -> StandingEffect:
 
 
 def _decide_by_outcome(event: Event, effect: StandingEffect) -> StandingEffect:
-    words = set(_find_outcome_kinds(event.data))
-    if "escalate" in words:
+    kinds = set(_find_outcome_kinds(event.data))
+    if "escalate" in kinds:
         return "needs you"
-    return "idle" if "sleep" in words else effect
+    return "idle" if "sleep" in kinds else effect
 
 
-def _by_shell(event: Event, effect: StandingEffect) -> StandingEffect:
+def _decide_by_shell(event: Event, effect: StandingEffect) -> StandingEffect:
     return "alive" if is_shell_prompt(event) else effect
 
 
 def _find_outcome_kinds(data: Mapping[str, Any]) -> Iterator[str]:
-    """The `kind` of what a driver decided, wherever its shape keeps it."""
+    """Yield the `kind` of a driver's decision, from wherever the payload keeps it."""
     for path in (("result", "outcome"), ("outcome", "outcome"), ("decision",)):
         value: Any = data
         for key in (*path, "kind"):
@@ -171,11 +171,11 @@ EFFECT_DECIDERS: Mapping[str, Callable[[Event, StandingEffect], StandingEffect]]
     "town.agent_spawned": _decide_by_new_state,
     "town.agent_resumed": _decide_by_new_state,
     "goal.waiting": _decide_by_wait,
-    "prompt.submitted": _by_shell,
+    "prompt.submitted": _decide_by_shell,
     "driver.decision": _decide_by_cause,
     "control.requested": _decide_by_action,
     "driver.attempt_completed": _decide_by_outcome,
     "driver.replay_decision": _decide_by_outcome,
     "driver.goal_completed": _decide_by_outcome,
 }
-"""Kinds where the event itself can say more than its kind does."""
+"""Kinds for which the event can say more than its kind."""

@@ -1,8 +1,8 @@
-"""Beats that a deed has only because of what came before it: tests that pass again, a call made over and over, an edit taken back, a turn
-of a goal that goes well after one that did not.
+"""Assigns beats that depend on earlier events of the same agent and session.
 
-One fold per agent and session, with little memory: digests of calls, never their inputs. Where nothing came before that matters, a deed
-has the beat of its kind.
+Examples: tests that pass again, repeated calls, an edit undone, a goal's turn that succeeds after a failed one. The
+state is bounded and holds digests of calls, never their inputs. If nothing earlier matters, an event has the beat of
+its kind.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fleetlore.views.recent_calls import VERSION as VERSION
 from fleetlore.views.recent_calls import BeatReason, BeatState, PendingCall, RecentCalls
 
 LOOP_CALLS = 3
-"""So many times the same call in a row, with no other between, are a loop."""
+"""This many equal calls in a row are a loop."""
 MAX_AGENTS, MAX_PENDING_CALLS, MAX_FAILURES, MAX_EDITS = 2000, 64, 32, 64
 
 SETBACK_REASONS = frozenset(("loop", "undone", "stuck"))
 
 _SINGLE_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge"))
-"""Deeds that are mended by the next of their kind, whatever it says."""
+"""Actions that are fixed by the next one of their kind, whatever its subject."""
 _RECOVERY_BEATS = frozenset(("progress", "pulse"))
 _TURN_FAILURE_KEY = "turn"
-"""The trouble of a goal whose last turn did not go well."""
+"""Key of the failure of a goal whose last turn failed."""
 _EDIT_FIELD_PAIRS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"))
 _OLD_TEXT_FIELDS = frozenset(old for old, _ in _EDIT_FIELD_PAIRS)
 _Value = TypeVar("_Value")
@@ -40,126 +40,129 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def initial() -> BeatState:
-    """Nothing has been done yet."""
+    """The state before the first event."""
     return BeatState()
 
 
 def classify_beat(beats: BeatState, event: Event, stamp: EventStamp | None = None) -> Beat | None:
-    """The beat of one more event, given those before it. Never raises. A late one has its kind's, and changes nothing."""
+    """Return the beat of one more event, given those before it; updates the state. Never raises.
+
+    A late event gets the beat of its kind and changes nothing.
+    """
     if beats.note is not None:
         beats.note = None
-    act = _BEAT_HANDLERS.get(event.kind)
-    if act is None:
+    handler = _BEAT_HANDLERS.get(event.kind)
+    if handler is None:
         return beat_of(event)
     key = f"{event.run or event.task or event.goal or ''} {event.agent or event.actor}"
-    hand = beats.hands.get(key)
+    recent = beats.hands.get(key)
     if stamp is None:
         stamp = event_stamp(event)
-    if hand is None:
-        hand = RecentCalls()
-        _put_bounded(beats.hands, key, hand, MAX_AGENTS)
-    elif (last := hand.last) is not None and stamp[0] <= last[0] and stamp < last:
+    if recent is None:
+        recent = RecentCalls()
+        _put_bounded(beats.hands, key, recent, MAX_AGENTS)
+    elif (last := recent.last) is not None and stamp[0] <= last[0] and stamp < last:
         return beat_of(event)
-    hand.last = stamp
+    recent.last = stamp
     data = event.data
-    own = beat_of(event) if "deed" in data or event.kind not in _KINDS_BY_ACTION else bare_beats[event.kind]
-    note = act(hand, data, own)
-    if note is None:
-        return own
-    beats.note = note
-    return "setback" if note in SETBACK_REASONS else "recovery"
+    kind_beat = beat_of(event) if "deed" in data or event.kind not in _KINDS_BY_ACTION else bare_beats[event.kind]
+    reason = handler(recent, data, kind_beat)
+    if reason is None:
+        return kind_beat
+    beats.note = reason
+    return "setback" if reason in SETBACK_REASONS else "recovery"
 
 
-def _on_tool_called(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
-    del own
+def _on_tool_called(recent: RecentCalls, data: Mapping[str, Any], kind_beat: Beat | None) -> BeatReason | None:
+    del kind_beat
     call = _make_pending_call(data)
     if isinstance(id := data.get("call_id"), str):
-        calls = hand.calls
+        calls = recent.calls
         calls[id] = call
         if len(calls) > MAX_PENDING_CALLS:
             del calls[next(iter(calls))]
-    if call[0] != hand.same:
-        hand.same, hand.times = call[0], 1
+    if call[0] != recent.same:
+        recent.same, recent.times = call[0], 1
         return None
-    return _detect_loop(hand, call[0], data)
+    return _detect_loop(recent, call[0], data)
 
 
 def _make_pending_call(data: Mapping[str, Any]) -> PendingCall:
-    given = data.get("input")
-    digest = _digest_values((data.get("tool"), given))
-    return (digest, 0, 0) if not isinstance(given, dict) or _OLD_TEXT_FIELDS.isdisjoint(given) else (digest, *_digest_edit(given))
+    input_ = data.get("input")
+    digest = _digest_values((data.get("tool"), input_))
+    return (digest, 0, 0) if not isinstance(input_, dict) or _OLD_TEXT_FIELDS.isdisjoint(input_) else (digest, *_digest_edit(input_))
 
 
-def _detect_loop(hand: RecentCalls, digest: int, data: Mapping[str, Any]) -> BeatReason | None:
-    """A loop, where this is the third call alike in a row. It is told once; asking how far something is may go on for ever."""
-    if digest != hand.same:
-        hand.same = digest
-        if hand.times != 1:
-            hand.times = 1
+def _detect_loop(recent: RecentCalls, digest: int, data: Mapping[str, Any]) -> BeatReason | None:
+    """Return `loop` on the third equal call in a row, once. Polling is not a loop."""
+    if digest != recent.same:
+        recent.same = digest
+        if recent.times != 1:
+            recent.times = 1
         return None
-    hand.times += 1
-    return "loop" if hand.times == LOOP_CALLS and not is_polling_call(str(data.get("tool")), data.get("input")) else None
+    recent.times += 1
+    return "loop" if recent.times == LOOP_CALLS and not is_polling_call(str(data.get("tool")), data.get("input")) else None
 
 
-def _on_tool_returned(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
-    id, note = data.get("call_id"), None
-    call = hand.calls.pop(id, None) if isinstance(id, str) else None
+def _on_tool_returned(recent: RecentCalls, data: Mapping[str, Any], kind_beat: Beat | None) -> BeatReason | None:
+    id, reason = data.get("call_id"), None
+    call = recent.calls.pop(id, None) if isinstance(id, str) else None
     if call is None:
-        call, note = _take_pending_call(hand, data)
-    if own == "setback":
+        call, reason = _take_pending_call(recent, data)
+    if kind_beat == "setback":
         if (key := _action_key(data)) is not None:
-            _record_failure(hand, key, call, "mended")
+            _record_failure(recent, key, call, "mended")
         return None
-    found = _clear_failures(hand, _action_key(data), call) if hand.troubles or hand.slips else None
-    if call is not None and call[1] and _is_edit_undone(hand, call):
+    found = _clear_failures(recent, _action_key(data), call) if recent.troubles or recent.slips else None
+    if call is not None and call[1] and _is_edit_undone(recent, call):
         return "undone"
-    return note if found is None or own not in _RECOVERY_BEATS else found
+    return reason if found is None or kind_beat not in _RECOVERY_BEATS else found
 
 
-def _on_tool_failed(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
-    call, note = _take_pending_call(hand, data)
+def _on_tool_failed(recent: RecentCalls, data: Mapping[str, Any], kind_beat: Beat | None) -> BeatReason | None:
+    call, reason = _take_pending_call(recent, data)
     key = _action_key(data)
-    if own == "setback":
-        _record_failure(hand, key, call, "mended")
+    if kind_beat == "setback":
+        _record_failure(recent, key, call, "mended")
         return None
-    return _record_missed_edit(hand, key) or note if key is not None and data.get("deed") == "edit" else note
+    return _record_missed_edit(recent, key) or reason if key is not None and data.get("deed") == "edit" else reason
 
 
-def _record_missed_edit(hand: RecentCalls, key: str) -> BeatReason | None:
-    """An edit that missed: the first one is a slip, the second in the same file is trouble."""
-    if key in hand.slips:
-        del hand.slips[key]
-        _record_failure(hand, key, None, "mended")
+def _record_missed_edit(recent: RecentCalls, key: str) -> BeatReason | None:
+    """The first edit that misses is a slip; the second in the same file is a failure."""
+    if key in recent.slips:
+        del recent.slips[key]
+        _record_failure(recent, key, None, "mended")
         return "stuck"
-    if key not in hand.troubles:
-        _put_bounded(hand.slips, key, True, MAX_FAILURES)
+    if key not in recent.troubles:
+        _put_bounded(recent.slips, key, True, MAX_FAILURES)
     return None
 
 
-def _on_tool_denied(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
-    del own
-    call, _ = _take_pending_call(hand, data)
-    _record_failure(hand, None, call, "allowed")
+def _on_tool_denied(recent: RecentCalls, data: Mapping[str, Any], kind_beat: Beat | None) -> BeatReason | None:
+    del kind_beat
+    call, _ = _take_pending_call(recent, data)
+    _record_failure(recent, None, call, "allowed")
     return None
 
 
-def _on_prompt(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
-    """A person spoke: what is done now is done anew."""
-    del data, own
-    hand.same = hand.times = 0
+def _on_prompt(recent: RecentCalls, data: Mapping[str, Any], kind_beat: Beat | None) -> BeatReason | None:
+    """A new prompt: the same call again is not a repetition."""
+    del data, kind_beat
+    recent.same = recent.times = 0
     return None
 
 
-def _on_goal_turn(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
-    """A turn of a goal: one that goes well mends what the ones before it left."""
+def _on_goal_turn(recent: RecentCalls, data: Mapping[str, Any], kind_beat: Beat | None) -> BeatReason | None:
+    """A turn of a goal: one that succeeds fixes the failed ones before it."""
     del data
-    if own == "setback":
-        _put_bounded(hand.troubles, _TURN_FAILURE_KEY, "mended", MAX_FAILURES)
-    return hand.troubles.pop(_TURN_FAILURE_KEY, None) if own in ("propose", "progress") else None
+    if kind_beat == "setback":
+        _put_bounded(recent.troubles, _TURN_FAILURE_KEY, "mended", MAX_FAILURES)
+    return recent.troubles.pop(_TURN_FAILURE_KEY, None) if kind_beat in ("propose", "progress") else None
 
 
 _KINDS_BY_ACTION = frozenset(("tool.called", "tool.returned"))
-"""Kinds whose beat depends on the deed alone, if there is one."""
+"""Kinds whose beat depends only on their `deed`, if they have one."""
 BeatHandler: TypeAlias = Callable[[RecentCalls, Mapping[str, Any], Beat | None], BeatReason | None]
 _BEAT_HANDLERS: Mapping[str, BeatHandler] = {
     "tool.called": _on_tool_called,
@@ -174,84 +177,87 @@ _BEAT_HANDLERS: Mapping[str, BeatHandler] = {
 }
 
 
-def _take_pending_call(hand: RecentCalls, data: Mapping[str, Any]) -> tuple[PendingCall | None, BeatReason | None]:
-    """The call that this came of; where no event told of the call, the outcome stands for it."""
+def _take_pending_call(recent: RecentCalls, data: Mapping[str, Any]) -> tuple[PendingCall | None, BeatReason | None]:
+    """Return the call that this result belongs to; if no event reported the call, the result stands for it."""
     id = data.get("call_id")
-    call = hand.calls.pop(id, None) if isinstance(id, str) else None
+    call = recent.calls.pop(id, None) if isinstance(id, str) else None
     if call is not None or data.get("input") is None:
         return call, None
     call = _make_pending_call(data)
-    return call, _detect_loop(hand, call[0], data)
+    return call, _detect_loop(recent, call[0], data)
 
 
 def _action_key(data: Mapping[str, Any]) -> str | None:
-    """By what a deed is known when it is done another time; `None`: only by its call."""
-    deed, subject = data.get("deed"), data.get("subject")
-    if not isinstance(deed, str):
+    """Key by which a repeated action is recognised; `None` if only by its call."""
+    action, subject = data.get("deed"), data.get("subject")
+    if not isinstance(action, str):
         return None
-    if deed in _SINGLE_ACTIONS:
-        return deed
-    if not isinstance(subject, str) or (deed != "edit" and deed not in CHECKING):
+    if action in _SINGLE_ACTIONS:
+        return action
+    if not isinstance(subject, str) or (action != "edit" and action not in CHECKING):
         return None
-    return f"{deed} {subject.partition(': ')[0]}"
+    return f"{action} {subject.partition(': ')[0]}"
 
 
-def _record_failure(hand: RecentCalls, key: str | None, call: PendingCall | None, note: BeatReason) -> None:
+def _record_failure(recent: RecentCalls, key: str | None, call: PendingCall | None, reason: BeatReason) -> None:
     name = key or (f"#{call[0]:x}" if call is not None else None)
     if name is not None:
-        _put_bounded(hand.troubles, name, note, MAX_FAILURES)
+        _put_bounded(recent.troubles, name, reason, MAX_FAILURES)
 
 
-def _clear_failures(hand: RecentCalls, key: str | None, call: PendingCall | None) -> BeatReason | None:
-    """What is out of the way now. Tests that cover more than those that had failed count as well."""
-    troubles = hand.troubles
-    if hand.slips and key is not None:
-        hand.slips.pop(key, None)
-    if not troubles:
+def _clear_failures(recent: RecentCalls, key: str | None, call: PendingCall | None) -> BeatReason | None:
+    """Clear the failures that this action fixes; return the reason.
+
+    Tests that cover more than the failed ones count too.
+    """
+    failures = recent.troubles
+    if recent.slips and key is not None:
+        recent.slips.pop(key, None)
+    if not failures:
         return None
-    found = troubles.pop(f"#{call[0]:x}", None) if call is not None else None
+    reason = failures.pop(f"#{call[0]:x}", None) if call is not None else None
     if key is None:
-        return found
-    found = troubles.pop(key, found)
+        return reason
+    reason = failures.pop(key, reason)
     if key.partition(" ")[0] in CHECKING:
-        for narrower in [name for name in troubles if name.startswith(f"{key} ")]:
-            found = troubles.pop(narrower)
-    return found
+        for narrower in [name for name in failures if name.startswith(f"{key} ")]:
+            reason = failures.pop(narrower)
+    return reason
 
 
-def _digest_edit(given: Mapping[str, Any]) -> tuple[int, int]:
-    """The digests of an edit, and of what would undo it; none where it changes nothing."""
-    forth = back = 0
+def _digest_edit(input_: Mapping[str, Any]) -> tuple[int, int]:
+    """Digests of an edit and of its reversal; zeros if it changes nothing."""
+    digest = reversal = 0
     for old, new in _EDIT_FIELD_PAIRS:
-        before, after = given.get(old), given.get(new)
+        before, after = input_.get(old), input_.get(new)
         if isinstance(before, str) and isinstance(after, str) and before != after:
-            path = given.get("file_path") or given.get("path") or given.get("filePath")
-            forth, back = _digest_values((path, (before, after))), _digest_values((path, (after, before)))
-    return forth, back
+            path = input_.get("file_path") or input_.get("path") or input_.get("filePath")
+            digest, reversal = _digest_values((path, (before, after))), _digest_values((path, (after, before)))
+    return digest, reversal
 
 
-def _is_edit_undone(hand: RecentCalls, call: PendingCall) -> bool:
-    """Whether an edit puts back what an earlier one had changed."""
-    _, forth, back = call
-    if hand.edits.pop(back, False):
+def _is_edit_undone(recent: RecentCalls, call: PendingCall) -> bool:
+    """Whether an edit reverses an earlier one."""
+    _, digest, reversal = call
+    if recent.edits.pop(reversal, False):
         return True
-    _put_bounded(hand.edits, forth, True, MAX_EDITS)
+    _put_bounded(recent.edits, digest, True, MAX_EDITS)
     return False
 
 
-def _digest_values(things: tuple[object, ...]) -> int:
+def _digest_values(values: tuple[object, ...]) -> int:
     try:
-        raw = _encode_json(things)
+        raw = _encode_json(values)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        raw = repr([type(thing).__name__ for thing in things]).encode()
+        raw = repr([type(value).__name__ for value in values]).encode()
     return (len(raw) << 32 | crc32(raw)) & 0x7FFF_FFFF_FFFF_FFFF
 
 
 _Key = TypeVar("_Key", str, int)
 
 
-def _put_bounded(kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
-    """One more, and the oldest is let go if there are too many."""
-    kept[key] = value
-    if len(kept) > most:
-        del kept[next(iter(kept))]
+def _put_bounded(entries: dict[_Key, _Value], key: _Key, value: _Value, limit: int) -> None:
+    """Add an entry and drop the oldest if there are too many."""
+    entries[key] = value
+    if len(entries) > limit:
+        del entries[next(iter(entries))]

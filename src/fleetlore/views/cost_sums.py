@@ -1,4 +1,4 @@
-"""What costs add up to: in all, by agent, day, model, task, session, project or person, and of which models no price is known."""
+"""Sums over the costs view: in total, by agent, day, model, task, session, project or person, and unpriced models."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fleetlore.views.costs import SLOT_SECONDS, UNKNOWN_MODEL, CostAmount, CostC
 CostDimension = Literal["agent", "day", "model", "task", "session", "project", "person"]
 COST_DIMENSIONS: tuple[CostDimension, ...] = get_args(CostDimension)
 RUN_DIMENSIONS: tuple[CostDimension, ...] = ("task", "session")
-"""What only the newest are told by: of older ones `None` holds the sum."""
+"""Dimensions known only for the newest sessions; older ones are summed under `None`."""
 
 
 class CostLine(NamedTuple):
-    """One cell, with what its run says of it."""
+    """One cell with the context of its run."""
 
     cell: CostCell
     session: str | None
@@ -32,7 +32,7 @@ CostFilter: TypeAlias = Callable[[CostLine], bool]
 
 
 def iterate_cost_lines(spending: Spending) -> Iterator[CostLine]:
-    """Every cell, open partial replies included."""
+    """Yield every cell, including partial replies."""
     yield from iterate_older_lines(spending)
     for name, run in spending.runs.items():
         yield from _run_lines(name, run, list(run.counted.values()))
@@ -41,13 +41,13 @@ def iterate_cost_lines(spending: Spending) -> Iterator[CostLine]:
 
 
 def iterate_older_lines(spending: Spending) -> Iterator[CostLine]:
-    """The cells of which only `Costs.whole` knows task and session."""
+    """Yield the cells whose task and session only `Costs.unpruned` knows."""
     for run in spending.older.values():
         yield from _run_lines("", run, list(run.cells.values()))
 
 
 def sum_total(spending: Spending, where: CostFilter | None = None) -> CostAmount:
-    """All of it, or all that is wanted."""
+    """Total costs, optionally filtered."""
     amount = CostAmount()
     for part in sum_by(spending, "model", where=where).values():
         amount.add(part)
@@ -57,7 +57,7 @@ def sum_total(spending: Spending, where: CostFilter | None = None) -> CostAmount
 def sum_by(
     spending: Spending, dimension: CostDimension, *, zone: tzinfo = UTC, where: CostFilter | None = None
 ) -> dict[str | None, CostAmount]:
-    """What each came to, for example each day; `None` where it is not known which."""
+    """Costs by one dimension, for example by day; `None` where it is unknown."""
     sums: dict[str | None, CostAmount] = {
         keys[0]: amount for keys, amount in sum_by_dimensions(spending, (dimension,), zone=zone, where=where).items()
     }
@@ -67,7 +67,7 @@ def sum_by(
 
 
 def sum_by_agent(spending: Spending) -> dict[str, CostAmount]:
-    """What each agent came to, read off the sums that the fold keeps: as quick for a log of years as for one of an hour."""
+    """Costs by agent, from sums that the view keeps: fast for logs of any length."""
     sums = {agent: replace(amount) for agent, amount in spending.agents.items()}
     printed = (cell for run in spending.runs.values() if run.printed and not run.cells for cell in run.printed.values())
     for cell in (*printed, *(part.cell for part in spending.open.values())):
@@ -78,7 +78,7 @@ def sum_by_agent(spending: Spending) -> dict[str, CostAmount]:
 def sum_by_dimensions(
     spending: Spending, dimensions: Sequence[CostDimension], *, zone: tzinfo = UTC, where: CostFilter | None = None
 ) -> dict[tuple[str | None, ...], CostAmount]:
-    """What each combination came to, for example each day and model; without what was trimmed away, of which only the sum is known."""
+    """Costs by several dimensions, for example day and model; without trimmed events, of which only the sum is known."""
     sums: dict[tuple[str | None, ...], CostAmount] = {}
     readers = [_dimension_reader(dimension, zone) for dimension in dimensions]
     for line in iterate_cost_lines(spending):
@@ -88,31 +88,34 @@ def sum_by_dimensions(
 
 
 def find_unpriced_models(spending: Spending, where: CostFilter | None = None) -> dict[str, int]:
-    """Models of which no price is known, with the tokens that were not priced."""
+    """Models without a known price, with their number of unpriced tokens."""
     sums = sum_by(spending, "model", where=where)
     return {model or UNKNOWN_MODEL: amount.unpriced for model, amount in sorted(sums.items(), key=str) if amount.unpriced}
 
 
-def restrict_spending(spending: Spending, some: Spending) -> Spending:
-    """Some of the replies, with what all events say of their runs; a part of a reply counts if its whole has not come by now."""
-    runs = {name: _replace_cells(spending.runs.get(name, run), run) for name, run in some.runs.items()}
-    for part in some.open.values():
+def restrict_spending(spending: Spending, selected: Spending) -> Spending:
+    """Restrict costs to some replies, keeping what all events say about their runs.
+
+    A partial reply counts unless its complete one has come.
+    """
+    runs = {name: _replace_cells(spending.runs.get(name, run), run) for name, run in selected.runs.items()}
+    for part in selected.open.values():
         runs.setdefault(part.run, _replace_cells(spending.runs.get(part.run, RunCosts()), RunCosts()))
-    still_open = {key: part for key, part in some.open.items() if spending.open.get(key) == part}
+    still_open = {key: part for key, part in selected.open.items() if spending.open.get(key) == part}
     return Spending(runs=runs, open=still_open)
 
 
 @lru_cache(maxsize=100_000)
 def slot_day(slot: int, zone: tzinfo) -> str:
-    """The day of a quarter of an hour: `2026-11-15`."""
+    """The day of a slot: `2026-11-15`."""
     try:
         return datetime.fromtimestamp(slot * SLOT_SECONDS, zone).date().isoformat()
-    except (OverflowError, ValueError, OSError):  # at the calendar's ends
+    except (OverflowError, ValueError, OSError):  # outside of the calendar
         return (date.max if slot > 0 else date.min).isoformat()
 
 
 def _run_lines(name: str, run: RunCosts, cells: list[CostCell]) -> Iterator[CostLine]:
-    project, person = _said_text(run.project), _said_text(run.person)
+    project, person = _text_of(run.project), _text_of(run.person)
     slots = sorted(run.bound)
     for cell in cells:
         yield CostLine(cell, name or None, cell.task or _find_task_at(run, slots, cell.slot), project, person)
@@ -120,11 +123,11 @@ def _run_lines(name: str, run: RunCosts, cells: list[CostCell]) -> Iterator[Cost
 
 def _find_task_at(run: RunCosts, slots: list[int], slot: int) -> str | None:
     index = bisect_right(slots, slot)
-    return run.bound[slots[index - 1]][1] if index else _said_text(run.first)
+    return run.bound[slots[index - 1]][1] if index else _text_of(run.first)
 
 
-def _said_text(said: StampedText | None) -> str | None:
-    return None if said is None else said[1]
+def _text_of(stamped: StampedText | None) -> str | None:
+    return None if stamped is None else stamped[1]
 
 
 def _dimension_reader(dimension: CostDimension, zone: tzinfo) -> Callable[[CostLine], str | None]:
@@ -139,5 +142,5 @@ def _dimension_reader(dimension: CostDimension, zone: tzinfo) -> Callable[[CostL
             return lambda line: getattr(line, dimension)
 
 
-def _replace_cells(run: RunCosts, own: RunCosts) -> RunCosts:
-    return replace(run, cells=own.cells, printed={} if run.cells else own.printed)
+def _replace_cells(run: RunCosts, selected: RunCosts) -> RunCosts:
+    return replace(run, cells=selected.cells, printed={} if run.cells else selected.printed)

@@ -1,10 +1,11 @@
-"""Costs: the tokens that models read and wrote, and the dollars for them, by whom, for what and when. docs/costs.md tells the rules.
+"""The costs view: tokens and dollars by agent, run, model, task and time. docs/costs.md describes the rules.
 
-What replies have in common is one cell: agent, run, model, task and quarter of an hour, from which the days of any time zone can
-be made. What binds a run to a task, a project or a person may come before its replies or after them: `costs_sums` looks it up.
+Replies with the same agent, run, model, task and quarter of an hour share one cell; the days of any time zone can be
+computed from these. A run may be bound to a task, project or person before or after its replies: `cost_sums` resolves
+that.
 
-Tasks and sessions come and go for as long as there is a log, so the newest alone are told apart; of older ones the cells of an agent, a
-model, a project and a person are one. Who needs every one of them folds `Costs.whole`.
+The number of tasks and sessions is unbounded, so only the newest are kept apart; older ones are merged by agent,
+model, project and person. `Costs.unpruned` keeps all of them.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from fleetlore.views.event_text import EventStamp, event_stamp
 from fleetlore.views.prices import PICO, Prices, TokenCounts
 
 VERSION = 4
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+"""Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 PRINTED_SOURCE = "exec"
-"""The `source` of a reply that Codex printed: its totals a turn, of which its recording tells each answer."""
+"""The `source` of totals per turn that a program printed; its recording has each reply."""
 MAX_WHOLE_REPLIES = 512
-"""So many whole replies are remembered, for a part of one that comes late: no importer stores such a part, but logs that are merged may."""
+"""Complete replies remembered, for parts of them that come late. Importers store no such part, but merged logs may."""
 
 MAX_HELD_ENTRIES = 5000
-"""So many sessions, their cells and what they were bound to are held one by one."""
+"""Sessions, cells and bindings kept individually."""
 PRUNED_EVERY = 500
-"""So many more than that may come together before the longest silent sessions go into `older`."""
+"""This many more may accumulate before the sessions that were silent longest move to `older`."""
 
 SLOT_SECONDS = 900
-"""Seconds. Every time zone is some quarters of an hour away from the others."""
+"""Time zones differ by multiples of a quarter of an hour."""
 MAX_REPLY_TOKENS = 1_000_000_000
-"""Of one reply: more is a slip of whoever wrote it."""
+"""Per reply: more is an error in the source."""
 MAX_REPLY_USD = 1_000_000
 UNKNOWN_MODEL = "unknown"
 """The model of replies that name none."""
 
 StampedText: TypeAlias = tuple[EventStamp, str]
-"""What was said, and when: the newest holds, and between equals the text decides, so that the order of arrival does not matter."""
+"""A text and its stamp. The newest wins; the text breaks ties, so that the order of arrival does not matter."""
 
 
 class CostAmount(Struct, kw_only=True, array_like=True, gc=False):
@@ -54,26 +55,26 @@ class CostAmount(Struct, kw_only=True, array_like=True, gc=False):
     cache_read: int = 0
     cache_write: int = 0
     cache_write_1h: int = 0
-    """Of those written to a cache."""
+    """Part of `cache_write`."""
     pico: int = 0
-    """Dollars, in `prices.PICO` parts: whole numbers, so that the order of adding does not matter."""
+    """Dollars in units of 1/`prices.PICO`: integers, so that the order of adding does not matter."""
     priced: int = 0
-    """Replies whose price is known."""
+    """Replies with a known price."""
     unpriced: int = 0
-    """Tokens of those whose price is not."""
+    """Tokens of replies without one."""
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """All tokens."""
         return self.input + self.output + self.cache_read + self.cache_write
 
     @property
     def usd(self) -> float | None:
-        """Dollars; `None` where there are tokens and no price for any of them."""
+        """Dollars; `None` if there are tokens and none of them has a price."""
         return None if self.unpriced and not self.priced else self.pico / PICO
 
     def add(self, other: CostAmount) -> None:
-        """Take another in."""
+        """Add another amount to this one."""
         self.input += other.input
         self.output += other.output
         self.cache_read += other.cache_read
@@ -85,38 +86,38 @@ class CostAmount(Struct, kw_only=True, array_like=True, gc=False):
 
 
 class CostCell(Struct, kw_only=True, array_like=True, gc=False):
-    """What the replies of an agent by a model, in one run, task and quarter of an hour, come to."""
+    """The costs of an agent's replies by one model in one run, task and quarter of an hour."""
 
     slot: int
     agent: str
     model: str
     task: str | None = None
-    """That which the replies name themselves."""
+    """The task that the replies name themselves."""
     amount: CostAmount = field(default_factory=CostAmount)
 
     @property
     def key(self) -> str:
-        """By which it is found again in its run."""
+        """Key in its run."""
         return f"{self.slot}\x1f{self.agent}\x1f{self.model}\x1f{self.task or ''}"
 
 
 class RunCosts(Struct, kw_only=True, omit_defaults=True):
-    """One session: what was said of it, and its cells."""
+    """One session: its context and its cells."""
 
     project: StampedText | None = None
     branch: StampedText | None = None
     person: StampedText | None = None
     first: StampedText | None = None
-    """The first task that it was bound to: what came before belongs to it."""
+    """The first task it was bound to; earlier replies belong to it."""
     bound: dict[int, StampedText] = field(default_factory=dict)
-    """Quarter of an hour → the last task that it was bound to in it."""
+    """Slot → the last task it was bound to in that slot."""
     cells: dict[str, CostCell] = field(default_factory=dict)
     printed: dict[str, CostCell] = field(default_factory=dict)
-    """What a program printed of itself while it also kept a recording: counted only where nobody has taken that in."""
+    """What a program printed while it also wrote a recording: counted only if the recording was not imported."""
 
     @property
     def size(self) -> int:
-        """How much there is to hold."""
+        """Number of entries held."""
         return 1 + len(self.bound) + len(self.cells) + len(self.printed)
 
     @property
@@ -126,7 +127,7 @@ class RunCosts(Struct, kw_only=True, omit_defaults=True):
 
 
 class PartialReply(Struct, kw_only=True, gc=False):
-    """A reply whose source ended before it did; counted until the whole one comes."""
+    """A reply whose source ended before it was complete; counted until the complete one comes."""
 
     stamp: EventStamp
     run: str
@@ -134,40 +135,40 @@ class PartialReply(Struct, kw_only=True, gc=False):
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Of several, the one that knows most is counted."""
+        """Of several partial replies, the one with the highest rank is counted."""
         amount = self.cell.amount
         return amount.output, amount.tokens, self.stamp, self.cell.key, amount.pico, self.run
 
 
 class Spending(Struct, kw_only=True):
-    """All costs of a town. Encodes to JSON and back."""
+    """All costs of a town. Serialises to JSON."""
 
     version: int = VERSION
     begins: str | None = None
     """Position of the first event."""
     runs: dict[str, RunCosts] = field(default_factory=dict)
-    """The longest silent first. The run without a name holds what names none."""
+    """The run that was silent longest comes first. Events without a run are under the empty name."""
     fresh: int = 0
-    """How much has come to the runs since they were last looked through."""
+    """Number of entries added since the last pruning."""
     older: dict[str, RunCosts] = field(default_factory=dict)
-    """Project and person → what their older sessions come to, without task and session."""
+    """Project and person → costs of their older sessions, without task and session."""
     agents: dict[str, CostAmount] = field(default_factory=dict)
-    """What the cells of all runs come to, by agent: whoever shows the fleet asks again and again. What was printed is not in it."""
+    """Sums by agent over the cells of all runs, without printed ones: the fleet pages ask for them often."""
     open: dict[str, PartialReply] = field(default_factory=dict)
-    """Message and request → the reply of which only a part is known."""
+    """Message and request → the partial reply."""
     wholes: dict[str, None] = field(default_factory=dict)
-    """The newest replies that are whole, each by a digest."""
+    """Digests of the newest complete replies."""
     trimmed: CostAmount = field(default_factory=CostAmount)
-    """What was spent in the part of the log that was trimmed away, if it was trimmed before this began."""
+    """Costs of the trimmed part of the log, if it was trimmed before this fold began."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether no later reply can take the place of what was counted."""
+        """Whether no later reply can replace what was counted."""
         return not self.open and not any(run.printed for run in self.runs.values())
 
 
 class Costs:
-    """The fold, with the prices that it counts with."""
+    """The costs fold with a price table."""
 
     VERSION = VERSION
     HEEDS_BEATS = False
@@ -175,20 +176,20 @@ class Costs:
     def __init__(self, prices: Prices | None = None, *, most_held: int | None = MAX_HELD_ENTRIES) -> None:
         self.prices = prices or Prices()
         self.name = f"costs-{self.prices.key}" if most_held is not None else f"costs-whole-{self.prices.key}"
-        """Of its checkpoints: other prices, other costs."""
+        """Name of its checkpoints; it depends on the prices."""
         self._max_held_entries = most_held
 
     @cached_property
     def unpruned(self) -> Costs:
-        """The same fold with every task and session, however many there were: it grows with them."""
+        """The same fold with every task and session kept; it grows with them."""
         return self if self._max_held_entries is None else Costs(self.prices, most_held=None)
 
     def initial(self) -> Spending:
-        """Nothing was spent yet."""
+        """The state before the first event."""
         return Spending()
 
     def apply(self, spending: Spending, event: Event) -> Spending:
-        """The costs after one more event. Never raises. Consumes them: go on with those that are returned."""
+        """Return the costs after one more event; modifies the given ones. Never raises."""
         if spending.begins is None:
             spending.begins = event.position or ""
         if event.task is not None and event.run is not None:
@@ -205,7 +206,7 @@ class Costs:
         return spending
 
     def remove_superseded(self, spending: Spending, event: Event) -> None:
-        """Take out what a later reply, which is not counted here, counts itself: parts of it, and what was printed of its run."""
+        """Remove what a later reply, not counted here, replaces: its parts, and printed totals of its run."""
         _close_partial_reply(spending, {_reply_key(event), event.id})
         run = spending.runs.get(event.run or "")
         if run is not None and event.data.get("source") != PRINTED_SOURCE and any(_parse_counts(event.data)):
@@ -253,25 +254,25 @@ def _default_costs() -> Costs:
 
 
 def initial() -> Spending:
-    """Nothing was spent yet."""
+    """The state before the first event."""
     return Spending()
 
 
 def apply(spending: Spending, event: Event) -> Spending:
-    """The costs after one more event, by the table of prices as it is. Never raises."""
+    """Return the costs after one more event, with the built-in prices. Never raises."""
     return _default_costs().apply(spending, event)
 
 
 def slot_number(at: datetime) -> int:
-    """The quarter of an hour of a moment."""
+    """The quarter of an hour of a time."""
     return int(at.timestamp() // SLOT_SECONDS)
 
 
-# --- what is read off an event; its data may be anything
+# --- parsing events, whose data may be anything
 
 
 def _touch_run(spending: Spending, name: str) -> RunCosts:
-    """A run of which something is told: behind all others."""
+    """Return the run and move it to the end, as the most recent."""
     run = spending.runs.pop(name, None)
     if run is None:
         run = RunCosts()
@@ -282,59 +283,59 @@ def _touch_run(spending: Spending, name: str) -> RunCosts:
 
 def _bind_run_to_task(spending: Spending, event: Event) -> None:
     run, stamp = _touch_run(spending, event.run or ""), event_stamp(event)
-    said = stamp, event.task or ""
-    if run.first is None or said < run.first:
-        run.first = said
+    binding = stamp, event.task or ""
+    if run.first is None or binding < run.first:
+        run.first = binding
     slot = slot_number(stamp[0])
-    held = run.bound.get(slot)
-    if held is None or said > held:
-        run.bound[slot] = said
-    if held is None:
+    existing = run.bound.get(slot)
+    if existing is None or binding > existing:
+        run.bound[slot] = binding
+    if existing is None:
         spending.fresh += 1
 
 
 def _describe_run(run: RunCosts, event: Event) -> None:
     stamp = event_stamp(event)
     for name in ("project", "branch", "person"):
-        held, value = getattr(run, name), event.data.get(name)
-        if isinstance(value, str) and value and (held is None or (stamp, value) > held):
+        existing, value = getattr(run, name), event.data.get(name)
+        if isinstance(value, str) and value and (existing is None or (stamp, value) > existing):
             setattr(run, name, (stamp, value))
 
 
 def _merge_cell(cells: dict[str, CostCell], cell: CostCell) -> bool:
-    """Add a cell to others; whether it is a new one."""
-    held = cells.setdefault(cell.key, cell)
-    if held is not cell:
-        held.amount.add(cell.amount)
-    return held is cell
+    """Merge a cell into others; return whether it is new."""
+    existing = cells.setdefault(cell.key, cell)
+    if existing is not cell:
+        existing.amount.add(cell.amount)
+    return existing is cell
 
 
-# --- what is not held one by one any more
+# --- pruning
 
 
-def _prune_runs(spending: Spending, most: int) -> None:
-    """Put the longest silent runs, and the oldest cells of those that are very long, into `older`."""
+def _prune_runs(spending: Spending, limit: int) -> None:
+    """Move the runs that were silent longest, and the oldest cells of very long ones, to `older`."""
     spending.fresh = 0
-    held = 0
+    total = 0
     for run in spending.runs.values():
-        if run.size > most // 2:
-            _truncate_run(spending, run, most // 4)
-        held += run.size
-    for name in list(spending.runs) if held > most else ():
+        if run.size > limit // 2:
+            _truncate_run(spending, run, limit // 4)
+        total += run.size
+    for name in list(spending.runs) if total > limit else ():
         run = spending.runs.pop(name)
         _move_to_older(spending, run, run.counted.values(), is_printed=not run.cells)
-        held -= run.size
-        if held <= most:
+        total -= run.size
+        if total <= limit:
             break
 
 
-def _truncate_run(spending: Spending, run: RunCosts, most: int) -> None:
-    """Keep the newest quarters of an hour of a run, and what it was bound to in them and last before them."""
+def _truncate_run(spending: Spending, run: RunCosts, limit: int) -> None:
+    """Keep the newest slots of a run, with its bindings in them and the last one before."""
     if run.cells:
         run.printed.clear()
     cells, slots = sorted(run.counted.values(), key=attrgetter("slot")), sorted(run.bound)
-    since = max((each for newest in ([cell.slot for cell in cells], slots) for each in newest[-most:][:1]), default=0)
-    surplus = len(cells) - most
+    since = max((slot for newest in ([cell.slot for cell in cells], slots) for slot in newest[-limit:][:1]), default=0)
+    surplus = len(cells) - limit
     old = [cell for number, cell in enumerate(cells) if number < surplus or cell.slot < since]
     counted = run.counted
     for cell in old:
@@ -345,8 +346,8 @@ def _truncate_run(spending: Spending, run: RunCosts, most: int) -> None:
 
 
 def _move_to_older(spending: Spending, run: RunCosts, cells: Iterable[CostCell], *, is_printed: bool) -> None:
-    """Add cells of a run to those of which task and session are not told."""
-    key = "\x1f".join("" if said is None else said[1] for said in (run.project, run.person))
+    """Add cells to those without task and session."""
+    key = "\x1f".join("" if stamped is None else stamped[1] for stamped in (run.project, run.person))
     older = spending.older.setdefault(key, RunCosts(project=run.project, person=run.person))
     for cell in cells:
         cell.task = None
@@ -356,19 +357,19 @@ def _move_to_older(spending: Spending, run: RunCosts, cells: Iterable[CostCell],
 
 
 def _count_trimmed(spending: Spending, event: Event) -> None:
-    """What was cut off before this fold began is known from the cut alone; what it has folded itself, it has counted."""
+    """Count what was trimmed before this fold began; what the fold has seen itself is counted already."""
     before = event.data.get("before")
-    is_own = event.origin is None or event.origin.log is None  # a log that was shipped here tells of its own trimming, too
+    is_own = event.origin is None or event.origin.log is None  # a log that was shipped here reports its own trimming too
     if not is_own or not isinstance(before, str) or not spending.begins or spending.begins < before:
         return
-    usd = _parse_usd(event.data.get("usd"), most=MAX_REPLY_TOKENS)
-    amount = CostAmount(**_parse_counts(event.data, most=MAX_REPLY_TOKENS**2)._asdict(), pico=usd or 0, priced=0 if usd is None else 1)
+    usd = _parse_usd(event.data.get("usd"), limit=MAX_REPLY_TOKENS)
+    amount = CostAmount(**_parse_counts(event.data, limit=MAX_REPLY_TOKENS**2)._asdict(), pico=usd or 0, priced=0 if usd is None else 1)
     amount.unpriced = amount.tokens if usd is None else 0
     spending.trimmed.add(amount)
 
 
 def _close_partial_reply(spending: Spending, keys: set[str | None]) -> None:
-    """A whole reply has come: parts of it count no longer, be they there or still on their way."""
+    """Drop the partial replies of a complete one, and ignore those that come later."""
     for key in filter(None, keys):
         spending.open.pop(key, None)
         spending.wholes[_digest_key(key)] = None
@@ -381,7 +382,7 @@ def _digest_key(key: str) -> str:
 
 
 def _reply_key(event: Event) -> str | None:
-    """By which a part of a reply and the whole of it know each other: message and request, else the id of the whole."""
+    """Key shared by a partial reply and its complete one: message and request, else the id of the complete one."""
     message, request = event.data.get("message_id"), event.data.get("request_id")
     if isinstance(message, str) and message:
         return f"{message}\x1f{request if isinstance(request, str) else ''}"
@@ -395,17 +396,17 @@ def _model_name(data: dict[str, Any]) -> str:
     return f"{name}-fast" if data.get("speed") == "fast" and not name.endswith("-fast") else name
 
 
-def _parse_counts(data: dict[str, Any], most: int = MAX_REPLY_TOKENS) -> TokenCounts:
-    input, output, cache_read, cache_write, hour = (_parse_count(data.get(name), most) for name in TokenCounts._fields)
+def _parse_counts(data: dict[str, Any], limit: int = MAX_REPLY_TOKENS) -> TokenCounts:
+    input, output, cache_read, cache_write, hour = (_parse_count(data.get(name), limit) for name in TokenCounts._fields)
     return TokenCounts(input, output, cache_read, max(cache_write, hour), hour)
 
 
-def _parse_count(value: object, most: int) -> int:
-    return value if type(value) is int and 0 < value <= most else 0
+def _parse_count(value: object, limit: int) -> int:
+    return value if type(value) is int and 0 < value <= limit else 0
 
 
-def _parse_usd(value: object, most: int = MAX_REPLY_USD) -> int | None:
-    """Dollars in parts, if that is what it is."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+def _parse_usd(value: object, limit: int = MAX_REPLY_USD) -> int | None:
+    """Parse an amount in dollars to units; `None` if it is invalid."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= limit:
         return None
     return round(value * PICO)

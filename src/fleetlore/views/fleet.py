@@ -1,7 +1,7 @@
-"""The fleet: every agent, what it is doing, and who needs a person. docs/status.md tells the rules.
+"""The fleet view: every agent, what it is doing, and which need a person. docs/status.md describes the rules.
 
-Every fact about an agent is a register that keeps the newest writer: an event that arrives late
-adds to the counts and fills in what nobody newer has said, and never turns anything back.
+Every fact about an agent keeps the newest writer: a late event adds to the counts and fills in what no newer event
+has set, and never turns anything back.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from fleetlore.views.agent_status_rules import (
 from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
 
 VERSION = 3
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+"""Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 SILENT_AFTER = timedelta(minutes=10)
 INACTIVE_AFTER = timedelta(days=1)
 OTHER_BEAT = "other"
-"""Where events of unknown kinds are counted."""
+"""Counts events of unknown kinds."""
 
 _SCOPE_FIELDS = ("task", "mission", "goal", "run")
 _CHILD_SCOPE_FIELDS = ("task", "mission")
@@ -51,19 +51,19 @@ _HELP_ENDING_KINDS = frozenset(
 
 
 class FleetAgent(Struct, kw_only=True):
-    """One agent, as far as the log tells."""
+    """One agent, as far as the log says."""
 
     name: str
     standing: Literal["needs you", "working", "idle", "ended"] | None = None
-    """What was last said of it; `standing()` adds silence. `None`: it was only named."""
+    """What was last reported; `standing_at` adds silence. `None` if it was only named."""
     since: datetime | None = None
-    """When it came to this standing, on this task."""
+    """When it entered this standing, on this task."""
     doing: str = ""
-    """What it last did or was given to do, in its own words: hostile."""
+    """What it last did or was asked to do, in its own words. Untrusted text."""
     kind: str = ""
     """The kind of the event that `doing` comes from."""
     last_seen: datetime | None = None
-    """Its last sign of life; to be given work counts as one."""
+    """Its last sign of life; being assigned work counts."""
     task: str | None = None
     mission: str | None = None
     goal: str | None = None
@@ -79,59 +79,59 @@ class FleetAgent(Struct, kw_only=True):
 
 
 class OpenHelpCall(Struct, kw_only=True):
-    """A mission that asked for help and named no agent."""
+    """A mission that asked for help without naming an agent."""
 
     text: str
     since: datetime
 
 
 class FleetState(Struct, kw_only=True):
-    """All agents of a town, and how many events of each beat there were. Encodes to JSON and back."""
+    """All agents of a town, and the number of events by beat. Serialises to JSON."""
 
     version: int = VERSION
     events: int = 0
     without_agent: int = 0
-    """Events that were about no agent: they are only counted."""
+    """Events about no agent; only counted."""
     position: str | None = None
     trimmed_before: str | None = None
-    """What lay before this position was trimmed away, and is not known here."""
+    """Events before this position were trimmed."""
     counts: dict[str, int] = field(default_factory=dict)
     agents: dict[str, FleetAgent] = field(default_factory=dict)
     asking: dict[str, OpenHelpCall] = field(default_factory=dict)
-    """Mission → its open call for help."""
+    """Mission → its open help request."""
     held: dict[str, list[str]] = field(default_factory=dict)
-    """`goal:X` and `run:X` → the agents that are on it, for events that name no agent."""
+    """`goal:X` and `run:X` → agents that work on it, for events without an agent."""
 
 
 def initial() -> FleetState:
-    """A fleet of nobody."""
+    """The state before the first event."""
     return FleetState()
 
 
 def apply(fleet: FleetState, event: Event) -> FleetState:
-    """The fleet after one more event. Never raises. Consumes the fleet: go on with the one that is returned."""
+    """Return the fleet after one more event; modifies the given one. Never raises."""
     beat = beat_of(event) or OTHER_BEAT
     fleet.events += 1
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
     stamp = event_stamp(event)
-    about = list(_find_affected_agents(fleet, event))
-    for name, effect, is_child in about:
+    affected = list(_find_affected_agents(fleet, event))
+    for name, effect, is_child in affected:
         agent = fleet.agents.get(name)
         if agent is None:
             agent = fleet.agents[name] = FleetAgent(name=name)
         if not is_child or name != event.agent:
             agent.counts[beat] = agent.counts.get(beat, 0) + 1
         _update_agent(fleet, agent, event, stamp, effect, is_child)
-    if not about:
+    if not affected:
         fleet.without_agent += 1
-    if not about or event.kind in _HELP_ENDING_KINDS:
+    if not affected or event.kind in _HELP_ENDING_KINDS:
         _update_fleet(fleet, event, stamp)
     return fleet
 
 
 def standing_at(agent: FleetAgent, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> AgentStanding:
-    """How an agent stands at a moment: one that works and gave no sign of life for too long is silent."""
+    """An agent's standing at a time: a working agent without a sign of life for too long is silent."""
     if agent.standing is None:
         return "idle"
     if agent.standing == "working" and agent.last_seen is not None and now - agent.last_seen > silent_after:
@@ -140,7 +140,7 @@ def standing_at(agent: FleetAgent, *, now: datetime, silent_after: timedelta = S
 
 
 def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[AgentStanding, FleetAgent]]:
-    """All agents as people want to see them: by standing, who needs you first, then the last sign of life, newest first."""
+    """All agents in display order: by standing, those that need a person first, then by the last sign of life."""
     standings = [(standing_at(agent, now=now, silent_after=silent_after), agent) for agent in fleet.agents.values()]
     standings.sort(key=lambda pair: pair[1].name)
     standings.sort(key=lambda pair: pair[1].last_seen or EPOCH, reverse=True)
@@ -149,23 +149,23 @@ def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelt
 
 
 def is_inactive(agent: FleetAgent, standing: AgentStanding, now: datetime) -> bool:
-    """Whether an agent gave no sign of life for so long that a board need not show it; one that needs a person is always shown."""
+    """Whether an agent was silent for so long that boards hide it; one that needs a person is always shown."""
     return standing not in ("needs you", "working") and now - (agent.last_seen or EPOCH) >= INACTIVE_AFTER
 
 
 def _find_affected_agents(fleet: FleetState, event: Event) -> Iterator[tuple[str, StandingEffect, bool]]:
-    """Whom an event is about, and what it does to each; the last says whether it is the event's child."""
-    both = CHILD_EFFECTS.get(event.kind) if event.child is not None else None
-    if both is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
-        both = ("nothing", both[1])  # somebody else handed it over: whose work it was may be at something else by now
+    """Yield the agents that an event is about, the effect on each, and whether it is the event's child."""
+    effects = CHILD_EFFECTS.get(event.kind) if event.child is not None else None
+    if effects is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
+        effects = ("nothing", effects[1])  # handed over by somebody else: the agent may be working on something else by now
     if event.agent is not None:
-        yield event.agent, (find_standing_effect(event) if both is None else both[0]), False
+        yield event.agent, (find_standing_effect(event) if effects is None else effects[0]), False
     elif event.goal is not None:
         yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"goal:{event.goal}", ())))
     elif event.run is not None and event.kind.startswith(("run.", "session.")):
         yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"run:{event.run}", ())))
-    if both is not None and event.child is not None:
-        yield event.child, both[1], True
+    if effects is not None and event.child is not None:
+        yield event.child, effects[1], True
 
 
 def _update_agent(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, effect: StandingEffect, is_child: bool) -> None:
@@ -173,9 +173,9 @@ def _update_agent(fleet: FleetState, agent: FleetAgent, event: Event, stamp: Eve
         effect = "working" if agent.standing == "needs you" else "nothing"
     if _claim_field(agent, "last", stamp):
         agent.last_id, agent.last_position, agent.last_at = event.id, event.position, stamp[0]
-    above = event.agent if is_child and event.kind in PARENT_KINDS else None if is_child else event.parent
-    if above is not None and _claim_field(agent, "parent", stamp):
-        agent.parent = above
+    parent = event.agent if is_child and event.kind in PARENT_KINDS else None if is_child else event.parent
+    if parent is not None and _claim_field(agent, "parent", stamp):
+        agent.parent = parent
     if effect == "nothing":
         return
     if agent.last_seen is None or stamp[0] > agent.last_seen:
@@ -192,7 +192,7 @@ def _update_agent(fleet: FleetState, agent: FleetAgent, event: Event, stamp: Eve
 
 
 def _closes_other_task(agent: FleetAgent, event: Event) -> bool:
-    """Whether this closes another task than the one that the agent is at."""
+    """Whether this closes another task than the agent's current one."""
     return (
         event.kind in TASK_CLOSING_KINDS
         and agent.standing == "working"
@@ -207,7 +207,7 @@ def _set_standing(agent: FleetAgent, effect: Literal["needs you", "working", "id
 
 
 def _update_scopes(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, is_child: bool) -> None:
-    """Where the agent is now: the scopes that the event names, without those that it closes."""
+    """Set the scopes that the event names and clear those that it closes."""
     left = () if is_child and event.kind not in LEFT_SCOPES_BY_KIND else LEFT_SCOPES_BY_KIND.get(event.kind, ())
     if event.kind in TASK_CLOSING_KINDS and not is_child:
         left = (*left, "task")
@@ -238,13 +238,13 @@ def _remove_holder(held: dict[str, list[str]], scope: str, name: str) -> None:
 
 
 def _update_activity(agent: FleetAgent, event: Event, stamp: EventStamp) -> None:
-    words = event_line(event) if can_see(event, PUBLIC) and has_activity_text(event) else None
-    if words and _claim_field(agent, "doing", stamp):
-        agent.doing, agent.kind = words, event.kind
+    line = event_line(event) if can_see(event, PUBLIC) and has_activity_text(event) else None
+    if line and _claim_field(agent, "doing", stamp):
+        agent.doing, agent.kind = line, event.kind
 
 
 def _claim_field(agent: FleetAgent, name: str, stamp: EventStamp) -> bool:
-    """Whether nobody newer wrote this field; if so, it is now this event's."""
+    """Whether no newer event wrote this field; if so, mark it as written by this one."""
     mark = agent.marks.get(name)
     if mark is not None and stamp < mark:
         return False
@@ -253,8 +253,8 @@ def _claim_field(agent: FleetAgent, name: str, stamp: EventStamp) -> bool:
 
 
 def _update_fleet(fleet: FleetState, event: Event, stamp: EventStamp) -> None:
-    """What is kept of an event beside its agents: where the log now begins, and which missions call for help."""
-    is_own = event.origin is None or event.origin.log is None  # a log that was shipped here tells of its own trimming, too
+    """Update what is not about an agent: where the log begins, and which missions ask for help."""
+    is_own = event.origin is None or event.origin.log is None  # a log that was shipped here reports its own trimming too
     if event.kind == "log.trimmed" and is_own and isinstance(before := event.data.get("before"), str):
         fleet.trimmed_before = before
     if event.mission is None:

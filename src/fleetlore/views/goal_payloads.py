@@ -1,4 +1,4 @@
-"""What the facts of a goal hold, read so that whatever stands there raises nothing."""
+"""Parses the payloads of goal events; invalid data never raises."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _T = TypeVar("_T")
 
 
 def parse_payload(event: Event, payload: type[_T]) -> _T | None:
-    """What an event holds, or `None` where it holds something else."""
+    """Convert an event's payload; `None` if it is invalid."""
     return convert_or_none(event.data, payload)
 
 
 def convert_or_none(value: Any, type: type[_T]) -> _T | None:
-    """A value as a type, or `None` where it is none."""
+    """Convert a value; `None` if it is invalid."""
     try:
         return msgspec.convert(value, type)
     except (msgspec.ValidationError, RecursionError):
         return None
 
 
-def struct_tag(told: Struct) -> str:
-    """What it is called on the wire."""
-    return str(told.__struct_config__.tag)
+def struct_tag(struct: Struct) -> str:
+    """The struct's tag on the wire."""
+    return str(struct.__struct_config__.tag)
 
 
 def outcome_reason(outcome: Struct) -> str:
-    """Why it ended so."""
+    """The reason of an outcome; empty if it has none."""
     match outcome:
         case Escalate(reason=reason) | Continue(reason=reason) | Sleep(reason=reason):
             return reason
@@ -50,7 +50,7 @@ def outcome_reason(outcome: Struct) -> str:
 
 
 def convert_usage(usage: BudgetUsage) -> GoalUsage:
-    """What somebody else's driver says that it has used."""
+    """Convert the usage that another program's driver reports."""
     return GoalUsage(
         turns=usage.turns,
         seconds=duration_seconds(usage.wall_time),
@@ -62,7 +62,7 @@ def convert_usage(usage: BudgetUsage) -> GoalUsage:
 
 
 def goal_usage(goal: GoalState, now: datetime) -> BudgetUsage:
-    """What a goal has used, as the nexo format says it."""
+    """The usage of a goal in the nexo format."""
     spent = goal.spent
     return BudgetUsage(
         turns=spent.turns,
@@ -75,7 +75,7 @@ def goal_usage(goal: GoalState, now: datetime) -> BudgetUsage:
 
 
 def duration_seconds(text: str) -> float:
-    """A duration; nought where it is none."""
+    """Parse a duration to seconds; 0 if it is invalid."""
     try:
         return durations.parse_duration(text) / 1e9
     except Invalid:
@@ -83,7 +83,7 @@ def duration_seconds(text: str) -> float:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """A moment, in UTC where no zone is named."""
+    """Parse a time, in UTC if it names no zone; `None` if it is invalid."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
@@ -92,27 +92,27 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def count_or_zero(value: Any) -> int:
-    """A number of things; nought where it is none that can be."""
+    """Return a plausible count, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1e12 else 0
 
 
 def usd_or_zero(value: Any) -> float:
-    """US dollars; nought where it is no sum that can be."""
+    """Return a plausible amount of dollars, else 0."""
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0.0
 
 
 def limit_time(moment: datetime, start: datetime, span: timedelta) -> datetime:
-    """A moment, but no later than so long after a start."""
+    """Limit a time to at most `span` after `start`."""
     return moment if moment - start <= span else start + span
 
 
 def text_or_empty(value: Any) -> str:
-    """A text; empty where it is none."""
+    """Return a string, else the empty one."""
     return value if isinstance(value, str) else ""
 
 
 def criterion_label(criterion: Any) -> str:
-    """What a criterion is called in verdicts."""
+    """The name of a criterion in verdicts."""
     match criterion:
         case driver_types.ShellCommand():
             return f"shell:{criterion.command}"

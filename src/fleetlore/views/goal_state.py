@@ -1,4 +1,4 @@
-"""One goal as it stands: what the fold of `goals.py` comes to, what the driver goes by, and what people are shown."""
+"""The state of one goal, as the fold in `goals.py` computes it. The driver decides by it, and pages show it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MAX_DECISIONS = 20
 MAX_MESSAGES = 50
 MAX_QUESTIONS = 50
 MAX_WORDS_CHARS = 2000
-"""Of what an agent said in a turn, so much is kept."""
+"""Characters kept of what an agent said in a turn."""
 MAX_SUMMARY_CHARS = 16_000
 
 GoalStatus: TypeAlias = Literal["working", "checking", "waiting", "asking", "paused", "done", "spent", "needs you", "cancelled"]
-"""`checking`: the agent's part is over, its work is judged. `spent`: a budget ran out."""
+"""`checking`: the agent is done and its work is being judged. `spent`: a budget is exhausted."""
 
 
 class GoalLimits(Struct, kw_only=True):
-    """What a goal may use. Of errors, denies and overflows so many in a row; nought errors or overflows: no limit."""
+    """The budget of a goal. Errors, denies and overflows are counted in a row; 0 errors or overflows: no limit."""
 
     turns: int = 40
     seconds: float = 4 * 3600.0
@@ -35,7 +35,7 @@ class GoalLimits(Struct, kw_only=True):
 
 
 class GoalUsage(Struct, kw_only=True):
-    """What was used: by the goal itself, and by the goals below it."""
+    """What was used by the goal itself and its subgoals."""
 
     turns: int = 0
     seconds: float = 0.0
@@ -47,7 +47,7 @@ class GoalUsage(Struct, kw_only=True):
 
 
 class OperatorMessage(Struct, frozen=True, kw_only=True):
-    """What a person says to the agent, for its next turn."""
+    """A person's message to the agent, for its next turn."""
 
     id: str
     by: str
@@ -56,7 +56,7 @@ class OperatorMessage(Struct, frozen=True, kw_only=True):
 
 
 class PendingPermission(Struct, frozen=True, kw_only=True):
-    """A tool that a person is asked about."""
+    """A tool call that waits for a person's decision."""
 
     id: str
     turn: int
@@ -67,7 +67,7 @@ class PendingPermission(Struct, frozen=True, kw_only=True):
 
 
 class PermissionDecision(Struct, frozen=True, kw_only=True):
-    """What was decided about a tool."""
+    """A decision about a tool call."""
 
     id: str
     turn: int
@@ -87,7 +87,7 @@ class TurnProcess(Struct, frozen=True, kw_only=True):
 
 
 class AttemptEnd(Struct, frozen=True, kw_only=True):
-    """How the agent's part of a turn ended, as `goal.attempt_ended` tells it."""
+    """How the agent's part of a turn ended, from `goal.attempt_ended`."""
 
     id: str
     how: str
@@ -98,31 +98,31 @@ class AttemptEnd(Struct, frozen=True, kw_only=True):
 
 
 class OpenAttempt(Struct, kw_only=True):
-    """A turn that was begun and is not settled yet."""
+    """A turn that was started and is not settled yet."""
 
     id: str
-    """Of its `driver.attempt_started`; the mark that its processes carry."""
+    """Id of its `driver.attempt_started`; its processes are marked with it."""
     turn: int
     at: datetime | None = None
     is_summary: bool = False
     messages: list[OperatorMessage] = field(default_factory=list)
-    """What is said to the agent in it."""
+    """Messages given to the agent in this turn."""
     processes: list[TurnProcess] = field(default_factory=list)
     tokens: int = 0
     usd: float = 0.0
     calls: int = 0
     last_tool: str = ""
     is_raised: bool = False
-    """Whether it may spend more by now than it was told when it began."""
+    """Whether its budget was raised after it began."""
     ending: AttemptEnd | None = None
 
 
 class SettledTurn(Struct, frozen=True, kw_only=True):
-    """A turn that is settled."""
+    """A settled turn."""
 
     number: int
     id: str
-    """Of its `driver.attempt_completed`."""
+    """Id of its `driver.attempt_completed`."""
     outcome: str
     counts: bool = True
     complaint: str | None = None
@@ -132,12 +132,12 @@ class SettledTurn(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     usd: float = 0.0
     failing: int | None = None
-    """Criteria that were not met; `None` where none was checked."""
+    """Number of criteria not met; `None` if none was checked."""
     diff: str = ""
 
 
 class CriterionState(Struct, kw_only=True):
-    """A criterion, and what its last check came to."""
+    """A criterion and the result of its last check."""
 
     label: str
     met: bool | None = None
@@ -153,19 +153,19 @@ class TurnCheckpoint(Struct, frozen=True, kw_only=True):
 
 
 class CompactionState(Struct, kw_only=True):
-    """How the agent's context is kept small."""
+    """State of context compaction."""
 
     is_due: bool = False
-    """A summary was asked for, and has not come yet."""
+    """A summary was requested and has not come yet."""
     before: int = 0
     last_turn: int = 0
     failures: int = 0
     opened_turn: int | None = None
-    """When it failed last."""
+    """The turn in which it last failed."""
 
 
 class ExtractionState(Struct, kw_only=True):
-    """What was written down, up to which turn it was seen to."""
+    """State of memory extraction: which turns were processed."""
 
     seen_turn: int = 0
     saved: int = 0
@@ -176,18 +176,18 @@ class ExtractionState(Struct, kw_only=True):
 
 
 def first_paragraph(description: str) -> str:
-    """What a goal is, in short: the first paragraph of its description."""
+    """The first paragraph of a goal's description."""
     return description.strip().partition("\n\n")[0]
 
 
 class GoalState(Struct, kw_only=True):
-    """All that is known of one goal."""
+    """Everything known about one goal."""
 
     id: str
     goal: Goal | None = None
-    """As it was begun; `None` where its beginning is not on the log, or is no goal."""
+    """As it was started; `None` if the start is not in the log or is invalid."""
     plan: Plan | None = None
-    """`None` where somebody else's driver pursues it."""
+    """`None` if another program's driver runs it."""
     agent: str = ""
     description: str = ""
     started: str | None = None
@@ -195,35 +195,35 @@ class GoalState(Struct, kw_only=True):
     seen_at: datetime | None = None
     ended_at: datetime | None = None
     outcome: str | None = None
-    """How it ended: `done`, `budget_exhausted`, `escalate`, `cancelled` and the like."""
+    """How it ended: `done`, `budget_exhausted`, `escalate`, `cancelled` and others."""
     why: str = ""
-    """The axis or the reason, where it ended otherwise than well."""
+    """The budget axis or the reason, if it ended without success."""
     words: str = ""
     """What the agent said last."""
     limits: GoalLimits = field(default_factory=GoalLimits)
     spent: GoalUsage = field(default_factory=GoalUsage)
     below: GoalUsage = field(default_factory=GoalUsage)
-    """Of that, what goals below this one used."""
+    """The part of `spent` that subgoals used."""
     told: GoalUsage = field(default_factory=GoalUsage)
-    """Of the tokens and dollars of its own, what goals above it were told of."""
+    """The part of its own tokens and dollars that was reported to parent goals."""
     clock_from: datetime | None = None
-    """Since when time is counted that is not in `spent` yet; `None` while nobody drives it, or it is paused."""
+    """Start of the time not yet in `spent`; `None` while nobody drives it or it is paused."""
     attempt: OpenAttempt | None = None
     settled: str | None = None
-    """How the newest turn was settled, as long as that has not been followed: an outcome's kind."""
+    """How the newest turn was settled, until the driver acts on it: an outcome's kind."""
     settled_why: str = ""
     turn: int = 0
     """The newest turn."""
     turns: list[SettledTurn] = field(default_factory=list)
     criteria: list[CriterionState] = field(default_factory=list)
     verdict: Verdict | None = None
-    """The newest."""
+    """The newest verdict."""
     checked: str | None = None
-    """The event of the newest verdict."""
+    """Id of the event with the newest verdict."""
     failures: list[Failure] = field(default_factory=list)
-    """What the next prompt has to tell."""
+    """Failures to report in the next prompt."""
     put_back: list[str] = field(default_factory=list)
-    """Files that check the agent, and that it changed in its last turn for nothing."""
+    """Files used for checking that the agent changed in its last turn and that were restored."""
     messages: list[OperatorMessage] = field(default_factory=list)
     questions: dict[str, PendingPermission] = field(default_factory=dict)
     decisions: list[PermissionDecision] = field(default_factory=list)
@@ -231,7 +231,7 @@ class GoalState(Struct, kw_only=True):
     allowed: int = 0
     is_paused: bool = False
     cancel: str | None = None
-    """Why it is to be called off, once somebody asked for that."""
+    """The reason for cancelling, once that was requested."""
     wake: datetime | None = None
     waiting_for: str = ""
     waits: int = 0
@@ -240,37 +240,37 @@ class GoalState(Struct, kw_only=True):
     session_at: datetime | None = None
     context: int | None = None
     crashes: int = 0
-    """How many drivers in a row ended in the middle of a turn, or of the check after it."""
+    """How many drivers in a row died during a turn or the check after it."""
     is_interrupted: bool = False
-    """Whether the turn before was cut short, and the agent is to be told."""
+    """Whether the previous turn was interrupted, which the agent is told."""
     checkpoint: TurnCheckpoint | None = None
     first_checkpoint: str | None = None
-    """The workspace as it was before the first turn."""
+    """The workspace before the first turn."""
     verifiers: str | None = None
-    """A digest of what the criteria are checked with."""
+    """Digest of the files that the criteria are checked with."""
     roll_back_to: str | None = None
     summary: str = ""
     compacting: CompactionState = field(default_factory=CompactionState)
     remembering: ExtractionState = field(default_factory=ExtractionState)
     mark: str | None = None
-    """A digest of workspace, criteria and words after the newest turn, and how many turns in a row had it."""
+    """Digest of workspace, criteria and words after the newest turn; `same` counts turns in a row with it."""
     same: int = 0
     unsigned: int = 0
-    """Control facts that were not obeyed, because this log is sealed and they are not signed."""
+    """Control requests that were ignored because the log is sealed and they are not signed."""
     position: str | None = None
-    """Of the newest event that is in it."""
+    """Position of the newest event."""
 
     @property
     def parent(self) -> str | None:
-        """The goal above it."""
+        """The parent goal."""
         return None if self.plan is None else self.plan.parent
 
 
 def goal_status(goal: GoalState, now: datetime) -> GoalStatus:
-    """Where a goal stands, in a word."""
-    ended: dict[str, GoalStatus] = {"done": "done", "budget_exhausted": "spent", "cancelled": "cancelled"}
+    """The status of a goal at a time."""
+    status_by_outcome: dict[str, GoalStatus] = {"done": "done", "budget_exhausted": "spent", "cancelled": "cancelled"}
     if goal.outcome is not None:
-        return ended.get(goal.outcome, "needs you")
+        return status_by_outcome.get(goal.outcome, "needs you")
     if goal.questions:
         return "asking"
     if goal.attempt is not None:
@@ -281,34 +281,34 @@ def goal_status(goal: GoalState, now: datetime) -> GoalStatus:
 
 
 def is_goal_paused(goal: GoalState) -> bool:
-    """Whether it is paused, and the turn in which that was asked for is over."""
+    """Whether it is paused and its last turn is over."""
     return goal.is_paused and goal.attempt is None
 
 
 def elapsed_seconds(goal: GoalState, now: datetime) -> float:
-    """The time that was spent on a goal, up to now if it is being driven."""
+    """The time spent on a goal, up to now if it is being driven."""
     since = 0.0 if goal.clock_from is None or is_goal_paused(goal) else max(0.0, (now - goal.clock_from).total_seconds())
     return goal.spent.seconds + since
 
 
 def used_tokens(goal: GoalState) -> int:
-    """Tokens, those of the open turn included."""
+    """Tokens used, including the open turn."""
     return goal.spent.tokens + (0 if goal.attempt is None else goal.attempt.tokens)
 
 
 def used_usd(goal: GoalState) -> float:
-    """US dollars, those of the open turn included."""
+    """US dollars used, including the open turn."""
     return goal.spent.usd + (0.0 if goal.attempt is None else goal.attempt.usd)
 
 
 def unreported_usage(goal: GoalState, *, tokens: int, usd: float) -> GoalUsage:
-    """What goals above have not been told of yet, with so much in the open turn."""
-    spent, below, told = goal.spent, goal.below, goal.told
-    return GoalUsage(tokens=spent.tokens - below.tokens - told.tokens + tokens, usd=spent.usd - below.usd - told.usd + usd)
+    """Usage not yet reported to parent goals, with the given amounts for the open turn."""
+    spent, below, reported = goal.spent, goal.below, goal.told
+    return GoalUsage(tokens=spent.tokens - below.tokens - reported.tokens + tokens, usd=spent.usd - below.usd - reported.usd + usd)
 
 
 def exhausted_budget(goal: GoalState, now: datetime) -> BudgetAxis | None:
-    """The first budget that is used up, in the order in which they are told."""
+    """The first exhausted budget, in reporting order; `None` if there is none."""
     spent, limits = goal.spent, goal.limits
     axes: tuple[tuple[BudgetAxis, bool], ...] = (
         ("turns", spent.turns >= limits.turns),

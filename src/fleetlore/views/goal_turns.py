@@ -1,4 +1,4 @@
-"""The turns of a goal: begun, worked, ended, judged, settled; and what each of them took."""
+"""The turns of a goal: started, ended, judged, settled, and what each used. Event handlers for `goals.py`."""
 
 from __future__ import annotations
 
@@ -28,53 +28,56 @@ from fleetlore.views.goal_state import (
 
 MAX_CRITERIA = 100
 EXTRA_PREFIX = "fleetlore."
-"""Begins what our driver adds to an attempt's `harness_extras`."""
+"""Prefix of what our driver adds to an attempt's `harness_extras`."""
 SIDE_PURPOSES = frozenset(("judge", "memory", "dream"))
-"""What minds are asked for beside the agent's work."""
+"""What models are called for besides the agent's work."""
 CRASHED = "crashed"
 INTERRUPTED_FAILURES = frozenset(("interrupted", CRASHED))
-"""A turn that somebody stopped, or whose driver died in it."""
+"""The turn was stopped, or its driver died."""
 UNCOUNTED_FAILURES = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted", CRASHED))
-"""Complaints that are not errors of the agent: they do not raise `consecutive_errors`. Crashes are bounded by `GoalState.crashes`."""
+"""Failures that are not errors of the agent: they do not raise `consecutive_errors`.
+
+`GoalState.crashes` limits crashes.
+"""
 
 
 def on_attempt_started(goal: GoalState, event: Event) -> None:
-    """A turn begins."""
-    told = parse_payload(event, driver.AttemptStarted)
-    goal.turn = told.turn_index if told else goal.turn + 1
+    """A turn starts."""
+    payload = parse_payload(event, driver.AttemptStarted)
+    goal.turn = payload.turn_index if payload else goal.turn + 1
     is_summary = goal.compacting.is_due
-    said = [] if is_summary else goal.messages
+    messages = [] if is_summary else goal.messages
     goal.messages = goal.messages if is_summary else []
-    goal.attempt = OpenAttempt(id=event.id or "", turn=goal.turn, at=event.at, is_summary=is_summary, messages=said)
+    goal.attempt = OpenAttempt(id=event.id or "", turn=goal.turn, at=event.at, is_summary=is_summary, messages=messages)
     goal.settled, goal.wake, goal.waiting_for, goal.roll_back_to = None, None, "", None
 
 
 def on_attempt_ended(goal: GoalState, event: Event) -> None:
-    """The agent's part of it is over."""
-    told = parse_payload(event, goals.AttemptEnded)
-    if goal.attempt is None or told is None or goal.attempt.ending is not None or event.cause not in (None, goal.attempt.id):
+    """The agent's part of a turn has ended."""
+    payload = parse_payload(event, goals.AttemptEnded)
+    if goal.attempt is None or payload is None or goal.attempt.ending is not None or event.cause not in (None, goal.attempt.id):
         return
-    goal.attempt.tokens = max(goal.attempt.tokens, told.tokens)
-    goal.attempt.usd = max(goal.attempt.usd, usd_or_zero(told.usd))
+    goal.attempt.tokens = max(goal.attempt.tokens, payload.tokens)
+    goal.attempt.usd = max(goal.attempt.usd, usd_or_zero(payload.usd))
     goal.attempt.ending = AttemptEnd(
         id=event.id or "",
-        how=told.how,
-        complaint=told.complaint,
-        error=told.error or "",
-        words=(told.words or "")[:MAX_SUMMARY_CHARS],
-        until=told.until,
+        how=payload.how,
+        complaint=payload.complaint,
+        error=payload.error or "",
+        words=(payload.words or "")[:MAX_SUMMARY_CHARS],
+        until=payload.until,
     )
-    goal.context = told.context if told.context is not None else goal.context
-    goal.questions.clear()  # whoever asked is gone
-    goal.session = told.session or goal.session
+    goal.context = payload.context if payload.context is not None else goal.context
+    goal.questions.clear()  # the process that asked is gone
+    goal.session = payload.session or goal.session
 
 
 def on_attempt_completed(goal: GoalState, event: Event) -> None:
-    """It is settled."""
-    told = parse_payload(event, driver.AttemptCompleted)
-    if told is None or not _is_for_open_attempt(goal, event):
+    """A turn is settled."""
+    payload = parse_payload(event, driver.AttemptCompleted)
+    if payload is None or not _is_for_open_attempt(goal, event):
         return
-    result, attempt = told.result, goal.attempt or OpenAttempt(id="", turn=told.result.turn_index)
+    result, attempt = payload.result, goal.attempt or OpenAttempt(id="", turn=payload.result.turn_index)
     extras = result.harness_extras
     counts, complaint = extras.get(f"{EXTRA_PREFIX}counts", True) is True, text_or_empty(extras.get(f"{EXTRA_PREFIX}complaint")) or None
     goal.attempt = None
@@ -95,17 +98,17 @@ def on_attempt_completed(goal: GoalState, event: Event) -> None:
         goal.spent = convert_usage(result.usage_after)
     else:
         _add_attempt_usage(goal, attempt, counts=counts, complaint=complaint)
-    if counts and not isinstance(result.outcome, Sleep):  # who waits for something changes nothing
+    if counts and not isinstance(result.outcome, Sleep):  # waiting does not count as an unchanged turn
         _count_unchanged_turns(goal, text_or_empty(extras.get(f"{EXTRA_PREFIX}mark")))
-    if not counts:  # what was said to the agent did not reach it for certain
+    if not counts:  # the messages may not have reached the agent
         goal.messages = [*attempt.messages, *goal.messages]
     if attempt.is_summary and not complaint:
         goal.summary = (result.final_text or "")[:MAX_SUMMARY_CHARS]
-    _keep_turn(goal, event, attempt, told, counts=counts, complaint=complaint)
+    _keep_turn(goal, event, attempt, payload, counts=counts, complaint=complaint)
 
 
 def _is_for_open_attempt(goal: GoalState, event: Event) -> bool:
-    """Whether it settles the open turn; a driver that did not know yet that another one had followed it may have told it of an earlier."""
+    """Whether the event settles the open turn. A driver that was replaced may report an earlier one."""
     if goal.plan is None or event.cause is None:
         return True
     ending = None if goal.attempt is None else goal.attempt.ending
@@ -128,20 +131,19 @@ def _add_attempt_usage(goal: GoalState, attempt: OpenAttempt, *, counts: bool, c
 
 
 def mark_usage_reported(goal: GoalState) -> None:
-    """From here on goals above know of all that it has spent: whatever settles a turn or ends a goal tells them."""
+    """Mark all usage as reported: settling a turn or ending a goal reports it to the parents."""
     goal.told = GoalUsage(tokens=goal.spent.tokens - goal.below.tokens, usd=goal.spent.usd - goal.below.usd)
 
 
 def _count_unchanged_turns(goal: GoalState, mark: str) -> None:
-    """Whether the turn has changed anything."""
     goal.same = goal.same + 1 if mark and mark == goal.mark else 1
     goal.mark = mark or None
 
 
 def _keep_turn(
-    goal: GoalState, event: Event, attempt: OpenAttempt, told: driver.AttemptCompleted, *, counts: bool, complaint: str | None
+    goal: GoalState, event: Event, attempt: OpenAttempt, payload: driver.AttemptCompleted, *, counts: bool, complaint: str | None
 ) -> None:
-    result = told.result
+    result = payload.result
     verdict = result.acceptance
     turn = SettledTurn(
         number=attempt.turn,
@@ -161,12 +163,12 @@ def _keep_turn(
 
 
 def on_acceptance(goal: GoalState, event: Event) -> None:
-    """Its criteria were checked."""
-    told = parse_payload(event, driver.AcceptanceChecked)
-    if told is None:
+    """The criteria were checked."""
+    payload = parse_payload(event, driver.AcceptanceChecked)
+    if payload is None:
         return
-    goal.verdict, goal.checked = told.verdict, event.id
-    _update_criteria(goal, told.verdict)
+    goal.verdict, goal.checked = payload.verdict, event.id
+    _update_criteria(goal, payload.verdict)
 
 
 def _update_criteria(goal: GoalState, verdict: Verdict) -> None:
@@ -181,9 +183,9 @@ def _update_criteria(goal: GoalState, verdict: Verdict) -> None:
 
 
 def on_replay_decision(goal: GoalState, event: Event) -> None:
-    """How to go on after something went wrong."""
-    told = parse_payload(event, driver.ReplayDecided)
-    match told.decision if told else None:
+    """How to continue after a failure."""
+    payload = parse_payload(event, driver.ReplayDecided)
+    match payload.decision if payload else None:
         case FreshSessionRetry(rollback_to=sha):
             goal.session, goal.roll_back_to = None, sha
         case NextTurn(rollback_to=sha):
@@ -198,7 +200,7 @@ def on_replay_decision(goal: GoalState, event: Event) -> None:
 
 
 def on_process_started(goal: GoalState, event: Event) -> None:
-    """A process runs for it, which may have to be ended by somebody else."""
+    """A process was started for the turn; another driver may have to end it."""
     pid, group, born = (event.data.get(name) for name in ("pid", "group", "born"))
     if goal.attempt is not None and isinstance(pid, int) and isinstance(group, int) and isinstance(born, str):
         command = event.data.get("command")
@@ -206,11 +208,11 @@ def on_process_started(goal: GoalState, event: Event) -> None:
 
 
 def on_model_replied(goal: GoalState, event: Event) -> None:
-    """What a model took: the open turn's as long as the agent works, else the goal's own (a judge, a memory)."""
+    """Count the usage of a model call: for the open turn while the agent works, else for the goal (judge, memory)."""
     tokens = sum(count_or_zero(event.data.get(name)) for name in ("input", "output", "cache_read", "cache_write"))
     usd = usd_or_zero(event.data.get("usd"))
-    is_aside = event.data.get("purpose") in SIDE_PURPOSES
-    if goal.attempt is not None and goal.attempt.ending is None and not is_aside:
+    is_side_call = event.data.get("purpose") in SIDE_PURPOSES
+    if goal.attempt is not None and goal.attempt.ending is None and not is_side_call:
         goal.attempt.tokens += tokens
         goal.attempt.usd += usd
         goal.attempt.calls += 1
@@ -220,6 +222,6 @@ def on_model_replied(goal: GoalState, event: Event) -> None:
 
 
 def on_tool_called(goal: GoalState, event: Event) -> None:
-    """What the agent does just now."""
+    """Remember what the agent is doing."""
     if goal.attempt is not None:
         goal.attempt.last_tool = (event.text or text_or_empty(event.data.get("tool")))[:MAX_WORDS_CHARS]

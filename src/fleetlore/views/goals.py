@@ -1,7 +1,8 @@
-"""Goals, turn by turn: what was spent, what was judged, what waits for a person, and where to go on. The driver decides by this fold alone.
+"""The goals view: every goal, turn by turn, with usage, verdicts and open questions.
 
-A goal's facts are taken in the order of the log. Of goals that others drive, the sixteen steps tell less, and what they tell is shown.
-`goal_turns.py` knows what a turn is, `goal_steering.py` what people may want, `goal_reading.py` how facts are read.
+The driver decides by this fold alone. Events are applied in log order. Goals of other programs' drivers report less;
+what they report is shown. `goal_turns.py` handles turns, `goal_control.py` people's requests, `goal_payloads.py`
+parsing.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ MAX_SLEEP = timedelta(days=7)
 
 
 class GoalsState(Struct, kw_only=True):
-    """All goals, the oldest first, up to so many. Encodes to JSON and back."""
+    """All goals, oldest first, up to `GOALS_KEPT`. Serialises to JSON."""
 
     version: int = VERSION
     goals: dict[str, GoalState] = field(default_factory=dict)
     let_go: int = 0
-    """How many are not kept any more."""
+    """Number of goals that are not kept any more."""
 
 
 def initial() -> GoalsState:
@@ -69,7 +70,7 @@ def initial() -> GoalsState:
 
 
 def apply(state: GoalsState, event: Event) -> GoalsState:
-    """The state after one more event; consumes the one that it is given."""
+    """Return the state after one more event; modifies the given one. Never raises."""
     if event.goal is None or event.kind not in EVENT_HANDLERS:
         return state
     goal = state.goals.get(event.goal)
@@ -81,14 +82,14 @@ def apply(state: GoalsState, event: Event) -> GoalsState:
 
 
 def apply_to_goal(goal: GoalState, event: Event) -> None:
-    """Let one goal know one more event of its scope."""
-    hear = EVENT_HANDLERS.get(event.kind)
-    if hear is None:
+    """Apply an event to one goal."""
+    handler = EVENT_HANDLERS.get(event.kind)
+    if handler is None:
         return
     _count_time(goal, event)
     if event.kind not in _REMOTE_KINDS:
         goal.seen_at = event.at or goal.seen_at
-    hear(goal, event)
+    handler(goal, event)
     goal.position = event.position or goal.position
 
 
@@ -103,42 +104,42 @@ def _drop_oldest_goal(state: GoalsState) -> None:
 
 
 _REMOTE_KINDS = frozenset(("control.requested", "goal.spent"))
-"""Told by others, whose clocks are not the driver's."""
+"""Reported by others, whose clocks may differ from the driver's."""
 _UNTIMED_KINDS = _REMOTE_KINDS | {"work.lease_taken"}
-"""Told by others, or by a driver that has only just come: what lies before it is nobody's time."""
+"""Reported by others, or by a driver that has just started: the time before does not count."""
 
 
 def _count_time(goal: GoalState, event: Event) -> None:
-    """Time counts from one fact of the driver to the next, and not while the goal is paused, or nobody drives it."""
+    """Time counts from one event of the driver to the next, except while the goal is paused or not driven."""
     if event.at is None or goal.clock_from is None or event.kind in _UNTIMED_KINDS:
         return
     if not is_goal_paused(goal):
         goal.spent.seconds += max(0.0, (event.at - goal.clock_from).total_seconds())
-    was_set_back = event.at < goal.clock_from and event.kind.startswith(("driver.", "goal."))  # an agent's own clock is another one
+    was_set_back = event.at < goal.clock_from and event.kind.startswith(("driver.", "goal."))  # an agent's clock may differ
     goal.clock_from = event.at if was_set_back else max(event.at, goal.clock_from)
 
 
 def _on_lease_taken(goal: GoalState, event: Event) -> None:
-    """Somebody drives it from now on: what lies between counts for nothing. A turn that is still open lost its driver."""
+    """A driver takes over: the time until now does not count. An open turn means that its driver died."""
     goal.clock_from = event.at
     goal.crashes += goal.attempt is not None
 
 
-# --- begin and end
+# --- start and end
 
 
 def _on_goal_started(goal: GoalState, event: Event) -> None:
     if goal.goal is not None:
         return
-    told = parse_payload(event, driver.GoalStarted)
+    payload = parse_payload(event, driver.GoalStarted)
     goal.started, goal.at, goal.clock_from = event.id, event.at, event.at
     goal.agent, goal.description = event.agent or goal.agent, event.text or ""
-    if told is None:
+    if payload is None:
         return
-    goal.goal, goal.description = told.goal, told.goal.description
-    goal.plan = convert_or_none(told.goal.metadata.get(KEY), Plan)
+    goal.goal, goal.description = payload.goal, payload.goal.description
+    goal.plan = convert_or_none(payload.goal.metadata.get(KEY), Plan)
     goal.agent = goal.plan.agent if goal.plan else goal.agent
-    budget = told.goal.budget
+    budget = payload.goal.budget
     goal.limits = GoalLimits(
         turns=budget.max_turns,
         seconds=duration_seconds(budget.max_wall_time),
@@ -148,12 +149,12 @@ def _on_goal_started(goal: GoalState, event: Event) -> None:
         errors=budget.max_consecutive_errors,
         overflows=budget.max_consecutive_413,
     )
-    goal.criteria = [CriterionState(label=criterion_label(each)) for each in told.goal.acceptance[:MAX_CRITERIA]]
+    goal.criteria = [CriterionState(label=criterion_label(each)) for each in payload.goal.acceptance[:MAX_CRITERIA]]
 
 
 def _on_goal_completed(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, driver.GoalCompleted)
-    outcome = None if told is None else told.outcome
+    payload = parse_payload(event, driver.GoalCompleted)
+    outcome = None if payload is None else payload.outcome
     goal.ended_at, goal.outcome = event.at, "unknown" if outcome is None else struct_tag(outcome.outcome)
     goal.why = "" if outcome is None else outcome_reason(outcome.outcome)
     goal.settled, goal.wake, goal.clock_from = None, None, None
@@ -168,68 +169,68 @@ def _set_final_usage(goal: GoalState, outcome: GoalOutcome) -> None:
     goal.words = (outcome.final_text or goal.words)[:MAX_WORDS_CHARS]
 
 
-# --- our own facts
+# --- our own events
 
 
 def _on_checkpointed(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, goals.Checkpointed)
-    if told is not None and told.sha:
-        goal.checkpoint = TurnCheckpoint(turn=told.turn or 0, sha=told.sha)
-        goal.first_checkpoint = goal.first_checkpoint or told.sha
-        goal.verifiers = goal.verifiers or told.verifiers
+    payload = parse_payload(event, goals.Checkpointed)
+    if payload is not None and payload.sha:
+        goal.checkpoint = TurnCheckpoint(turn=payload.turn or 0, sha=payload.sha)
+        goal.first_checkpoint = goal.first_checkpoint or payload.sha
+        goal.verifiers = goal.verifiers or payload.verifiers
 
 
 def _on_session_bound(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, goals.SessionBound)
-    if told is not None and told.session != goal.session:
-        goal.session, goal.session_at, goal.context = told.session, event.at, None
+    payload = parse_payload(event, goals.SessionBound)
+    if payload is not None and payload.session != goal.session:
+        goal.session, goal.session_at, goal.context = payload.session, event.at, None
 
 
 def _on_waiting(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, goals.GoalWaiting)
-    if told is None:
+    payload = parse_payload(event, goals.GoalWaiting)
+    if payload is None:
         return
-    goal.waiting_for = told.why
-    until = parse_time(told.until)
+    goal.waiting_for = payload.why
+    until = parse_time(payload.until)
     goal.wake = None if until is None or event.at is None else limit_time(until, event.at, MAX_SLEEP)
     goal.settled = None if goal.settled in ("sleep", "continue") else goal.settled
 
 
 def _on_child_spent(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, goals.GoalSpent)
-    if told is None:
+    payload = parse_payload(event, goals.GoalSpent)
+    if payload is None:
         return
-    if told.below == goal.id:  # of itself, in the midst of a turn
-        goal.told = GoalUsage(tokens=goal.told.tokens + max(0, told.tokens), usd=goal.told.usd + usd_or_zero(told.usd))
+    if payload.below == goal.id:  # its own usage, reported during a turn
+        goal.told = GoalUsage(tokens=goal.told.tokens + max(0, payload.tokens), usd=goal.told.usd + usd_or_zero(payload.usd))
         return
-    for account in (goal.spent, goal.below):
-        account.turns += max(0, told.turns)
-        account.tokens += max(0, told.tokens)
-        account.usd += usd_or_zero(told.usd)
+    for usage in (goal.spent, goal.below):
+        usage.turns += max(0, payload.turns)
+        usage.tokens += max(0, payload.tokens)
+        usage.usd += usd_or_zero(payload.usd)
 
 
 # --- permissions
 
 
 def _on_permission_asked(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, goals.PermissionAsked)
-    if told is not None and len(goal.questions) < MAX_QUESTIONS:
+    payload = parse_payload(event, goals.PermissionAsked)
+    if payload is not None and len(goal.questions) < MAX_QUESTIONS:
         id = event.id or ""
         goal.questions[id] = PendingPermission(
-            id=id, turn=told.turn or goal.turn, tool=told.tool, input=told.input, at=event.at, expires=told.expires
+            id=id, turn=payload.turn or goal.turn, tool=payload.tool, input=payload.input, at=event.at, expires=payload.expires
         )
 
 
 def _on_decision(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, driver.DecisionMade)
+    payload = parse_payload(event, driver.DecisionMade)
     goal.questions.pop(event.cause or "", None)
-    if told is None:
+    if payload is None:
         return
-    decision, is_denied = told.decision, isinstance(told.decision.choice, Deny)
+    decision, is_denied = payload.decision, isinstance(payload.decision.choice, Deny)
     if not isinstance(decision.choice, Observe):
         goal.spent.denies = goal.spent.denies + 1 if is_denied else 0
     goal.denied, goal.allowed = goal.denied + is_denied, goal.allowed + (not is_denied)
-    decided = PermissionDecision(
+    record = PermissionDecision(
         id=event.id or "",
         turn=decision.turn_index,
         tool=decision.tool,
@@ -237,20 +238,20 @@ def _on_decision(goal: GoalState, event: Event) -> None:
         why=decision.rationale[:MAX_WORDS_CHARS],
         at=event.at,
     )
-    goal.decisions = [*goal.decisions[-MAX_DECISIONS + 1 :], decided]
+    goal.decisions = [*goal.decisions[-MAX_DECISIONS + 1 :], record]
 
 
 # --- compaction and memory
 
 
 def _on_compact_requested(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, driver.CompactRequested)
+    payload = parse_payload(event, driver.CompactRequested)
     goal.compacting.is_due = True
-    goal.compacting.before = told.before_tokens if told else 0
+    goal.compacting.before = payload.before_tokens if payload else 0
 
 
 def _on_compact_completed(goal: GoalState, event: Event) -> None:
-    """Taken for a failure until a summary is stored, which follows at once where there is one."""
+    """Counts as a failure until a summary is stored, which follows at once if there is one."""
     compacting = goal.compacting
     compacting.is_due = False
     compacting.last_turn = goal.turn
@@ -264,17 +265,17 @@ def _on_summary_stored(goal: GoalState, event: Event) -> None:
 
 
 def _on_memories_extracted(goal: GoalState, event: Event) -> None:
-    told = parse_payload(event, driver.ExtractMemoriesCompleted)
+    payload = parse_payload(event, driver.ExtractMemoriesCompleted)
     goal.remembering.seen_turn = goal.remembering.last_turn = goal.turn
-    goal.remembering.saved += told.memories_saved if told else 0
+    goal.remembering.saved += payload.memories_saved if payload else 0
     goal.remembering.failures, goal.remembering.opened_turn = 0, None
 
 
 def _on_extraction_skipped(goal: GoalState, event: Event) -> None:
-    kept = goal.remembering
-    kept.seen_turn = goal.turn
+    extraction = goal.remembering
+    extraction.seen_turn = goal.turn
     if event.data.get(f"{EXTRA_PREFIX}failed") is True:
-        kept.failures, kept.last_turn, kept.opened_turn = kept.failures + 1, goal.turn, goal.turn
+        extraction.failures, extraction.last_turn, extraction.opened_turn = extraction.failures + 1, goal.turn, goal.turn
 
 
 def _on_dream(goal: GoalState, event: Event) -> None:
@@ -282,7 +283,7 @@ def _on_dream(goal: GoalState, event: Event) -> None:
 
 
 def _ignore_event(goal: GoalState, event: Event) -> None:
-    """Told for others; the goal knows it already."""
+    """Reported for others; the goal's state does not need it."""
 
 
 EVENT_HANDLERS: Mapping[str, Callable[[GoalState, Event], None]] = {
@@ -314,4 +315,4 @@ EVENT_HANDLERS: Mapping[str, Callable[[GoalState, Event], None]] = {
     "tool.called": goal_turns.on_tool_called,
     "work.lease_taken": _on_lease_taken,
 }
-"""The kinds that say something of a goal."""
+"""The kinds that affect a goal."""

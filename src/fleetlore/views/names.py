@@ -1,6 +1,6 @@
-"""Names: what agents are called where people read of them. docs/costs.md tells the rules.
+"""The names view: how agents and goals are called where people read about them. docs/costs.md describes the rules.
 
-Each fact is a register that keeps the newest or the first to say it, by the time of what is said: the order of arrival changes nothing.
+Each fact keeps the newest or the first value by event time, so the order of arrival does not matter.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.visibility import READER, can_see
+from fleetlore.programs.registry import list_names
 from fleetlore.views.event_text import EventStamp, event_stamp
 
-VERSION = 6
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+VERSION = 7
+"""Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 MAX_PROMPT_WORDS = 6
 MAX_PROMPT_CHARS = 40
@@ -24,34 +27,34 @@ MAX_NAME_CHARS = 80
 MAX_FOLDER_CHARS = 30
 MAX_GOAL_CHARS = 60
 MAIN_BRANCHES = ("main", "master", "trunk")
-"""Branches that go without saying."""
-MOST_KNOWN = 20_000
-"""So many sessions, and so many goals, are known by what they are called; older ones are called by their ids."""
+"""Branches that are not worth mentioning."""
+MAX_NAMED = 20_000
+"""Sessions, and goals, whose names are kept; older ones are shown by their ids."""
 PRUNED_EVERY = 1000
-"""So many more than that may come together before the oldest are let go."""
+"""This many more may accumulate before the oldest are dropped."""
 DEFAULT_ROLE = "helper"
-"""The role of one that was set to work without a word of what it is."""
+"""The role of a subagent without a described one."""
 
-_GENERATED_NAME = re.compile(r"(?:claude-code|codex)/.+|(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
+_GENERATED_NAME = re.compile(r"(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
 _MAX_SCANNED_CHARS = 400
-"""Characters of a text that are looked at."""
+"""Characters of a text that are examined."""
 _PREFIX_CHARS = 24
-"""Characters by which a text is known as the beginning of another; its end may have been cut."""
+"""Characters that identify a text as the beginning of another, whose end may be cut."""
 
 StampedText: TypeAlias = tuple[EventStamp, str]
 
 
 class AgentNameFacts(Struct, kw_only=True, omit_defaults=True):
-    """What is known of one agent's name."""
+    """What is known about one agent's name."""
 
     appeared: EventStamp
-    """The first event that names it."""
+    """Stamp of the first event that names it."""
     given: StampedText | None = None
-    """What a person calls it, the newest; nothing in it: the name was taken away again."""
+    """The newest name given by a person; empty if it was removed again."""
     title: StampedText | None = None
-    """What its program calls the session, the newest."""
+    """The newest title that its program gave the session."""
     prompt: StampedText | None = None
-    """The first words that it was told."""
+    """The beginning of its first prompt."""
     folder: StampedText | None = None
     branch: StampedText | None = None
     launched: bool = False
@@ -61,18 +64,18 @@ class AgentNameFacts(Struct, kw_only=True, omit_defaults=True):
 
 
 class AgentNames(Struct, kw_only=True):
-    """All agents of a town, by the names that they have in the log. Encodes to JSON and back."""
+    """All agents of a town, by their names in the log. Serialises to JSON."""
 
     version: int = VERSION
     agents: dict[str, AgentNameFacts] = field(default_factory=dict)
     runs: dict[str, tuple[EventStamp, str]] = field(default_factory=dict)
-    """Session → the first to start it."""
+    """Session → the first agent that started it."""
     goals: dict[str, StampedText] = field(default_factory=dict)
-    """Goal → what it asks for, as it was first put."""
+    """Goal → the beginning of its first description."""
 
 
 class _DisplayName(NamedTuple):
-    """A name in two parts: who, and at what."""
+    """A name in two parts: who, and what it works on."""
 
     head: str
     tail: str = ""
@@ -83,12 +86,14 @@ class _DisplayName(NamedTuple):
 
 
 def initial() -> AgentNames:
-    """Nobody yet."""
+    """The state before the first event."""
     return AgentNames()
 
 
 def apply(names: AgentNames, event: Event) -> AgentNames:
-    """The names after one more event. Never raises. Consumes them: go on with those that are returned."""
+    """Return the names after one more event; modifies the given ones. Never raises."""
+    if event.kind in NAMING_KINDS and not can_see(event, READER):
+        event = replace(event, text=None, data={})  # everybody is shown a name: the words of a private event make none
     if event.kind == GOAL_STARTED and event.goal is not None:
         _on_goal_started(names, event.goal, event)
     if event.agent is None and event.child is None:
@@ -98,32 +103,32 @@ def apply(names: AgentNames, event: Event) -> AgentNames:
     child = None if event.child is None else _touch_agent(names, event.child, stamp)
     if event.kind == "agent.launched" and child is not None:
         _on_agent_launched(child, event, stamp)
-    elif agent is not None and (note := _NAME_HANDLERS.get(event.kind)) is not None:
-        note(agent, event, stamp)
+    elif agent is not None and (handler := _NAME_HANDLERS.get(event.kind)) is not None:
+        handler(agent, event, stamp)
         if event.kind == "session.started" and event.run is not None and event.agent is not None:
-            began = stamp, event.agent
-            names.runs[event.run] = min(names.runs.get(event.run, began), began)
+            start = stamp, event.agent
+            names.runs[event.run] = min(names.runs.get(event.run, start), start)
             _drop_oldest(names.runs)
     return names
 
 
 def display_name(names: AgentNames, agent: str) -> str:
-    """The name under which an agent is shown; its own where nothing is known. Hostile, but on one line."""
+    """The display name of an agent; its name in the log if nothing is known. Untrusted text, on one line."""
     return all_display_names(names).get(agent, agent)
 
 
 def short_name(names: AgentNames, agent: str) -> str:
-    """The same, without what it is at."""
+    """The display name without what the agent works on."""
     return all_short_names(names).get(agent, agent)
 
 
 def all_display_names(names: AgentNames) -> dict[str, str]:
-    """Every agent → the name under which it is shown, no two alike."""
+    """Every agent → its unique display name."""
     return _number_agents(names, {name: _build_display_name(name, agent).whole for name, agent in names.agents.items()})
 
 
 def all_short_names(names: AgentNames) -> dict[str, str]:
-    """Every agent → its short name, no two alike: of a session the folder, with the branch only where that says more."""
+    """Every agent → its unique short name: for a session the folder, and the branch only if it adds something."""
     return _number_agents(names, {name: _build_short_name(name, agent) for name, agent in names.agents.items()})
 
 
@@ -133,24 +138,24 @@ def agents_by_session(names: AgentNames) -> dict[str, str]:
 
 
 def all_goal_names(names: AgentNames) -> dict[str, str]:
-    """Every goal → what it is called, no two alike: what it asks for, in a few words. Hostile, but on one line."""
+    """Every goal → a unique name: the beginning of its description. Untrusted text, on one line."""
     order = sorted(names.goals, key=lambda goal: (names.goals[goal][0], goal))
-    return _number_duplicates(order, {goal: aim for goal, (_, aim) in names.goals.items()})
+    return _number_duplicates(order, {goal: description for goal, (_, description) in names.goals.items()})
 
 
 def has_display_name(names: AgentNames, event: Event) -> bool:
-    """Whether, after this event, somebody or some goal that it is about is called otherwise than the log calls it."""
-    concerned = [name for name in (event.agent, event.child) if name is not None]
-    return bool(names.goals) or any(_build_short_name(name, names.agents[name]) != name for name in concerned)
+    """Whether, after this event, one of its agents or any goal has a display name other than its name in the log."""
+    involved = [name for name in (event.agent, event.child) if name is not None]
+    return bool(names.goals) or any(_build_short_name(name, names.agents[name]) != name for name in involved)
 
 
 def agent_activity(names: AgentNames, agent: str) -> str:
-    """What an agent is at: the second part of its name."""
+    """What an agent works on: the second part of its display name."""
     return _build_display_name(agent, names.agents[agent]).tail if agent in names.agents else ""
 
 
 def truncate_to_first_words(text: str) -> str:
-    """How a text begins: a few words on one line."""
+    """The first words of a text, on one line."""
     line = _join_lines(text[:_MAX_SCANNED_CHARS])
     words = line.split(" ")
     start = " ".join(words[:MAX_PROMPT_WORDS])
@@ -162,7 +167,7 @@ def truncate_to_first_words(text: str) -> str:
 
 
 def _number_agents(names: AgentNames, wanted: dict[str, str]) -> dict[str, str]:
-    """No two alike: who appeared first has the name, the next is its second."""
+    """Make names unique: the agent that appeared first keeps the name, others get a number."""
     return _number_duplicates(sorted(names.agents, key=lambda name: (names.agents[name].appeared, name)), wanted)
 
 
@@ -170,48 +175,55 @@ def _number_duplicates(order: list[str], wanted: dict[str, str]) -> dict[str, st
     taken: set[str] = set()
     counts: dict[str, int] = {}
     numbered = {}
-    for own in order:
-        name = wanted[own]
+    for id in order:
+        name = wanted[id]
         while name in taken:
-            counts[wanted[own]] = counts.get(wanted[own], 1) + 1
-            name = f"{wanted[own]} ({counts[wanted[own]]})"
+            counts[wanted[id]] = counts.get(wanted[id], 1) + 1
+            name = f"{wanted[id]} ({counts[wanted[id]]})"
         taken.add(name)
-        numbered[own] = name
+        numbered[id] = name
     return numbered
 
 
-def _build_display_name(own: str, agent: AgentNameFacts) -> _DisplayName:
-    if given := _said_text(agent.given):
+def _build_display_name(name_in_log: str, agent: AgentNameFacts) -> _DisplayName:
+    if given := _text_of(agent.given):
         return _DisplayName(given)
-    if not is_drawn(own):
-        return _DisplayName(own)
+    if not is_generated_name(name_in_log):
+        return _DisplayName(name_in_log)
     if agent.launched:
-        return _DisplayName(_said_text(agent.role) or DEFAULT_ROLE, _said_text(agent.errand) or _said_text(agent.prompt))
-    folder, branch = _said_text(agent.folder), _said_text(agent.branch)
+        return _DisplayName(_text_of(agent.role) or DEFAULT_ROLE, _text_of(agent.errand) or _text_of(agent.prompt))
+    folder, branch = _text_of(agent.folder), _text_of(agent.branch)
     if not folder:
-        return _DisplayName(own)
-    return _DisplayName(f"{folder}@{branch}" if branch else folder, _said_text(agent.title) or _said_text(agent.prompt))
+        return _DisplayName(name_in_log)
+    return _DisplayName(f"{folder}@{branch}" if branch else folder, _text_of(agent.title) or _text_of(agent.prompt))
 
 
 @lru_cache(maxsize=4096)
-def is_drawn(name: str) -> bool:
-    """Whether a name was drawn by lot, as `claude-code/0b5e1111` and `a17c0de` are; one that somebody chose stays as it is."""
-    return _GENERATED_NAME.fullmatch(name) is not None
+def is_generated_name(name: str) -> bool:
+    """Whether a name was generated, like `claude-code/0b5e1111` or `a17c0de`, and not chosen by somebody."""
+    program, _, id = name.partition("/")
+    return (bool(id) and program in list_names()) or _GENERATED_NAME.fullmatch(name) is not None
 
 
-def _build_short_name(own: str, agent: AgentNameFacts) -> str:
-    folder, branch = _said_text(agent.folder), _said_text(agent.branch)
-    if folder and is_drawn(own) and not agent.launched and not _said_text(agent.given) and branch in (folder, *MAIN_BRANCHES):
+def _build_short_name(name_in_log: str, agent: AgentNameFacts) -> str:
+    folder, branch = _text_of(agent.folder), _text_of(agent.branch)
+    if (
+        folder
+        and is_generated_name(name_in_log)
+        and not agent.launched
+        and not _text_of(agent.given)
+        and branch in (folder, *MAIN_BRANCHES)
+    ):
         return folder
-    name = _build_display_name(own, agent)
+    name = _build_display_name(name_in_log, agent)
     return name.head or name.tail
 
 
-def _said_text(said: StampedText | None) -> str:
-    return "" if said is None else said[1]
+def _text_of(stamped: StampedText | None) -> str:
+    return "" if stamped is None else stamped[1]
 
 
-# --- what is read off an event; its data may be anything
+# --- parsing events, whose data may be anything
 
 
 def _touch_agent(names: AgentNames, name: str, stamp: EventStamp) -> AgentNameFacts:
@@ -240,8 +252,8 @@ def _on_session_started(agent: AgentNameFacts, event: Event, stamp: EventStamp) 
 def _on_agent_named(agent: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
     agent.title = _keep_newest(agent.title, stamp, _truncate_line(event.data.get("title"), MAX_NAME_CHARS))
     if isinstance(given := event.data.get("name"), str):
-        said = stamp, _truncate_line(given, MAX_NAME_CHARS)
-        agent.given = said if agent.given is None else max(agent.given, said)
+        stamped = stamp, _truncate_line(given, MAX_NAME_CHARS)
+        agent.given = stamped if agent.given is None else max(agent.given, stamped)
 
 
 def _on_prompt(agent: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
@@ -255,53 +267,56 @@ NAMING_KINDS = frozenset((*_NAME_HANDLERS, "agent.launched", GOAL_STARTED))
 
 
 def _on_goal_started(names: AgentNames, goal: str, event: Event) -> None:
-    """What a goal asks for: its description, as far as the first line that says something goes."""
-    told = event.data.get("goal")
-    description = told.get("description") if isinstance(told, dict) else None
+    """Name a goal after the first non-empty line of its description."""
+    payload = event.data.get("goal")
+    description = payload.get("description") if isinstance(payload, dict) else None
     text = description if isinstance(description, str) else event.text or ""
     line = _truncate_at_word(next((line for part in text[:_MAX_SCANNED_CHARS].splitlines() if (line := _join_lines(part))), ""))
-    if (said := _keep_first(names.goals.get(goal), event_stamp(event), line)) is not None:
-        names.goals[goal] = said
+    if (stamped := _keep_first(names.goals.get(goal), event_stamp(event), line)) is not None:
+        names.goals[goal] = stamped
         _drop_oldest(names.goals)
 
 
 def _drop_oldest(known: dict[str, StampedText]) -> None:
-    if len(known) >= MOST_KNOWN + PRUNED_EVERY:
+    if len(known) >= MAX_NAMED + PRUNED_EVERY:
         for oldest in list(islice(known, PRUNED_EVERY)):
             del known[oldest]
 
 
 def _truncate_at_word(line: str) -> str:
-    """Not too long, and cut between words where there are any."""
+    """Truncate a line, between words if possible."""
     return line if len(line) <= MAX_GOAL_CHARS else f"{line[:MAX_GOAL_CHARS].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
 
 
 def _request_beginning(event: Event) -> str:
-    """How what was asked begins. Where the prompt begins otherwise than the text, a program has put something before the request."""
+    """The beginning of a request.
+
+    If prompt and text begin differently, a program has put something before the request.
+    """
     prompt, text = event.data.get("prompt"), _join_lines((event.text or "")[:_MAX_SCANNED_CHARS])
     if isinstance(prompt, str) and _join_lines(prompt[:_MAX_SCANNED_CHARS]).startswith(text[:_PREFIX_CHARS]):
         return truncate_to_first_words(prompt) or truncate_to_first_words(text)
     return truncate_to_first_words(text)
 
 
-def _keep_newest(held: StampedText | None, stamp: EventStamp, text: str) -> StampedText | None:
-    return (stamp, text) if text and (held is None or (stamp, text) > held) else held
+def _keep_newest(current: StampedText | None, stamp: EventStamp, text: str) -> StampedText | None:
+    return (stamp, text) if text and (current is None or (stamp, text) > current) else current
 
 
-def _keep_first(held: StampedText | None, stamp: EventStamp, text: str) -> StampedText | None:
-    return (stamp, text) if text and (held is None or (stamp, text) < held) else held
+def _keep_first(current: StampedText | None, stamp: EventStamp, text: str) -> StampedText | None:
+    return (stamp, text) if text and (current is None or (stamp, text) < current) else current
 
 
-def _truncate_line(value: object, longest: int) -> str:
-    """A value as one line that is not too long; nothing if it is no text."""
+def _truncate_line(value: object, limit: int) -> str:
+    """A value as one line, truncated; empty if it is not a string."""
     if not isinstance(value, str):
         return ""
     line = _join_lines(value[:_MAX_SCANNED_CHARS])
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def _join_lines(text: str) -> str:
-    """Without line ends, control characters and whatever else cannot be seen."""
+    """Join lines, and replace characters that are not printable."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(text.split())

@@ -1,6 +1,6 @@
-"""From a model's name and a day to what its tokens cost. docs/costs.md tells the rules.
+"""Looks up what a model's tokens cost on a day. docs/costs.md describes the rules.
 
-Money is counted in whole millionths of a millionth of a dollar: sums of floats would depend on the order of adding.
+Money is counted in integer units of 10⁻¹² dollars: sums of floats would depend on the order of adding.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fleetlore.settings import PRICE_KEYS
 from fleetlore.views.prices_table import PRICE_ROWS, PRICES_DATE
 
 PICO = 1_000_000_000_000
-"""Units in a dollar."""
+"""Units per dollar."""
 
 _DEFAULT_CACHE_FACTORS = (0.1, 1.25, 2.0)
-"""Cache read, cache write and cache write for an hour, in parts of the input's price, where nothing is said."""
+"""Default prices of cache read, cache write and 1-hour cache write, relative to input."""
 _UNITS_PER_TOKEN = 1_000_000
-"""A dollar for a million tokens is so many units for one."""
+"""A dollar per million tokens is this many units per token."""
 _MAX_CACHED_MODELS = 4096
 
 _PROVIDER_PREFIX = re.compile(r"(?:(us|eu|au|jp|apac)\.|global\.)?(?:anthropic|openai|google|xai|moonshotai|deepseek|mistral|qwen|zai)\.")
@@ -29,7 +29,7 @@ _FAST_SUFFIX = "-fast"
 
 
 class TokenCounts(NamedTuple):
-    """Tokens of one reply. Those of the hour's cache are part of those written to a cache."""
+    """Tokens of one reply. `cache_write_1h` is part of `cache_write`."""
 
     input: int = 0
     output: int = 0
@@ -39,7 +39,7 @@ class TokenCounts(NamedTuple):
 
 
 class TokenRates(NamedTuple):
-    """Units for one token of each sort."""
+    """Units per token, by sort."""
 
     input: int
     output: int
@@ -49,17 +49,17 @@ class TokenRates(NamedTuple):
 
 
 class PriceTier(NamedTuple):
-    """What long requests cost."""
+    """Prices of long requests."""
 
     above: int
-    """Tokens."""
+    """In tokens."""
     of: Literal["each", "all"]
-    """`each`: only what lies above, of each sort by itself. `all`: everything, if so many tokens are read."""
+    """`each`: only the tokens above, for each sort separately. `all`: the whole request, if it reads more tokens."""
     rates: TokenRates
 
 
 class ModelPrice(NamedTuple):
-    """What a model costs from a day on."""
+    """The price of a model from a day on."""
 
     since: str
     rates: TokenRates
@@ -68,20 +68,20 @@ class ModelPrice(NamedTuple):
     regional: float = 1.0
 
     def compute_cost(self, counts: TokenCounts) -> int:
-        """What a reply costs, in units."""
-        sorts = (*counts[:3], counts.cache_write - counts.cache_write_1h, counts.cache_write_1h)
+        """The cost of a reply in units."""
+        counts_by_sort = (*counts[:3], counts.cache_write - counts.cache_write_1h, counts.cache_write_1h)
         tier = self.tier
         if tier is None:
-            return _sum_cost(sorts, self.rates)
+            return _sum_cost(counts_by_sort, self.rates)
         if tier.of == "all":
             read = counts.input + counts.cache_read + counts.cache_write
-            return _sum_cost(sorts, tier.rates if read > tier.above else self.rates)
-        over = tuple(max(0, count - tier.above) for count in sorts)
-        below = tuple(count - more for count, more in zip(sorts, over, strict=True))
-        return _sum_cost(below, self.rates) + _sum_cost(over, tier.rates)
+            return _sum_cost(counts_by_sort, tier.rates if read > tier.above else self.rates)
+        above = tuple(max(0, count - tier.above) for count in counts_by_sort)
+        under = tuple(count - excess for count, excess in zip(counts_by_sort, above, strict=True))
+        return _sum_cost(under, self.rates) + _sum_cost(above, tier.rates)
 
     def scale(self, factor: float) -> ModelPrice:
-        """The same, so many times as dear."""
+        """Multiply the price by a factor."""
         if factor == 1.0:
             return self
         tier = None if self.tier is None else self.tier._replace(rates=_scale_rates(self.tier.rates, factor))
@@ -89,46 +89,49 @@ class ModelPrice(NamedTuple):
 
 
 class Prices:
-    """A table of prices, with what a user says himself in place of it."""
+    """The price table, overridden by the user's own prices."""
 
     def __init__(self, own: Mapping[str, Mapping[str, float]] | None = None, *, rows: str = PRICE_ROWS, date: str = PRICES_DATE) -> None:
         self.date = date
         self._user_prices = {name.lower(): (_parse_user_price(figures),) for name, figures in (own or {}).items()}
         self._table = _parse_rows(rows) | self._user_prices
         self._price_cache: dict[str, tuple[ModelPrice, ...]] = {}
-        said = repr((rows, sorted((name, sorted(figures.items())) for name, figures in (own or {}).items())))
-        self.key = sha256(said.encode(errors="surrogatepass")).hexdigest()[:12]
-        """Differs wherever a price differs."""
+        content = repr((rows, sorted((name, sorted(figures.items())) for name, figures in (own or {}).items())))
+        self.key = sha256(content.encode(errors="surrogatepass")).hexdigest()[:12]
+        """Differs if any price differs."""
 
     def find_price(self, model: str, day: str) -> ModelPrice | None:
-        """What a model cost on a day (`2026-11-15`); `None` if that is not known."""
+        """The price of a model on a day (`2026-11-15`); `None` if unknown."""
         prices = self._price_cache.get(model)
         if prices is None:
             if len(self._price_cache) >= _MAX_CACHED_MODELS:
                 self._price_cache.clear()
             prices = self._price_cache[model] = self._find_prices(model.lower())
-        held = None
+        current = None
         for price in prices:
-            if held is None or price.since <= day:
-                held = price
-        return held
+            if current is None or price.since <= day:
+                current = price
+        return current
 
     def _find_prices(self, name: str) -> tuple[ModelPrice, ...]:
-        """By its whole name; else by what is left without provider and date; else by the longest known beginning."""
+        """Look up the full name, else the name without provider and date, else its longest known prefix."""
         if name in self._user_prices:
             return self._user_prices[name]
-        plain, region = _strip_provider(name)
-        plain, is_fast = _strip_version(plain), False
-        if plain not in self._table and plain.endswith(_FAST_SUFFIX):
-            plain, is_fast = _strip_version(plain.removesuffix(_FAST_SUFFIX)), True
-        known = next((start for start in _name_prefixes(plain) if start in self._table), None)
-        if known is None:
+        base, region = _strip_provider(name)
+        base, is_fast = _strip_version(base), False
+        if base not in self._table and base.endswith(_FAST_SUFFIX):
+            base, is_fast = _strip_version(base.removesuffix(_FAST_SUFFIX)), True
+        match = next((start for start in _name_prefixes(base) if start in self._table), None)
+        if match is None:
             return ()
-        return tuple(price.scale((price.fast if is_fast else 1.0) * (price.regional if region else 1.0)) for price in self._table[known])
+        return tuple(price.scale((price.fast if is_fast else 1.0) * (price.regional if region else 1.0)) for price in self._table[match])
 
 
 def _strip_provider(name: str) -> tuple[str, bool]:
-    """`us.anthropic.claude-x` and `openrouter/anthropic/claude-x` as `claude-x`, and whether a region was named."""
+    """Strip the provider: `us.anthropic.claude-x` and `openrouter/anthropic/claude-x` become `claude-x`.
+
+    Also returns whether a region was named.
+    """
     name = name.rpartition("/")[2]
     match = _PROVIDER_PREFIX.match(name)
     name = name[match.end() :] if match else name
@@ -142,7 +145,7 @@ def _strip_version(name: str) -> str:
 
 
 def _name_prefixes(name: str) -> Iterable[str]:
-    """The name, and what is left of it without its last words; a number is a version, and another model."""
+    """The name and its prefixes without the last words; a number is a version, so it is not cut."""
     yield name
     while (cut := name.rfind("-")) > 0:
         if name[cut + 1 : cut + 2].isdigit():
@@ -185,10 +188,10 @@ def _parse_user_price(figures: Mapping[str, float]) -> ModelPrice:
 
 
 def _parse_rates(cells: list[str]) -> TokenRates:
-    """Five figures in dollars for a million, or dashes, as units for one token."""
+    """Parse five figures in dollars per million tokens, or dashes, to units per token."""
     input, output = float(cells[0]), float(cells[1])
-    caches = [input * usual if cell == "-" else float(cell) for cell, usual in zip(cells[2:], _DEFAULT_CACHE_FACTORS, strict=True)]
-    return TokenRates(*(round(figure * _UNITS_PER_TOKEN) for figure in (input, output, *caches)))
+    cache_prices = [input * factor if cell == "-" else float(cell) for cell, factor in zip(cells[2:], _DEFAULT_CACHE_FACTORS, strict=True)]
+    return TokenRates(*(round(figure * _UNITS_PER_TOKEN) for figure in (input, output, *cache_prices)))
 
 
 def _scale_rates(rates: TokenRates, factor: float) -> TokenRates:

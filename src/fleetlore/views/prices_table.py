@@ -1,16 +1,18 @@
-"""What models cost, as data: US dollars for a million tokens. docs/costs.md tells where the figures are from.
+"""Prices of models in US dollars per million tokens. docs/costs.md names the sources.
 
-Columns: provider, model, the day from which it holds, then input, output, cache read, cache write (kept five minutes), cache write (kept
-an hour). Words may follow: `fast=X`, how many times as much the fast mode costs;
-`regional=X`, the same for a cloud's region (`us.anthropic.…`); `each=N`, for each count what lies above N tokens, or
-`all=N`, for a request that reads more than N tokens as a whole, costs what the five figures behind it say. A dash is what is usual: a
-cache read a tenth of the input, a cache write five quarters of it, one that is kept an hour twice the input; for a day: always.
+Columns: provider, model, first day of validity, input, output, cache read, cache write (5 minutes), cache write (1
+hour). A dash means the default: cache read 0.1 × input, cache write 1.25 × input, 1-hour cache write 2 × input; as a
+day: always.
+
+Optional words follow: `fast=X`, the factor of the fast mode; `regional=X`, the factor of a cloud region
+(`us.anthropic.…`); `each=N` and five figures, prices for the tokens above N of each sort; `all=N` and five figures,
+prices for requests that read more than N tokens.
 """
 
 from __future__ import annotations
 
 PRICES_DATE = "2026-11-16"
-"""The day on which the figures were taken."""
+"""The day on which the figures were collected."""
 
 PRICE_ROWS = """
 anthropic claude-3-haiku          2024-03-07   0.25   1.25   0.03    0.3     -

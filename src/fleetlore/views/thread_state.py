@@ -1,4 +1,4 @@
-"""One line of story, and all of a town: what `threads.py` folds. It stands apart, for that may be compiled, and a Struct cannot be."""
+"""State of `threads.py`: story threads. Separate because `threads.py` may be compiled, and a Struct cannot be."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from msgspec import Struct, field
 from fleetlore.views.event_text import EventStamp
 
 VERSION = 12
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+"""Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 MAX_CLOSED_THREADS = 2000
-"""So many threads on which nothing is left to do are kept; an older one that is opened again begins anew."""
+"""Finished threads kept; an older one that is reopened starts anew."""
 MOST_MOVES = 100
-"""So many of the newest tasks of one goal or run are known with their positions."""
+"""Newest task bindings kept per goal or run."""
 PRUNED_EVERY = 250
-"""So many more than that may come together before the oldest are let go."""
+"""This many more may accumulate before the oldest are dropped."""
 
 
 class StoryThread(Struct, kw_only=True, array_like=True, gc=False):
-    """One line of story, as far as the log tells."""
+    """One story thread, as far as the log says."""
 
     key: str
     mission: str | None = None
     state: Literal["open", "closed"] = "open"
     agents: dict[str, int] = field(default_factory=dict)
-    """Who took part, in the order of appearance, and with how many events."""
+    """Who took part, in order of appearance, with the number of events."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Events by beat; those of unknown kinds have none."""
+    """Events by beat; unknown kinds have none."""
     first_id: str = ""
     first_at: datetime | None = None
     last_id: str = ""
     last: EventStamp | None = None
-    """The newest event's stamp: one that is older is late."""
+    """Stamp of the newest event; an older one is late."""
     gaps: list[int] = field(default_factory=list)
     """Tenths of a second between its newest events."""
     times: list[datetime] = field(default_factory=list)
-    """When the events before its newest one were, as far as `gaps` does not tell of them yet: `settle` works that out."""
+    """Times of earlier events that are not in `gaps` yet; `update_gaps` adds them."""
     prologue: tuple[str, ...] = ()
-    """Threads that were found to be its beginning, and have gone into it."""
+    """Threads that turned out to be its beginning and were merged into it."""
     last_agent: str = ""
-    """Who acted in its newest event: the event's agent, else its actor."""
+    """Who acted in its newest event: its agent, else its actor."""
     is_guessed: bool = False
-    """Every event that names its task has guessed it from a branch or a prompt: no tracker will ever say that it is done."""
+    """Whether every event guessed the task from a branch or a prompt, so no tracker will report that it is done."""
 
     @property
     def events(self) -> int:
-        """How many."""
+        """Number of events."""
         return sum(self.agents.values())
 
 
 class ThreadsState(Struct, kw_only=True):
-    """All threads of a town. Encodes to JSON and back."""
+    """All threads of a town. Serialises to JSON."""
 
     version: int = VERSION
     position: str | None = None
     threads: dict[str, StoryThread] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
-    """`goal:X` and `run:X` → the thread of the task that they are bound to."""
+    """`goal:X` and `run:X` → the thread of the task they are bound to."""
     moves: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """`goal:X` and `run:X` → from which position on they were bound to which task's thread, oldest first."""
+    """`goal:X` and `run:X` → positions from which they were bound to a task's thread, oldest first."""
     dropped: int = 0
     """Closed threads that are not kept any more."""
     room: int = MAX_CLOSED_THREADS + PRUNED_EVERY
-    """With more threads than this, the oldest closed ones are let go."""
+    """With more threads than this, the oldest closed ones are dropped."""

@@ -1,9 +1,8 @@
-"""Threads: the lines of story that events belong to. docs/chronicle.md tells the rules.
+"""The threads view: groups events into story threads. docs/chronicle.md describes the rules.
 
-An event's thread is its task, else its goal, else its run, else its mission, else its agent. An event that names both
-a goal (or a run) and a task binds them: from then on what names only the goal belongs to the task, and what came before
-is the task's prologue. A thread closes by delivery, by release, or by the end of its goal or run; any later beat
-but a pulse or a rest opens it again.
+An event's thread is its task, else its goal, run, mission or agent. An event that names a task and a goal (or run)
+binds them: later events of the goal belong to the task, and earlier ones are the task's prologue. A thread closes by
+delivery, by release, or by the end of its goal or run; any later beat but a pulse or a rest reopens it.
 """
 
 from __future__ import annotations
@@ -20,41 +19,41 @@ from fleetlore.views.thread_state import MAX_CLOSED_THREADS, MOST_MOVES, PRUNED_
 from fleetlore.views.thread_state import VERSION as VERSION
 
 TOWN_THREAD = "town"
-"""The thread of what names nobody."""
+"""The thread of events that name nobody."""
 QUIET_BEATS = frozenset(("pulse", "rest"))
-"""Beats that do not open a closed thread."""
+"""Beats that do not reopen a closed thread."""
 CLOSING_BEATS = frozenset(("deliver", "release"))
 ENDING_KINDS = frozenset(("driver.goal_completed", "run.finished"))
-"""Kinds that end a goal or a run, however they end it."""
+"""Kinds that end a goal or a run, with whatever outcome."""
 
 TURN_ENDING_KINDS = frozenset(("session.turn_ended", "session.ended"))
-"""Kinds after which a session has nothing left to do until the next prompt: its own thread closes.
+"""Kinds after which a session has nothing to do until the next prompt: its thread closes.
 
-So does the thread of a task that was only guessed. A task that somebody gave out stays open until it is delivered or released.
+So does the thread of a guessed task. An assigned task stays open until it is delivered or released.
 """
 
 MAX_BINDINGS = 20_000
-"""So many goals and runs are known by their task; of more, those that were bound longest ago are on their own again."""
+"""Goals and runs whose task is remembered; beyond that, the bindings made longest ago are dropped."""
 MAX_GAPS = 100
-"""So many of its newest gaps make a thread's rhythm."""
+"""Newest gaps that make up a thread's rhythm."""
 MAX_TIMES = 2 * MAX_GAPS
-"""So many events may come before their gaps are worked out; most threads end before anybody asks for their rhythm."""
+"""Events collected before their gaps are computed; most threads end before anybody needs their rhythm."""
 OLDEST_STAMP: EventStamp = (EPOCH, "", 0)
 MIN_STALL = timedelta(minutes=10)
 STALL_FACTOR = 5
 
 
 def initial() -> ThreadsState:
-    """No story yet."""
+    """The state before the first event."""
     return ThreadsState()
 
 
 def apply(threads: ThreadsState, event: Event) -> ThreadsState:
-    """The threads after one more event. Never raises. Consumes them: go on with those that are returned."""
+    """Return the threads after one more event; modifies the given ones. Never raises."""
     threads.position = event.position or threads.position
     thread = find_or_add_thread(threads, event)
     if event.task is not None and event.position is not None:
-        _note_moves(threads, event, event.position)
+        _record_moves(threads, event, event.position)
     add_to_thread(thread, event, beat_of(event), event_stamp(event))
     update_gaps(thread)
     if len(threads.threads) > threads.room:
@@ -63,15 +62,15 @@ def apply(threads: ThreadsState, event: Event) -> ThreadsState:
 
 
 def _prune_closed(threads: ThreadsState) -> None:
-    over = sorted(filter(is_thread_over, threads.threads.values()), key=_age_key)
-    for thread in over[:-MAX_CLOSED_THREADS]:
+    finished = sorted(filter(is_thread_over, threads.threads.values()), key=_age_key)
+    for thread in finished[:-MAX_CLOSED_THREADS]:
         del threads.threads[thread.key]
         threads.dropped += 1
     threads.room = len(threads.threads) + PRUNED_EVERY
 
 
 def is_thread_over(thread: StoryThread) -> bool:
-    """Whether nothing is left to do on it: it is closed, or was never opened, for signs of life alone open nothing."""
+    """Whether nothing is left to do: it is closed, or has only signs of life."""
     return thread.state == "closed" or QUIET_BEATS.issuperset(thread.counts)
 
 
@@ -80,7 +79,7 @@ def _age_key(thread: StoryThread) -> tuple[EventStamp, str]:
 
 
 def find_or_add_thread(threads: ThreadsState, event: Event) -> StoryThread:
-    """The thread of an event, which is made if need be; what the event binds is bound."""
+    """Return the thread of an event, created if needed; binds goals and runs to tasks."""
     is_new = False
     if (task := event.task) is None:
         key = thread_key(event, threads.bound)
@@ -100,76 +99,76 @@ def find_or_add_thread(threads: ThreadsState, event: Event) -> StoryThread:
 
 
 def thread_key(event: Event, bound: dict[str, str]) -> str:
-    """The name of an event's thread, given what was bound before it."""
+    """The key of an event's thread, given earlier bindings."""
     if (task := event.task) is not None:
         return f"task:{task}"
     if event.goal is not None:
-        own = f"goal:{event.goal}"
-        return bound.get(own, own)
+        key = f"goal:{event.goal}"
+        return bound.get(key, key)
     if event.run is not None:
-        own = f"run:{event.run}"
-        return bound.get(own, own)
+        key = f"run:{event.run}"
+        return bound.get(key, key)
     if event.mission is not None:
         return f"mission:{event.mission}"
     return f"agent:{event.agent}" if event.agent is not None else TOWN_THREAD
 
 
-def task_at(moves: list[tuple[str, str]], position: str) -> str | None:
-    """The task's thread that events of a goal or run without a task belong to at a position: events before the first task go with it."""
+def bound_task_at(moves: list[tuple[str, str]], position: str) -> str | None:
+    """The task thread of a goal's or run's events at a position; events before the first task belong to it."""
     if not moves:
         return None
     index = bisect_right(moves, position, key=lambda move: move[0])
     return moves[max(0, index - 1)][1]
 
 
-def _note_moves(threads: ThreadsState, event: Event, position: str) -> None:
+def _record_moves(threads: ThreadsState, event: Event, position: str) -> None:
     task = f"task:{event.task}"
-    for own in owns_of(event):
-        moves = threads.moves.setdefault(own, [])
+    for owner in goal_and_run_keys(event):
+        moves = threads.moves.setdefault(owner, [])
         if not moves or moves[-1][1] != task:
             moves.append((position, task))
             del moves[:-MOST_MOVES]
 
 
-def owns_of(event: Event) -> list[str]:
-    """The goal and the run that an event names, as threads of their own."""
+def goal_and_run_keys(event: Event) -> list[str]:
+    """The keys of the goal and the run that an event names."""
     return [f"{kind}:{name}" for kind, name in (("goal", event.goal), ("run", event.run)) if name]
 
 
 def _bind_to_task(threads: ThreadsState, event: Event, task: str) -> None:
-    for own in owns_of(event):
-        if threads.bound.get(own) == task:
+    for owner in goal_and_run_keys(event):
+        if threads.bound.get(owner) == task:
             continue
-        is_first = threads.bound.pop(own, None) is None
-        threads.bound[own] = task  # behind all others
+        is_first = threads.bound.pop(owner, None) is None
+        threads.bound[owner] = task  # moved to the end
         if is_first and len(threads.bound) > MAX_BINDINGS + PRUNED_EVERY:
             for old in list(islice(threads.bound, PRUNED_EVERY)):
                 del threads.bound[old]
                 threads.moves.pop(old, None)
-        if is_first and (before := threads.threads.pop(own, None)) is not None:
-            _merge_prologue(threads.threads.setdefault(task, StoryThread(key=task)), before)
+        if is_first and (prologue := threads.threads.pop(owner, None)) is not None:
+            _merge_prologue(threads.threads.setdefault(task, StoryThread(key=task)), prologue)
 
 
-def _merge_prologue(thread: StoryThread, before: StoryThread) -> None:
-    """Take a prologue in."""
-    update_gaps(before)
+def _merge_prologue(thread: StoryThread, prologue: StoryThread) -> None:
+    """Merge an earlier thread into this one."""
+    update_gaps(prologue)
     update_gaps(thread)
-    thread.prologue = (*thread.prologue, before.key)
-    thread.mission = thread.mission or before.mission
-    for mine, theirs in ((thread.agents, before.agents), (thread.counts, before.counts)):
-        merged = theirs | {name: mine.get(name, 0) + theirs.get(name, 0) for name in mine}
-        mine.clear()
-        mine.update(merged)
-    if before.first_at is not None and (thread.first_at is None or before.first_at < thread.first_at):
-        thread.first_id, thread.first_at = before.first_id, before.first_at
-    if before.last is not None and (thread.last is None or before.last > thread.last):
-        thread.last_id, thread.last, thread.state = before.last_id, before.last, before.state
-        thread.last_agent = before.last_agent
-    thread.gaps = (before.gaps + thread.gaps)[-MAX_GAPS:]
+    thread.prologue = (*thread.prologue, prologue.key)
+    thread.mission = thread.mission or prologue.mission
+    for own_counts, prologue_counts in ((thread.agents, prologue.agents), (thread.counts, prologue.counts)):
+        merged = prologue_counts | {name: own_counts.get(name, 0) + prologue_counts.get(name, 0) for name in own_counts}
+        own_counts.clear()
+        own_counts.update(merged)
+    if prologue.first_at is not None and (thread.first_at is None or prologue.first_at < thread.first_at):
+        thread.first_id, thread.first_at = prologue.first_id, prologue.first_at
+    if prologue.last is not None and (thread.last is None or prologue.last > thread.last):
+        thread.last_id, thread.last, thread.state = prologue.last_id, prologue.last, prologue.state
+        thread.last_agent = prologue.last_agent
+    thread.gaps = (prologue.gaps + thread.gaps)[-MAX_GAPS:]
 
 
 def add_to_thread(thread: StoryThread, event: Event, beat: str | None, stamp: EventStamp) -> bool:
-    """Count one more event of a thread; answers whether it came in order, or late. `settle` does what can be put off."""
+    """Count one more event; return whether it came in order. `update_gaps` does what can wait."""
     agent, agents = event.agent or event.actor or "", thread.agents
     agents[agent] = agents.get(agent, 0) + 1
     if beat is not None:
@@ -197,7 +196,7 @@ def add_to_thread(thread: StoryThread, event: Event, beat: str | None, stamp: Ev
 
 
 def update_gaps(thread: StoryThread) -> None:
-    """Bring the rhythm of a thread up to its newest event."""
+    """Compute the gaps up to the newest event."""
     times, gaps = thread.times, thread.gaps
     if times and thread.last is not None:
         gaps += [round((after - before).total_seconds() * 10) for before, after in pairwise((*times, thread.last[0]))]
@@ -207,14 +206,14 @@ def update_gaps(thread: StoryThread) -> None:
 
 
 def _add_late_event(thread: StoryThread, event: Event, at: datetime) -> bool:
-    """It changes neither where the thread stands nor its rhythm."""
+    """Late events change neither the state nor the rhythm."""
     if thread.first_at is not None and at < thread.first_at:
         thread.first_id, thread.first_at = event.id or "", at
     return False
 
 
 def stall_duration(thread: StoryThread, now: datetime) -> timedelta | None:
-    """How long an open thread has been silent, if that is long by its own rhythm, which is settled."""
+    """How long an open thread has been silent, if that is long by its rhythm. Call `update_gaps` first."""
     if thread.state == "closed" or thread.last is None:
         return None
     silence = now - thread.last[0]
@@ -222,6 +221,6 @@ def stall_duration(thread: StoryThread, now: datetime) -> timedelta | None:
 
 
 def stall_threshold(thread: StoryThread) -> timedelta:
-    """How long a thread may be silent before that is long by its own rhythm, which is settled."""
+    """How long a thread may be silent before it counts as stalled. Call `update_gaps` first."""
     usual = timedelta(seconds=median(thread.gaps) / 10) if thread.gaps else timedelta(0)
     return max(MIN_STALL, STALL_FACTOR * usual)

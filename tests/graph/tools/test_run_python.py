@@ -179,13 +179,13 @@ async def tell(process):
     print(process.pid, flush=True)
     return True
 
-class Output(run_python._Output):
-    async def take(self, line):
+class Output(run_python._OutputCollector):
+    async def add_line(self, line):
         print("it runs", flush=True)
-        return await super().take(line)
+        return await super().add_line(line)
 
-run_python._Output, run_python._LONGER = Output, 0
-asyncio.run(run_python.run("import time; time.sleep(3600)", limits=run_python.Limits(seconds=1.0), on_start=tell))
+run_python._OutputCollector, run_python._ALARM_GRACE_SECONDS = Output, 0
+asyncio.run(run_python.run_python_code("import time; time.sleep(3600)", limits=run_python.PythonLimits(seconds=1.0), on_start=tell))
 """
 
 

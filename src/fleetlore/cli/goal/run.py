@@ -20,6 +20,7 @@ from fleetlore.events.driver_types import Goal
 from fleetlore.events.goal_plan import KEY, Plan, plan_of
 from fleetlore.goal import commands
 from fleetlore.log.seal import is_trusted_event
+from fleetlore.programs import registry
 from fleetlore.views.goal_state import GoalState, exhausted_budget
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def _told(goal: Goal) -> str:
 
 def _missing(plan: Plan) -> str:
     """A word about a program that is not to be found here; one within the workspace may come to be there."""
-    usual = {"claude-code": ("claude",), "codex": ("codex",)}.get(plan.harness, ())
+    known = registry.find_program(plan.harness)
+    usual = () if known is None else (known.command,)
     program = next(iter(plan.command or usual), None)
     if program is None or shutil.which(program) or ("/" in program and not os.path.isabs(program)):
         return ""

@@ -138,7 +138,7 @@ VERBS = {
         (
             _take("names", metavar="NAME", nargs="+", help="what they are called"),
             _many("--role", "R", "roles", "what they can do (else anything)"),
-            _take("--harness", metavar="H", default="", help="what should run them: claude-code, codex, …; for people to read"),
+            _take("--harness", metavar="H", default="", help="what should run them, as in a goal's `harness`; for people to read"),
             _take("--parent", metavar="AGENT", help="the agent above them"),
             _take("--mode", choices=("fresh", "forkedcontext", "resumed"), default="fresh", help="how they begin (fresh)"),
         ),

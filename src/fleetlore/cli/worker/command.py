@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fleetlore.cli import arguments, terminal
 from fleetlore.cli.main import UsageError
 from fleetlore.cli.terminal import sanitise
+from fleetlore.programs import registry
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -37,7 +38,8 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--roles", metavar="R,R", default="", help="only agents and tasks of these roles (else any)")
     parser.add_argument("--concurrency", metavar="N", type=int, default=1, help="how many agents (1)")
-    parser.add_argument("--harness", metavar="NAME", help="what works: codex, command, mind, or an installed one (else claude-code)")
+    names = ", ".join((*registry.list_names()[1:], *registry.OTHER_HARNESSES))
+    parser.add_argument("--harness", metavar="NAME", help=f"what works: {names}, or an installed one (else {registry.DEFAULT_NAME})")
     parser.add_argument("--mind", metavar="ADDRESS", help="have a model do the work: openai:MODEL, anthropic:MODEL")
     parser.add_argument("--command", metavar="COMMAND", type=shlex.split, help="the program, with its arguments, for --harness command")
     parser.add_argument("--workspace", metavar="DIR", help="where it is done: a repository, or a folder (this one)")

@@ -6,7 +6,6 @@ Programs, models, commands and folders come from here alone. A task on the log n
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -14,7 +13,6 @@ import msgspec
 from msgspec.structs import replace
 
 from fleetlore.cli.worker import instructions
-from fleetlore.errors import Invalid
 from fleetlore.events.goal_plan import KEY, plan_of
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from fleetlore.views.town_state import InboxMessage
 
 _STANDING = "a task of the town"
-_MOST_BYTES = 2 * 1024 * 1024
 VARIABLES = ("LORE_AGENT", "LORE_TASK")
 """By which an agent's own `lore town` knows who it is."""
 
@@ -70,25 +67,7 @@ def template(args: Namespace, redactor: Redactor | None) -> Template:
     """What the file says and the flags besides; `Invalid` names all that is wrong with it."""
     from fleetlore.goal import files
 
-    text, source, folder = _text(args.file)
-    told: dict[str, Any] = {"description": _STANDING, **_flags(args)}
-    read = partial(files.parse_goal, text, source, folder=folder, name="worker", redactor=redactor, ignored=("checks",))
-    goal, tables = read(given=told), _tables(text, source)
-    checked = read(given=told | {"acceptance": list(tables.values())}) if tables else goal
-    return Template(goal, dict(zip(tables, checked.acceptance, strict=True)) if tables else {})
-
-
-def _text(path: str | None) -> tuple[str, str, str]:
-    if path is None:
-        return "", "flags.toml", os.getcwd()
-    if not path.endswith((".toml", ".yaml", ".yml")):
-        raise Invalid(f"{path}: a worker's file is written like a goal's, in TOML or YAML; docs/town.md tells more")
-    with open(path, "rb") as file:
-        raw = file.read(_MOST_BYTES)
-    try:
-        return raw.decode("utf-8-sig"), path, os.path.dirname(os.path.abspath(path))
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
+    return Template(*files.load_worker_goal(args.file, given={"description": _STANDING, **_flags(args)}, redactor=redactor))
 
 
 def _flags(args: Namespace) -> dict[str, Any]:
@@ -100,14 +79,3 @@ def _flags(args: Namespace) -> dict[str, Any]:
         "permissions": {"allow": args.allow} if args.allow else None,
     }
     return {name: value for name, value in told.items() if value is not None}
-
-
-def _tables(text: str, source: str) -> dict[str, Any]:
-    """`[checks.NAME]`: each a criterion, as `[[acceptance]]` has them."""
-    from fleetlore.goal.files import GoalDocument
-
-    sheet = GoalDocument(source, text, is_toml=source.endswith(".toml"))
-    checks = sheet.root.get("checks", {}) if isinstance(sheet.root, dict) else {}
-    if not isinstance(checks, dict) or not all(isinstance(each, dict) for each in checks.values()):
-        raise Invalid(f'{source}: checks: a table for each is needed, as in [checks.lint] with command = "make lint"')
-    return checks

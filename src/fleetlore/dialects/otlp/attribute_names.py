@@ -138,8 +138,6 @@ _VERCEL_OUTER_NAMES = ("ai.generateText", "ai.streamText", "ai.generateObject", 
 
 def find_span_role(span: OtlpSpan) -> str | None:
     """Return a span's role: model, agent, tool or another operation; `None` if it is not about agents."""
-    if span.name.startswith("claude_code."):
-        return None  # already covered by its hooks and transcripts, which count the tokens
     for find in (_find_vercel_role, _find_operation_role, _find_role_by_kind):
         if (role := find(span.attributes)) is not None:
             return role or None

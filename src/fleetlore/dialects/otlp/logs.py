@@ -1,17 +1,18 @@
-"""Converts log records to events: telemetry of Claude Code and Codex, and OpenTelemetry's model events.
+"""Log records as events: OpenTelemetry's own events of models, and the telemetry of coding agents.
 
-What hooks and transcripts also report gets the same ids, so it is stored once.
+A coding agent passes in a `ProgramTelemetry`: its record names, and the ids that its transcripts give the same events, so that an event
+that both report is stored once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
 from fleetlore.dialects.commands.flags import shown_flags
-from fleetlore.dialects.fields import as_name, as_text, first_line, read_time
+from fleetlore.dialects.fields import as_name, as_text, first_line, read_time, to_snake_case
 from fleetlore.dialects.otlp.actions import END_PHASE, MAX_LINE_CHARS, NAME, USER_ACTOR, SpanEventContext, make_reply_event
 from fleetlore.dialects.otlp.attribute_names import AGENT_NAMES, CONVERSATION_IDS, find_service_name
 from fleetlore.dialects.otlp.messages import ASSISTANT_ROLE, extract_role_text
@@ -28,11 +29,7 @@ from fleetlore.dialects.otlp.values import (
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event, Origin, Visibility
 from fleetlore.events.ids import derive_id
-from fleetlore.programs import sessions
-from fleetlore.programs.claude_code import ids
-from fleetlore.programs.codex import ids as codex_ids
 
-CLAUDE_PREFIX, CODEX_PREFIX = "claude_code.", "codex."
 INFERENCE_EVENT = "gen_ai.client.inference.operation.details"
 CHOICE_EVENT = "gen_ai.choice"
 
@@ -42,26 +39,45 @@ _REDACTED_TEXTS = frozenset(("<REDACTED>", "[REDACTED]"))
 _IGNORED_PREFIXES = ("user.", "organization.", "event.", "session.id", "conversation.id", "terminal.", "prompt.id")
 
 
-def make_log_events(records: Iterable[OtlpLogRecord]) -> list[Event]:
-    """Return the events of log records; records of other programs are skipped."""
-    return [event for record in records for event in _make_record_events(record)]
+class ProgramTelemetry(NamedTuple):
+    """What a coding agent's telemetry is called, and which ids its events have."""
+
+    prefix: str
+    """How the names of its records begin, with the dot: `codex.`."""
+    session_key: str
+    """The attribute that holds the session's id."""
+    name_agent: Callable[[str | None], str | None]
+    """The agent's name, of the session's id."""
+    handlers: Mapping[str, Callable[[LogEventContext], list[Event]]]
+    """What follows the prefix → what makes the events. A record with another name is stored as a note."""
+    prompt_id: Callable[[str], str] | None = None
+    """The id that the transcript gives a prompt, of `prompt.id`."""
+    outcome_id: Callable[[str | None, str], str | None] = lambda run, call: None
+    """The id that the transcript gives the outcome of a call, of the session's id and the call's."""
+    bare_names_of: str = ""
+    """The service that leaves the prefix out of some names."""
+    has_own_spans: bool = False
+    """Whether it sends spans whose names begin with the prefix: its transcripts report the same, so they are ignored."""
 
 
-def _make_record_events(record: OtlpLogRecord) -> list[Event]:
-    name = _qualify_event_name(record)
-    if name.startswith(CLAUDE_PREFIX):
-        return _CLAUDE_HANDLERS.get(name.removeprefix(CLAUDE_PREFIX), _make_other_events)(_make_claude_context(record, name))
-    if name.startswith(CODEX_PREFIX):
-        return _CODEX_HANDLERS.get(name.removeprefix(CODEX_PREFIX), _make_other_events)(_make_codex_context(record, name))
-    if name == INFERENCE_EVENT:
+def make_log_events(records: Iterable[OtlpLogRecord], programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
+    """The events of log records; records of other sources are ignored."""
+    return [event for record in records for event in _make_record_events(record, programs)]
+
+
+def _make_record_events(record: OtlpLogRecord, programs: Sequence[ProgramTelemetry]) -> list[Event]:
+    for program in programs:
+        name = _qualify_event_name(record, program)
+        if name.startswith(program.prefix):
+            return program.handlers.get(name.removeprefix(program.prefix), make_other_events)(_make_context(record, name, program))
+    if record.name == INFERENCE_EVENT:
         return _make_inference_events(record)
-    return _make_choice_events(record) if name == CHOICE_EVENT else []
+    return _make_choice_events(record) if record.name == CHOICE_EVENT else []
 
 
-def _qualify_event_name(record: OtlpLogRecord) -> str:
-    """Add the program's prefix, which Claude Code sometimes leaves out."""
-    is_bare = "." not in record.name and find_service_name(record.resource) == ids.PROGRAM
-    return f"{CLAUDE_PREFIX}{record.name}" if is_bare else record.name
+def _qualify_event_name(record: OtlpLogRecord, program: ProgramTelemetry) -> str:
+    is_bare = bool(program.bare_names_of) and "." not in record.name and find_service_name(record.resource) == program.bare_names_of
+    return f"{program.prefix}{record.name}" if is_bare else record.name
 
 
 class LogEventContext(NamedTuple):
@@ -72,6 +88,7 @@ class LogEventContext(NamedTuple):
     at: datetime | None
     agent: str | None
     run: str | None
+    program: ProgramTelemetry
 
     def get_text(self, key: str) -> str | None:
         """Return an attribute if it is text."""
@@ -113,39 +130,35 @@ class LogEventContext(NamedTuple):
         )
 
 
-def _make_claude_context(record: OtlpLogRecord, name: str) -> LogEventContext:
-    run = as_name(record.attributes.get("session.id")) or as_name(record.resource.get("session.id"))
-    return LogEventContext(record, name, _find_record_time(record), ids.session_agent(run) or find_service_name(record.resource), run)
-
-
-def _make_codex_context(record: OtlpLogRecord, name: str) -> LogEventContext:
-    run = as_name(record.attributes.get("conversation.id"))
-    return LogEventContext(record, name, _find_record_time(record), codex_ids.thread_agent(run) or find_service_name(record.resource), run)
+def _make_context(record: OtlpLogRecord, name: str, program: ProgramTelemetry) -> LogEventContext:
+    run = as_name(record.attributes.get(program.session_key)) or as_name(record.resource.get(program.session_key))
+    agent = program.name_agent(run) or find_service_name(record.resource)
+    return LogEventContext(record, name, _find_record_time(record), agent, run, program)
 
 
 def _find_record_time(record: OtlpLogRecord) -> datetime | None:
     return read_time(record.attributes.get("event.timestamp")) or record.at
 
 
-def _make_other_events(context: LogEventContext) -> list[Event]:
-    """Make a short system event."""
+def make_other_events(context: LogEventContext) -> list[Event]:
+    """A short note of a kind that nothing counts."""
     kept = {key: value for key, value in context.record.attributes.items() if not key.startswith(_IGNORED_PREFIXES)}
     program, _, word = context.name.partition(".")
-    kind = f"{program}.{sessions.to_snake_case(word)}"
+    kind = f"{program}.{to_snake_case(word)}"
     return [context.make_event(kind, context.derive_record_id(), text=context.name, data=pick_note_values(kept), visibility="system")]
 
 
-def _make_prompt_events(context: LogEventContext) -> list[Event]:
-    """Redacted prompts become a system event, so that they do not replace the text from a transcript."""
+def make_prompt_events(context: LogEventContext) -> list[Event]:
+    """A prompt. One whose text is hidden is a note, so that it does not replace the prompt in a transcript."""
     words, key = context.get_text("prompt"), context.get_text("prompt.id")
     if words is None or words.strip() in _REDACTED_TEXTS:
-        return _make_other_events(context)
-    id = ids.prompt_id(key) if key and context.name.startswith(CLAUDE_PREFIX) else context.derive_record_id()
+        return make_other_events(context)
+    id = context.program.prompt_id(key) if key and context.program.prompt_id else context.derive_record_id()
     return [context.make_event("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=USER_ACTOR)]
 
 
-def _make_outcome_events(context: LogEventContext) -> list[Event]:
-    """Make the event of a tool result."""
+def make_outcome_events(context: LogEventContext) -> list[Event]:
+    """The outcome of a tool call."""
     tool, call = context.get_text("tool_name") or "unknown", _find_call_id(context)
     tool_input = decode_nested_json(context.get_text("tool_input") or context.get_text("tool_parameters") or context.get_text("arguments"))
     output, error = context.get_text("output"), context.get_text("error") or context.get_text("error_message")
@@ -174,8 +187,8 @@ def _make_outcome_events(context: LogEventContext) -> list[Event]:
     return [context.make_event("tool.returned", _derive_outcome_id(context, call), text=f"{tool}{shown_flags(flags)}", data=data)]
 
 
-def _make_decision_events(context: LogEventContext) -> list[Event]:
-    """Make an event for a denial; after an approval the tool result is enough."""
+def make_decision_events(context: LogEventContext) -> list[Event]:
+    """A denial. Approvals are ignored: the outcome of the call follows."""
     if (context.get_text("decision") or "").lower().startswith(("accept", "approve")):
         return []
     tool, call = context.get_text("tool_name") or "unknown", _find_call_id(context)
@@ -193,15 +206,13 @@ def _find_call_id(context: LogEventContext) -> str | None:
 
 
 def _derive_outcome_id(context: LogEventContext, call: str | None) -> str:
-    """Return the id that transcripts use. Non-unique call ids would need the turn, which is not available here."""
-    if call is not None and context.name.startswith(CLAUDE_PREFIX):
-        return ids.tool_outcome_id(call)
-    if call is not None and codex_ids.is_unique_id(call):
-        return codex_ids.tool_outcome_id(codex_ids.CallLocation(context.run, None), call)
-    return context.derive_record_id()
+    """The id that the program's transcripts give it, where the record holds enough to know that."""
+    own = None if call is None else context.program.outcome_id(context.run, call)
+    return own or context.derive_record_id()
 
 
-def _make_model_error_events(context: LogEventContext) -> list[Event]:
+def make_model_error_events(context: LogEventContext) -> list[Event]:
+    """A model call that failed."""
     attributes = context.record.attributes
     error = context.get_text("error") or context.get_text("error.message")
     data = {
@@ -212,24 +223,6 @@ def _make_model_error_events(context: LogEventContext) -> list[Event]:
         "latency_ms": parse_number(attributes.get("duration_ms")),
     }
     return [context.make_event("model.failed", context.derive_record_id(), text=error or "no answer", data=data)]
-
-
-def _make_codex_request_events(context: LogEventContext) -> list[Event]:
-    status = parse_count(context.record.attributes.get("http.response.status_code"))
-    return _make_model_error_events(context) if context.get_text("error.message") or (status or 0) >= 400 else []
-
-
-def _make_codex_stream_events(context: LogEventContext) -> list[Event]:
-    """Keep only the end of a stream. It does not name its response, so only the rollout counts its tokens."""
-    if context.get_text("error.message"):
-        return _make_model_error_events(context)
-    return _make_other_events(context) if context.get_text("event.kind") == "response.completed" else []
-
-
-def _make_codex_start_events(context: LogEventContext) -> list[Event]:
-    id = codex_ids.session_started_id(context.run) if context.run else context.derive_record_id()
-    data = {"program": codex_ids.PROGRAM, "version": context.get_text("app.version"), "model": context.get_text("model")}
-    return [context.make_event("session.started", id, text=context.get_text("model"), data=data)]
 
 
 def _make_inference_events(record: OtlpLogRecord) -> list[Event]:
@@ -258,19 +251,3 @@ def _make_span_context(record: OtlpLogRecord) -> SpanEventContext | None:
     )
     agent = get_first_name(attributes, AGENT_NAMES) or find_service_name(record.resource)
     return SpanEventContext(span, agent=agent, parent=None, run=get_first_name(attributes, CONVERSATION_IDS) or record.trace, cause=None)
-
-
-_CLAUDE_HANDLERS: Mapping[str, Callable[[LogEventContext], list[Event]]] = {
-    "user_prompt": _make_prompt_events,
-    "tool_result": _make_outcome_events,
-    "tool_decision": _make_decision_events,
-    "api_error": _make_model_error_events,
-}
-_CODEX_HANDLERS: Mapping[str, Callable[[LogEventContext], list[Event]]] = {
-    "user_prompt": _make_prompt_events,
-    "tool_result": _make_outcome_events,
-    "tool_decision": _make_decision_events,
-    "api_request": _make_codex_request_events,
-    "sse_event": _make_codex_stream_events,
-    "conversation_starts": _make_codex_start_events,
-}

@@ -6,11 +6,11 @@ or `{"resourceLogs": …}`. Metrics are accepted and discarded: they are sums, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fleetlore.dialects.otlp.actions import NAME
-from fleetlore.dialects.otlp.logs import make_log_events
+from fleetlore.dialects.otlp.logs import ProgramTelemetry, make_log_events
 from fleetlore.dialects.otlp.protobuf import iterate_protobuf_spans, read_protobuf
 from fleetlore.dialects.otlp.spans import make_span_events
 from fleetlore.dialects.otlp.values import OtlpSpan, convert_to_camel_case, iterate_log_records, iterate_spans
@@ -31,21 +31,21 @@ class ParsedTraces(NamedTuple):
     """Number of skipped spans without ids."""
 
 
-def read_traces(body: bytes, *, protobuf: bool) -> list[Event]:
-    """Return the events of an ExportTraceServiceRequest in protobuf or JSON; raise `DialectError` for anything else."""
-    return parse_traces(body, protobuf=protobuf).events
+def read_traces(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
+    """The events of an ExportTraceServiceRequest, in binary or in JSON; `DialectError` for anything else."""
+    return parse_traces(body, protobuf=protobuf, programs=programs).events
 
 
-def parse_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    """Like `read_traces`, but also count the unreadable spans."""
-    return _make_span_events(iterate_protobuf_spans(body) if protobuf else iterate_spans(_require_signal(parse_record(body), TRACES_KEY)))
+def parse_traces(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> ParsedTraces:
+    """The same, with the number of spans that could not be read."""
+    spans = iterate_protobuf_spans(body) if protobuf else iterate_spans(_require_signal(parse_record(body), TRACES_KEY))
+    return _make_span_events(spans, programs)
 
 
-def read_logs(body: bytes, *, protobuf: bool) -> list[Event]:
-    """Return the events of an ExportLogsServiceRequest in protobuf or JSON; raise `DialectError` for anything else."""
-    if protobuf:
-        return make_log_events(iterate_log_records(read_protobuf(body, "logs")))
-    return make_log_events(iterate_log_records(_require_signal(parse_record(body), LOGS_KEY)))
+def read_logs(body: bytes, *, protobuf: bool, programs: Sequence[ProgramTelemetry] = ()) -> list[Event]:
+    """The events of an ExportLogsServiceRequest, in binary or in JSON; `DialectError` for anything else."""
+    request = read_protobuf(body, "logs") if protobuf else _require_signal(parse_record(body), LOGS_KEY)
+    return make_log_events(iterate_log_records(request), programs)
 
 
 def discard_metrics(body: bytes, *, protobuf: bool) -> ParsedTraces:
@@ -66,10 +66,11 @@ def _require_signal(request: Record, signal: str) -> Record:
     return request
 
 
-def _make_span_events(spans: Iterable[OtlpSpan | None]) -> ParsedTraces:
+def _make_span_events(spans: Iterable[OtlpSpan | None], programs: Sequence[ProgramTelemetry]) -> ParsedTraces:
     received = list(spans)
     readable = [span for span in received if span is not None]
-    return ParsedTraces(make_span_events(readable), len(received) - len(readable))
+    reported_elsewhere = tuple(program.prefix for program in programs if program.has_own_spans)
+    return ParsedTraces(make_span_events(readable, ignored=reported_elsewhere), len(received) - len(readable))
 
 
 def _normalize_key_case(request: Record) -> Record:
@@ -77,12 +78,14 @@ def _normalize_key_case(request: Record) -> Record:
     return normalized
 
 
-def _read_request(request: Record) -> list[Event]:
-    request = _normalize_key_case(request)
-    if not request.keys() & {TRACES_KEY, LOGS_KEY, METRICS_KEY}:
-        raise DialectError("$", f"no request of OTLP: it has neither {TRACES_KEY} nor {LOGS_KEY}")
-    return [*_make_span_events(iterate_spans(request)).events, *make_log_events(iterate_log_records(request))]
+def make_recording(programs: Sequence[ProgramTelemetry] = ()) -> Recording:
+    """Requests in JSON, one a line or one a file, with the telemetry of these coding agents."""
 
+    def read_request(request: Record) -> list[Event]:
+        request = _normalize_key_case(request)
+        if not request.keys() & {TRACES_KEY, LOGS_KEY, METRICS_KEY}:
+            raise DialectError("$", f"no request of OTLP: it has neither {TRACES_KEY} nor {LOGS_KEY}")
+        spans = _make_span_events(iterate_spans(request), programs)
+        return [*spans.events, *make_log_events(iterate_log_records(request), programs)]
 
-RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_read_request), whole_files=True)
-"""Requests in JSON, one per line or one per file."""
+    return Recording(name=NAME, open=lambda saved: IndependentReader(read_request), whole_files=True)

@@ -48,9 +48,9 @@ _UNKNOWN_TIME = datetime.max.replace(tzinfo=UTC)
 _AGENT_ROLES, _AGENT_OR_TOOL_ROLES = frozenset((AGENT_ROLE,)), frozenset((AGENT_ROLE, TOOL_ROLE))
 
 
-def make_span_events(spans: Iterable[OtlpSpan]) -> list[Event]:
-    """Return the events of one request's spans, in time order."""
-    events = list(_SpanBatch(spans).make_events())
+def make_span_events(spans: Iterable[OtlpSpan], *, ignored: tuple[str, ...] = ()) -> list[Event]:
+    """Return the events of one request's spans, in time order. Spans with an `ignored` prefix give none."""
+    events = list(_SpanBatch(spans, ignored).make_events())
     return sorted(events, key=lambda event: event.at or _UNKNOWN_TIME)
 
 
@@ -71,9 +71,10 @@ class _EnclosingSpans(NamedTuple):
 class _SpanBatch:
     """The spans of one request."""
 
-    def __init__(self, spans: Iterable[OtlpSpan]) -> None:
+    def __init__(self, spans: Iterable[OtlpSpan], ignored: tuple[str, ...]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
-        self._roles = {key: role for key, span in self._spans.items() if (role := find_span_role(span))}
+        counted = ((key, span) for key, span in self._spans.items() if not span.name.startswith(ignored))
+        self._roles = {key: role for key, span in counted if (role := find_span_role(span))}
         self._drop_uncounted_duplicates()
         self._opening_event_ids: dict[tuple[str, str], str] = {}
         self._enclosing_by_parent: dict[tuple[str, str | None], _EnclosingSpans] = {}

@@ -103,7 +103,7 @@ def iterate_log_records(request: Record) -> Iterator[OtlpLogRecord]:
     """Yield every log record of a request."""
     for resource, record in _iterate_records(request, "resourceLogs", ("scopeLogs", "instrumentationLibraryLogs"), "logRecords"):
         attributes, body = parse_attributes(record.get("attributes")), parse_any_value(record.get("body"))
-        # Codex 0.169 puts the source line into `eventName` ("event otel/src/events/….rs:1089") and the event's name into the attribute.
+        # Rust's tracing puts the source line into `eventName` ("event otel/src/events/….rs:1089") and the event's name into the attribute.
         names = (attributes.get("event.name"), record.get("eventName"), body)
         yield OtlpLogRecord(
             at=parse_nanoseconds(record.get("timeUnixNano")) or parse_nanoseconds(record.get("observedTimeUnixNano")),

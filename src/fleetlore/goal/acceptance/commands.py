@@ -13,7 +13,7 @@ from fleetlore.events.driver_types import ShellCommand
 from fleetlore.goal.acceptance.verifiers import Unmet
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.run import OutputLine, Program, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.redact import Redactor
 
 DEFAULT_TIMEOUT = 300
@@ -81,7 +81,7 @@ async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> U
     """Run a command with the shell in the workspace. Returns `None` if it ends as expected. No process of it survives."""
     seconds = criterion.timeout_secs or DEFAULT_TIMEOUT
     output = _OutputTail()
-    program = Program(
+    program = ProcessSpec(
         argv=("/bin/sh", "-c", criterion.command),
         cwd=workspace,
         env=scrubbed(os.environ, mark=mark),
@@ -115,7 +115,7 @@ def _find_exit_error(criterion: ShellCommand, result: ProgramResult, seconds: in
 async def find_match_error(pattern: str, text: bytes, mark: str) -> str | None:
     """`None` if the pattern is found in the text, else what is wrong. A pattern that takes too long is not found."""
     encoded_pattern = pattern.encode("utf-8", "surrogateescape")
-    program = Program(
+    program = ProcessSpec(
         argv=(sys.executable, "-I", "-S", "-c", _MATCH_PROGRAM),
         cwd="/",
         env=scrubbed(os.environ, mark=mark),

@@ -16,10 +16,14 @@ from fleetlore.goal.gate.ask_person import PersonDecider
 from fleetlore.goal.gate.decision import Choice, Decider, DeciderChain, PermissionRequest, RecordingDecider, RuleDecider
 from fleetlore.goal.gate.server import GateServer
 from fleetlore.goal.journal import GoalJournal
+from fleetlore.programs import registry
 from fleetlore.programs.harness import Gate, Order
 
-GATE_HARNESSES = frozenset(("claude-code",))
-"""Harnesses whose programs ask through the gate's socket. A model asks in this process."""
+
+def asks_at_gate(harness: str) -> bool:
+    """Whether the program of a harness asks at the gate. A model asks in this process."""
+    program = registry.find_program(harness)
+    return program is not None and program.asks_at_gate
 
 
 class InProcessGate:
@@ -65,7 +69,7 @@ class GoalPermissions:
         self._journal.listeners.append(self._on_event)
         self._in_process_gate.permissions = self
         try:
-            if plan.harness not in GATE_HARNESSES:
+            if not asks_at_gate(plan.harness):
                 yield
                 return
             async with GateServer(self._recording_decider, timeout=permissions.patience) as self._server:

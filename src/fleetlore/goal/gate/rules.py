@@ -122,7 +122,7 @@ _TOOL_FAMILIES = {
     "Glob": frozenset(("Glob", "list")),
     "Grep": frozenset(("Grep", "search")),
 }
-"""A rule's tool → the tools that it covers. The tools of `model_harness.py` have other names than those of Claude Code."""
+"""A rule's tool → the tools that it covers: the tools of a model have other names."""
 _FILE_TOOLS = _EDIT_TOOLS | _READ_TOOLS
 _PATH_KEYS = ("file_path", "notebook_path", "path")
 _PATTERN = re.compile(r"([A-Za-z0-9_.*:-]+)(?:\((.*)\))?", re.DOTALL)

@@ -13,7 +13,7 @@ from fleetlore.goal.model_tools.text import ToolResult
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import clean_output
-from fleetlore.process.run import OutputLine, Program, ProgramResult, run
+from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 
 DEFAULT_TIMEOUT_SECONDS = 120.0
 SEARCH_TIMEOUT_SECONDS = 10.0
@@ -87,7 +87,7 @@ class ToolPrograms:
     async def _run(
         self, argv: tuple[str, ...], seconds: float, on_line: Callable[[OutputLine], Awaitable[bool]], *, stdin: bytes = b""
     ) -> ProgramResult:
-        program = Program(
+        program = ProcessSpec(
             argv=argv,
             cwd=self._workspace,
             env=self._env,

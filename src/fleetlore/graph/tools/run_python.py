@@ -21,7 +21,7 @@ from fleetlore import clock
 from fleetlore.errors import NotStarted
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import clean_output
-from fleetlore.process.run import OnStart, OutputLine, Program, ProgramResult
+from fleetlore.process.run import OnStart, OutputLine, ProcessSpec, ProgramResult
 from fleetlore.process.run import run as run_program
 
 SandboxWall: TypeAlias = Literal["network", "files", "processes", "leftovers"]
@@ -124,7 +124,7 @@ async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start:
     )
 
 
-def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
+def _build_program(code: str, limits: PythonLimits, folder: str) -> ProcessSpec:
     mark = clock.uuid7()
     python = getattr(sys, "_base_executable", "") or sys.executable
     rlimits = {
@@ -142,7 +142,7 @@ def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
         "python": python,
         "longest": ceil(limits.seconds) + _ALARM_GRACE_SECONDS,
     }
-    return Program(
+    return ProcessSpec(
         argv=(python, "-I", "-S", "-B", str(_CHILD_SCRIPT)),
         cwd=folder,
         env={"LANG": "C.UTF-8"},

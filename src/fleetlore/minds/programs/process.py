@@ -2,5 +2,4 @@
 
 from fleetlore.process.run import OnLine as OnLine
 from fleetlore.process.run import OnStart as OnStart
-from fleetlore.process.run import Program as Program
 from fleetlore.process.run import run as run

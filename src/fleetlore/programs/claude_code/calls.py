@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleetlore.dialects.fields import as_object
-from fleetlore.programs.normalised import CallInput, CallOutput
+from fleetlore.programs.normalised import CallInput, CallOutput, ToolCallReader
 
 _running = re.compile(r"(?:Command|Shell command)[^\n]{0,80}\bbackground[^\n]{0,40}\bID:? ([\w-]{1,100})")
 _status = re.compile(r"<status>(\w{1,30})</status>")
@@ -23,7 +23,7 @@ def read_input(tool: str, given: object) -> CallInput | None:
     return None if read is None else read(as_object(given))
 
 
-def read_output(given: CallInput, output: str) -> CallOutput:
+def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallOutput:
     """The state of a background command, its id, its exit code and its own output."""
     head = output[:_LONGEST_LOOK]
     if given.polls:
@@ -123,3 +123,12 @@ _TOOLS: Mapping[str, Callable[[Mapping[str, Any]], CallInput]] = {
     "WebSearch": lambda fields: CallInput("search"),
     "WebFetch": lambda fields: CallInput("read"),
 }
+
+TOOL_CALLS = ToolCallReader(
+    read_input=read_input,
+    read_output=read_output,
+    notifications=frozenset(("claude_code.task_notification",)),
+    read_notification=read_notification,
+    find_output_file=find_output_file,
+    is_success_implied=True,  # every other exit code is an error
+)

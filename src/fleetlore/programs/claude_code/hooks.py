@@ -7,14 +7,18 @@ name no tool call) are told under their own ids, but only where no transcript is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 from msgspec.structs import replace
 
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
+from fleetlore.programs.base import ProgramHooks
+from fleetlore.programs.claude_code.discover import helper_transcript_path
 from fleetlore.programs.claude_code.ids import (
     NAME,
     PROGRAM,
@@ -268,3 +272,20 @@ _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {
     "SubagentStart": _read_subagent_start,
     "SubagentStop": _read_subagent_stop,
 }
+
+
+def _expect_recording(record: Mapping[str, Any]) -> str | None:
+    """The transcript of a sub-agent that was just started."""
+    session, helper = as_text(record.get("transcript_path")), as_name(record.get("agent_id"))
+    if record.get("hook_event_name") != "SubagentStart" or session is None or helper is None or not os.path.isfile(session):
+        return None
+    return helper_transcript_path(session, helper)
+
+
+HOOKS = ProgramHooks(
+    read=read_hook,
+    branch_key=BRANCH_KEY,
+    branch_steps=START_HOOKS,
+    kinds_without_key={"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"},
+    expected_recording=_expect_recording,
+)

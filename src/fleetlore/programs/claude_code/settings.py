@@ -1,13 +1,12 @@
-"""Claude Code's settings: where they are, and at which of its steps it is to call us."""
+"""Claude Code's settings file, and the hooks that we ask it to call."""
 
 from __future__ import annotations
 
 import os
 
-from fleetlore.ingest.discovery import claude_folder
-from fleetlore.ingest.hook_settings import HookFile
+from fleetlore.programs.claude_code.ids import PROGRAM
+from fleetlore.programs.hook_settings import HookFile
 
-PROGRAM = "claude-code"
 FILE_NAME = "settings.json"
 
 HOOK_EVENTS = (
@@ -49,11 +48,6 @@ SKIPPED_HOOKS = {
 """The others, and why."""
 
 
-def user_hook_file() -> HookFile:
-    """The user's own settings, for all projects."""
-    return HookFile(os.path.join(claude_folder(), FILE_NAME), PROGRAM, HOOK_EVENTS)
-
-
-def project_hook_file(folder: str) -> HookFile:
-    """The settings that a project shares with all who work on it."""
-    return HookFile(os.path.join(folder, ".claude", FILE_NAME), PROGRAM, HOOK_EVENTS)
+def find_hook_file(folder: str) -> HookFile:
+    """The settings in a folder: `~/.claude`, or `.claude` of a project."""
+    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS)

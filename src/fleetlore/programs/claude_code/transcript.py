@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
+from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time, to_snake_case
 from fleetlore.dialects.recording import Recording, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
@@ -54,7 +54,7 @@ from fleetlore.programs.claude_code.tools import (
     read_report,
 )
 from fleetlore.programs.claude_code.turns import is_stop_mark
-from fleetlore.programs.sessions import DETACHED_HEAD, UNKNOWN_NAME, bound_record, guess_task, project_name, to_snake_case
+from fleetlore.programs.sessions import DETACHED_HEAD, UNKNOWN_NAME, bound_record, guess_task, project_name
 
 # --- What `claude -p --output-format stream-json` prints: the rows of the transcript, under other names and without their final usage.
 

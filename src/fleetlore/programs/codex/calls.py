@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fleetlore.dialects.fields import as_object
-from fleetlore.programs.normalised import CallInput, CallOutput
+from fleetlore.programs.normalised import CallInput, CallOutput, ToolCallReader
 
 _COMMANDS = frozenset(
     ["shell", "shell_command", "local_shell", "local_shell_call", "exec_command", "container.exec", "unified_exec", "command_execution"]
@@ -151,3 +151,6 @@ def _hunks_of(lines: list[str]) -> list[tuple[str, str]]:
         if not line.startswith("-"):
             new.append(line[1:])
     return [("\n".join(old), "\n".join(new)) for old, new in hunks if old or new]
+
+
+TOOL_CALLS = ToolCallReader(read_input=read_input, read_output=read_output)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 from fleetlore.dialects.commands.classify import flags_of, is_correction
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
+from fleetlore.programs.base import SESSION_KEYS, ProgramHooks
 from fleetlore.programs.codex.ids import (
     NAME,
     PROGRAM,
@@ -201,3 +203,17 @@ _READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {
     "SubagentStart": _read_subagent_start,
     "SubagentStop": _read_subagent_stop,
 }
+
+
+def _expect_recording(record: Mapping[str, Any]) -> str | None:
+    """The rollout of a session that was just started."""
+    return as_text(record.get("transcript_path")) if record.get("hook_event_name") == "SessionStart" else None
+
+
+def _find_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
+    """Sub-agents have threads of their own."""
+    threads = [thread for key in (*SESSION_KEYS, "agent_id") if isinstance(thread := record.get(key), str)]
+    return [(thread_agent(thread), thread) for thread in threads]
+
+
+HOOKS = ProgramHooks(read=read_hook, expected_recording=_expect_recording, find_agents=_find_agents)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_object, as_text, read_time
+from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_object, as_text, read_time, to_snake_case
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.ids import (
@@ -26,7 +26,7 @@ from fleetlore.programs.codex.ids import (
 )
 from fleetlore.programs.codex.reader_state import CodexReaderState, HistoryReplay
 from fleetlore.programs.codex.usage import find_model, note_response
-from fleetlore.programs.sessions import bound_record, guess_task, project_name, to_snake_case
+from fleetlore.programs.sessions import bound_record, guess_task, project_name
 
 # --- Which records of a rollout are a parent's: the rollout of a sub-agent or a fork may begin with a copy of the history that it inherits.
 

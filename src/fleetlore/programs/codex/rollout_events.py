@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.fields import as_name, as_object, as_text, to_snake_case
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.ids import (
@@ -49,7 +49,7 @@ from fleetlore.programs.codex.tools import (
     summarize_call,
 )
 from fleetlore.programs.codex.usage import count_compaction, find_model
-from fleetlore.programs.sessions import UNKNOWN_NAME, to_snake_case
+from fleetlore.programs.sessions import UNKNOWN_NAME
 
 # --- Calls in a rollout of Codex: made and answered in responses, told once more and better in items, or in items alone.
 

@@ -1,13 +1,12 @@
-"""Codex's hooks: where they are, and at which of its steps it is to call us."""
+"""Codex's hooks file, and the hooks that we ask it to call."""
 
 from __future__ import annotations
 
 import os
 
-from fleetlore.ingest.discovery import codex_folder
-from fleetlore.ingest.hook_settings import HookFile
+from fleetlore.programs.codex.ids import PROGRAM
+from fleetlore.programs.hook_settings import HookFile
 
-PROGRAM = "codex"
 FILE_NAME = "hooks.json"
 
 HOOK_EVENTS = (
@@ -32,11 +31,6 @@ SKIPPED_HOOKS = {
 """The others, and why: `codex exec` prints a line for every hook that it runs."""
 
 
-def user_hook_file() -> HookFile:
-    """The user's own hooks, for all projects."""
-    return HookFile(os.path.join(codex_folder(), FILE_NAME), PROGRAM, HOOK_EVENTS)
-
-
-def project_hook_file(folder: str) -> HookFile:
-    """The hooks that a project shares with all who work on it."""
-    return HookFile(os.path.join(folder, ".codex", FILE_NAME), PROGRAM, HOOK_EVENTS)
+def find_hook_file(folder: str) -> HookFile:
+    """The hooks in a folder: `~/.codex`, or `.codex` of a project."""
+    return HookFile(os.path.join(folder, FILE_NAME), PROGRAM, HOOK_EVENTS)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
+from fleetlore.dialects.fields import as_name, as_object, as_text, read_time, to_snake_case
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.ids import (
@@ -27,7 +27,7 @@ from fleetlore.programs.codex.outputs import CodexCallOutput, extract_text
 from fleetlore.programs.codex.reader_state import CodexReaderState, open_call
 from fleetlore.programs.codex.tools import CallKey, make_call_event, make_completed_call_events, make_outcome_event
 from fleetlore.programs.codex.usage import CodexUsage, find_model, read_usage
-from fleetlore.programs.sessions import bound_record, to_snake_case
+from fleetlore.programs.sessions import bound_record
 
 STREAM_SOURCE = "exec"
 """What `model.replied` names as its source, so that nobody adds it to what the rollout of the same thread tells."""

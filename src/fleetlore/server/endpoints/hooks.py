@@ -1,4 +1,4 @@
-"""`POST /hooks/claude-code`, `/hooks/codex`: hook calls of coding agents; and `/hooks/heartbeat`.
+"""`POST /hooks/PROGRAM`: hook calls of coding agents; and `/hooks/heartbeat`.
 
 A call that also comes through `lore hook` becomes one event. If a call names a transcript of this machine, its new lines are imported
 first, because they have more detail.
@@ -7,7 +7,7 @@ first, because they have more detail.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +25,8 @@ from fleetlore.ingest import discovery, drain, retention
 from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.ingest.drain import SpoolEntry
 from fleetlore.ingest.lines import SourceLine
-from fleetlore.programs.claude_code import hooks
-from fleetlore.programs.codex import hooks as codex_hooks
+from fleetlore.programs import registry
+from fleetlore.programs.recording_files import TRANSCRIPT_SUFFIX
 from fleetlore.redact import Redactor
 from fleetlore.server.endpoints import forges
 from fleetlore.server.endpoints.request_body import RequestBody, parse_foreign_record, parse_single, read_body, read_media_type
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 # --- Storing a hook call, as the drain of the spool does (ingest/drain.py). Blocking code, run in a thread.
 
-PROGRAMS: Mapping[str, Callable[..., list[Event]]] = {"claude-code": hooks.read_hook, "codex": codex_hooks.read_hook}
-"""Program → reader of its hook calls."""
 SOURCE = "http"
 _STEP_FIELD = "hook_event_name"
 _TRANSCRIPT_FIELDS = ("transcript_path", "agent_transcript_path")
@@ -71,9 +69,11 @@ def store_hook_call(log: BlockingRecorder, settings: Settings, call: HttpHookCal
     entry = _spool_entry(record, call, raw)
     if drain.is_in_transcript(entry, log):
         return []
-    id = str(entry.told["id"])
+    id = str(entry.fields["id"])
     call_record = drain.add_branch(entry) if call.is_local else record
-    events = decode_foreign(lambda: PROGRAMS[call.program](call_record, id=id, at=call.at))
+    hooks = entry.hooks
+    assert hooks is not None, "only programs with hooks have a route"
+    events = decode_foreign(lambda: hooks.read(call_record, id=id, at=call.at))
     if call.is_local:
         events = list(map(discovery.make_machine_stamp(), events))
     return store_events(log, [drain.reuse_logged_id(event, id, log) for event in events])
@@ -92,18 +92,16 @@ def _local_transcripts(record: Mapping[str, Any], call: HttpHookCall) -> list[st
     """
     if not call.is_local:
         return []
-    folders = [os.path.join(os.path.realpath(folder), "") for folder in discovery.recording_folders(call.program)]
+    folders = [os.path.join(os.path.realpath(folder), "") for folder in registry.require_program(call.program).recording_folders()]
     paths = dict.fromkeys(path for key in _TRANSCRIPT_FIELDS if (path := as_text(record.get(key))))
     found = [path for path in paths if _is_within(path, folders)]
-    if call.program != "claude-code":
-        return found
-    return [each for path in found for each in discovery.find_session_files(path) if _is_within(each, folders)]
+    return [each for path in found for each in discovery.find_session_files(call.program, path) if _is_within(each, folders)]
 
 
 def _is_within(path: str, folders: list[str]) -> bool:
     try:
         real = os.path.realpath(path)
-        return real.endswith(discovery.TRANSCRIPT_SUFFIX) and real.startswith(tuple(folders)) and os.path.isfile(real)
+        return real.endswith(TRANSCRIPT_SUFFIX) and real.startswith(tuple(folders)) and os.path.isfile(real)
     except ValueError:  # e.g. a null byte in the path
         return False
 
@@ -206,6 +204,6 @@ def _require_json(request: Request) -> None:
 
 ROUTES = [
     *forges.ROUTES,
-    *(Route(f"/hooks/{program}", post_hook_call, methods=["POST"]) for program in PROGRAMS),
+    *(Route(f"/hooks/{program.name}", post_hook_call, methods=["POST"]) for program in registry.list_hooked()),
     Route("/hooks/heartbeat", post_heartbeat, methods=["POST"]),
 ]

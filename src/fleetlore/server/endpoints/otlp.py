@@ -13,6 +13,7 @@ from starlette.routing import Route
 from fleetlore.dialects.otlp import protobuf as otlp_protobuf
 from fleetlore.dialects.otlp import reader
 from fleetlore.dialects.otlp.reader import ParsedTraces
+from fleetlore.programs import registry
 from fleetlore.server.endpoints.request_body import RequestBody, read_body, read_media_type
 from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint
 from fleetlore.server.endpoints.store import StoreResult, decode_foreign, store_valid_events
@@ -90,10 +91,14 @@ class OtlpSignal(NamedTuple):
 
 
 def _parse_logs(body: bytes, *, protobuf: bool) -> ParsedTraces:
-    return ParsedTraces(reader.read_logs(body, protobuf=protobuf))
+    return ParsedTraces(reader.read_logs(body, protobuf=protobuf, programs=registry.load_telemetry()))
 
 
-TRACES = OtlpSignal(reader.parse_traces, "rejectedSpans", "spans")
+def _parse_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
+    return reader.parse_traces(body, protobuf=protobuf, programs=registry.load_telemetry())
+
+
+TRACES = OtlpSignal(_parse_traces, "rejectedSpans", "spans")
 LOGS = OtlpSignal(_parse_logs, "rejectedLogRecords", "log records")
 METRICS = OtlpSignal(reader.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 

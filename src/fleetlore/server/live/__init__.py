@@ -1,1 +1,1 @@
-"""The live feed: one reading, shared by every stream."""
+"""The live feed: one reader of the log, shared by all streams."""

@@ -1,10 +1,12 @@
-"""`GET /ws/chat`: a conversation word by word. In: what the user says, presses and sees; out: the screen first, then all that changes.
+"""`GET /ws/chat`: a chat with a graph session.
 
-A browser can set no header on a WebSocket, and a token must not be in an address: pages name theirs beside the protocol
-`fleetlore.chat`, as a second one. Whoever reads too slowly is let go; he comes back and is told the screen.
+In: texts, actions and dashboard reports. Out: the screen, then every change.
 
-Every `screen` and every `controls` has a number `n`; who tells what he shows says with `seen` up to which he has drawn. What is told of a
-screen that has changed meanwhile is no news, and not passed on.
+Browsers cannot set headers on a WebSocket, and a token must not be in a URL: pages send it as a second subprotocol
+next to `fleetlore.chat`. A client that reads too slowly is disconnected; it reconnects and gets the screen again.
+
+Every `screen` and `controls` message has a number `n`. Clients send the last one they have drawn as `seen`; a
+dashboard reported for an outdated screen is ignored.
 """
 
 from __future__ import annotations
@@ -35,22 +37,22 @@ if TYPE_CHECKING:
 PATH = "/ws/chat"
 PROTOCOL = "fleetlore.chat"
 MOST_WAITING, MOST_WAITING_BYTES = 4096, 4 << 20
-"""Messages that a reader may be behind."""
+"""Messages that a client may lag behind."""
 MOST_TURNS = 8
-"""Things that one socket may have said and that wait for their turn."""
+"""Messages of one socket that may wait to be handled."""
 LOOK_SECONDS = 15.0
-"""Between two looks whether a token is still good, while nothing is said."""
+"""Interval between token checks while nothing is sent."""
 _NOT_ALLOWED, _COME_BACK = 1008, 1012
 
 
 class SocketQuery(queries.Query, kw_only=True):
-    """Which session; a new one if none is named."""
+    """The session; a new one if none is named."""
 
     session: Id | None = None
 
 
 class Said(Struct, kw_only=True, tag_field="type", tag="text", forbid_unknown_fields=True):
-    """The user said something."""
+    """The user sent a text."""
 
     text: Text
     dashboard: Dashboard | None = None
@@ -58,7 +60,7 @@ class Said(Struct, kw_only=True, tag_field="type", tag="text", forbid_unknown_fi
 
 
 class Pressed(Struct, kw_only=True, tag_field="type", tag="action", forbid_unknown_fields=True):
-    """The user pressed a control."""
+    """The user used a control."""
 
     action: Id
     data: Any = None
@@ -67,7 +69,7 @@ class Pressed(Struct, kw_only=True, tag_field="type", tag="action", forbid_unkno
 
 
 class Reported(Struct, kw_only=True, tag_field="type", tag="report", forbid_unknown_fields=True):
-    """The page shows something else than before."""
+    """The page's dashboard has changed."""
 
     dashboard: Dashboard
     seen: int | None = None
@@ -78,24 +80,24 @@ _HOW = 'send {"type": "text", "text": …}, {"type": "action", "action": …} or
 
 
 class Wire:
-    """A sink that leads to a socket: holds what waits for its reader, up to a limit."""
+    """A sink for a socket: queues messages for its client, up to a limit."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MOST_WAITING)
         self._bytes = 0
         self.shown = 0
-        """How many screens were sent."""
+        """Number of screens sent."""
         self.cut: Callable[[], object] = object
-        """Breaks the connection of a reader that cannot keep up."""
+        """Aborts the connection of a client that cannot keep up."""
 
     def send(self, message: dict[str, Any]) -> None:
-        """Take one message. Never raises, never waits."""
+        """Queue a message. Never raises or blocks."""
         if message["type"] in ("screen", "controls"):
             self.shown += 1
             message = {**message, "n": self.shown}
         try:
             raw = msgspec.json.encode(message, enc_hook=str)
-        except (TypeError, ValueError, OverflowError):  # half a character, for one: its reader comes back, and is told the screen
+        except (TypeError, ValueError, OverflowError):  # for example a lone surrogate: the client reconnects and gets the screen again
             self.cut()
             return
         if self._bytes + len(raw) > MOST_WAITING_BYTES or self._waiting.full():
@@ -105,7 +107,7 @@ class Wire:
         self._waiting.put_nowait(raw)
 
     async def next(self) -> str:
-        """The next that is to be sent."""
+        """Wait for the next message to send."""
         raw = await self._waiting.get()
         self._bytes -= len(raw)
         return raw.decode()
@@ -115,23 +117,23 @@ class Socket:
     """The route."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One conversation, until one of the two ends it."""
+        """Handle one conversation until either side ends it."""
         websocket = WebSocket(_bearing(scope), receive, send)
         house: AppContext = scope["app"].state.context
         with ExitStack() as stack:
             try:
                 stack.enter_context(house.limits.stream())
-                talking = await Talking.begin(websocket, house)
+                conversation = await Talking.begin(websocket, house)
             except (Problem, FleetloreError) as error:
                 await refuse(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
                 return
             await websocket.accept(PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None)
-            talking.wire.cut = cutter(receive)
-            await talking.go_on(receive)
+            conversation.wire.cut = cutter(receive)
+            await conversation.go_on(receive)
 
 
 class Talking:
-    """One socket and the session that it is for."""
+    """One socket and its session."""
 
     def __init__(self, websocket: WebSocket, house: AppContext, session: Session) -> None:
         self._websocket, self._house, self._session = websocket, house, session
@@ -140,26 +142,26 @@ class Talking:
 
     @classmethod
     async def begin(cls, websocket: WebSocket, house: AppContext) -> Talking:
-        """Open the session that is asked for; a `Problem` if it cannot be."""
+        """Open the requested session; raises a `Problem` if that is impossible."""
         identity = await house.chats.resolve_identity(websocket, "write")
         query = queries.parse_query(websocket, SocketQuery)
         return cls(websocket, house, await house.chats.open_session(query.session, identity))
 
     async def go_on(self, receive: Receive) -> None:
-        """Hear and speak until the client goes."""
+        """Receive and send until the client disconnects."""
         self._show()
-        speaking = asyncio.create_task(self._speak())
+        sender = asyncio.create_task(self._speak())
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 await self._hear(message.get("text") or message.get("bytes") or "")
         finally:
             self._session.detach_sink(self.wire)
-            speaking.cancel()
+            sender.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect):
-                await speaking
+                await sender
 
     def _show(self) -> None:
-        """The screen, and from there on whatever changes: nothing can come in between."""
+        """Send the screen, then attach to the session; nothing can change in between."""
         self.wire.send({"type": "screen", **msgspec.to_builtins(self._session.build_screen())})
         self._session.attach_sink(self.wire)
 
@@ -175,7 +177,7 @@ class Talking:
                 await self._websocket.send_text(text)
 
     async def _may_go_on(self) -> bool:
-        """Whether its token is still good."""
+        """Whether the token is still valid."""
         try:
             await self._house.keys.holder(self._websocket, "write")
         except Problem as problem:
@@ -185,7 +187,7 @@ class Talking:
 
     async def _hear(self, raw: str | bytes) -> None:
         try:
-            said = _decode(raw)
+            received = _decode(raw)
             identity = await self._house.chats.resolve_identity(self._websocket, "write")
             await self._reopen(identity)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -197,24 +199,24 @@ class Talking:
                 self._complain("too much was said at once; wait for the answer")
                 return
             self._turns += 1
-            self._house.chats.start_turn(self._take(said))
+            self._house.chats.start_turn(self._take(received))
 
     async def _reopen(self, identity: str) -> None:
-        """A session that nobody used for long was closed; it goes on where the log ends."""
+        """Reopen a session that was closed because nobody used it; it resumes from the log."""
         session = await self._house.chats.open_session(self._session.id, identity)
         if session is not self._session:
             self._session.detach_sink(self.wire)
             self._session = session
             self._show()
 
-    async def _take(self, said: Said | Pressed | Reported) -> None:
-        dashboard = said.dashboard if said.seen in (None, self.wire.shown) else None
+    async def _take(self, received: Said | Pressed | Reported) -> None:
+        dashboard = received.dashboard if received.seen in (None, self.wire.shown) else None
         try:
-            match said:
+            match received:
                 case Said():
-                    await self._session.handle_text(said.text, dashboard)
+                    await self._session.handle_text(received.text, dashboard)
                 case Pressed():
-                    await self._session.handle_action(said.action, said.data, dashboard)
+                    await self._session.handle_action(received.action, received.data, dashboard)
                 case Reported() if dashboard is not None:
                     await self._session.report_dashboard(dashboard)
         except FleetloreError as error:
@@ -222,18 +224,18 @@ class Talking:
         finally:
             self._turns -= 1
 
-    def _complain(self, why: str) -> None:
-        self.wire.send({"type": "error", "message": why})
+    def _complain(self, message: str) -> None:
+        self.wire.send({"type": "error", "message": message})
         self.wire.send({"type": "done"})
 
 
 def _bearing(scope: Scope) -> Scope:
-    """The same request with the token in its header that a page has named beside the protocol."""
-    named = [word for word in scope.get("subprotocols", ()) if is_secret(word)]
+    """Copy a token from the subprotocols to the Authorization header."""
+    tokens = [word for word in scope.get("subprotocols", ()) if is_secret(word)]
     has_header = any(name.lower() == b"authorization" for name, _ in scope["headers"])
-    if len(named) != 1 or has_header:
+    if len(tokens) != 1 or has_header:
         return scope
-    return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + named[0].encode())]}
+    return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + tokens[0].encode())]}
 
 
 ROUTES = [WebSocketRoute(PATH, Socket())]

@@ -1,16 +1,16 @@
-"""The live feed: one thread follows the log, encodes each event once, and everybody who watches reads the same ring.
+"""The live feed: one thread follows the log and encodes each event once; all clients read the same ring.
 
     feed = Feed(log)             # an open BlockingRecorder; nothing happens yet
     feed.start()                 # on the running loop, once
     subscription = await feed.subscribe(Wanted("task:t7"), after=position)
     while (batch := await subscription.next()) is not None:
-        ...                      # send batch.chunks (SSE) or each entry's json; an empty batch is a sign of life
+        ...                      # send batch.chunks (SSE) or each entry's json; an empty batch is a heartbeat
     subscription.close()         # always
-    feed.close()                 # ends every subscription: before the server waits for its connections to end
+    feed.close()                 # ends every subscription; call it before the server waits for connections
 
-A client is no more than a number in the ring, so one that is slow costs the others nothing: it is let go when the ring has
-passed it, or when it has taken nothing for `patience` seconds, and resumes from the log by its last position.
-While the log cannot be read, `trouble` says why, and it is tried again until it can.
+A client is just a number in the ring, so a slow one costs the others nothing: it is dropped when the ring has passed
+it or when it has taken nothing for `patience` seconds, and resumes from the log by its last position. While the log
+cannot be read, `trouble` has the reason, and reading is retried.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from fleetlore.server.live.subscription import Subscription
 
 HEARTBEAT_SECONDS = 15.0
 PATIENCE_SECONDS = 20.0
-"""How long a client may take nothing of what was sent to it."""
+"""How long a client may take nothing of what was sent."""
 READERS = 4
-"""Threads that read the past for those who begin behind the ring."""
+"""Threads that read older events for clients that start before the ring."""
 MOST_WAITING = 1000
 """Entries that the follower may be ahead of the loop."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 OPENING_SECONDS = 5.0
-"""How long the first clients wait for the end of the log to be found."""
+"""How long the first clients wait until the end of the log is known."""
 
 _logger = logging.getLogger("fleetlore.server")
 _Answer = TypeVar("_Answer")
 
 
 class Feed:
-    """What is shown live. All but the follower's own thread happens on the loop that started it."""
+    """The live feed. Everything but the follower's thread runs on the loop that started it."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Feed:
         self.ring = ring or Ring()
         self.trouble: str | None = None
         self.beat = 0
-        """Signs of life so far."""
+        """Number of heartbeats so far."""
         self.delivered = 0
         self.let_go = 0
-        """Clients that were too slow."""
+        """Clients dropped for being too slow."""
         self._heartbeat, self._patience, self._opening = heartbeat, patience, opening
         self._subscriptions: set[Subscription] = set()
         self._waiting: list[asyncio.Future[None]] = []
@@ -75,18 +75,18 @@ class Feed:
 
     @property
     def clients(self) -> int:
-        """How many are watching."""
+        """Number of clients."""
         return len(self._subscriptions)
 
     def start(self) -> None:
-        """Begin to follow the log, at its end."""
+        """Start following the log at its end."""
         self.loop = asyncio.get_running_loop()
         self._follower.start(self.loop)
         self._later(self._heartbeat, self._give_sign)
         self._later(self._patience / 4, self._look_after)
 
     def close(self) -> None:
-        """End every subscription and let the follower end; does not wait. The log stays open."""
+        """End every subscription and stop the follower; does not wait. The log stays open."""
         self._closed = True
         self._follower.stop()
         self._readers.shutdown(wait=False)
@@ -97,11 +97,11 @@ class Feed:
         self.wake()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the follower has ended; for threads, after `close`."""
+        """Wait until the follower has ended; from a thread, after `close`."""
         self._follower.join(timeout)
 
     async def subscribe(self, wanted: Wanted, *, after: Position | None) -> Subscription:
-        """A client's place: behind `after`, or at what comes now. `Invalid` if that is no position of this log."""
+        """Subscribe after a position, or from now on. Raises `Invalid` if it is not a position of this log."""
         await self._open()
         if after is not None and not self.ring.holds(after):
             subscription = await self._behind(wanted, after)
@@ -112,7 +112,7 @@ class Feed:
         return subscription
 
     async def _open(self) -> None:
-        """Until it is known where the log ends."""
+        """Wait until the end of the log is known."""
         if not self._opened.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._opening):
@@ -121,7 +121,7 @@ class Feed:
             raise LogError(f"the log cannot be followed just now ({self.trouble}); try again in a moment")
 
     async def _behind(self, wanted: Wanted, after: Position) -> Subscription:
-        """For a place outside the ring: the past, or one that the follower has yet to come to, or one that never was."""
+        """Subscribe at a position outside of the ring: in the past, not reached by the follower yet, or nonexistent."""
         newest = self.ring.newest
         head, is_last = await self.run(self._look, after)
         if is_last and head is not None and len(head) == len(after):
@@ -129,7 +129,10 @@ class Feed:
         return Subscription(self, wanted, after, reached=(head or newest) if is_last else None)
 
     def _look(self, after: Position) -> tuple[Position | None, bool]:
-        """The log's head, and whether nothing lies behind a position. In this order: what comes in between is not passed over."""
+        """The log's head, and whether nothing follows a position.
+
+        In this order, so that nothing in between is skipped.
+        """
         head = self.log.head()
         return head, next(self.log.read(after=after, limit=1), None) is None
 
@@ -140,44 +143,44 @@ class Feed:
     # --- for subscriptions
 
     async def run(self, work: Callable[..., _Answer], *args: object) -> _Answer:
-        """Do something that blocks in one of the readers' threads."""
+        """Run blocking work in a reader thread."""
         self._check_open()
         return await self.loop.run_in_executor(self._readers, work, *args)
 
     def run_later(self, work: Callable[[], object]) -> None:
-        """The same, without waiting for it."""
+        """Run blocking work in a reader thread without waiting."""
         with suppress(RuntimeError):  # the feed was closed
             self._readers.submit(work)
 
     def wait(self) -> asyncio.Future[None]:
-        """Done when there is something new: one call wakes everybody."""
+        """A future that is done when there is something new: one call wakes all clients."""
         waiter = self.loop.create_future()
         self._waiting.append(waiter)
         return waiter
 
     def forget(self, subscription: Subscription) -> None:
-        """Somebody has gone."""
+        """Remove a subscription that has ended."""
         self._subscriptions.discard(subscription)
 
     # --- on the loop
 
     def open(self, base: Position | None) -> None:
-        """The follower has found the end of the log, and goes on from there."""
+        """The follower knows the end of the log and starts there."""
         self.ring.base = base or ""
         self._opened.set()
 
     def take(self, entries: Sequence[Entry]) -> None:
-        """Something new: into the ring, and everybody is woken."""
+        """Add new entries to the ring and wake all clients."""
         self.ring.add(entries)
         self.wake()
 
     def forget_past(self) -> None:
-        """A backup was put in the log's place: have everybody read there what came before. For any thread."""
+        """The log was replaced by a backup: clients must read older events from it. Thread-safe."""
         with suppress(RuntimeError):  # the loop has ended
             self.loop.call_soon_threadsafe(self.ring.clear)
 
     def wake(self) -> None:
-        """Have everybody look again."""
+        """Wake all waiting clients."""
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():
@@ -189,7 +192,7 @@ class Feed:
         self._later(self._heartbeat, self._give_sign)
 
     def _look_after(self) -> None:
-        """Let go of those who take nothing."""
+        """Drop clients that take nothing."""
         oldest = self.loop.time() - self._patience
         for subscription in tuple(self._subscriptions):
             if subscription.is_stalled(oldest):
@@ -203,7 +206,7 @@ class Feed:
 
 
 class Follower:
-    """The thread that reads the log. What it has ready while the loop is busy is handed over together."""
+    """The thread that reads the log. Entries that are ready while the loop is busy are handed over together."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -215,18 +218,18 @@ class Follower:
         self._thread = Thread(target=self._run, name="fleetlore-feed", daemon=True)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin."""
+        """Start the thread."""
         self._loop = loop
         self._thread.start()
 
     def stop(self) -> None:
-        """End at the next opportunity."""
+        """Stop at the next opportunity."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the end."""
+        """Wait for the thread to end."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
@@ -238,7 +241,7 @@ class Follower:
                 break
             except Closed:
                 break
-            except Exception as error:  # noqa: BLE001 - whatever it is, a feed that stands still helps nobody
+            except Exception as error:  # noqa: BLE001  # any error: a feed that stops silently would be worse
                 pause = FIRST_PAUSE if self._feed.trouble is None else min(2 * pause, LONGEST_PAUSE)
                 self._say_troubled(error)
                 self._stopping.wait(pause)
@@ -272,7 +275,7 @@ class Follower:
             self._changed.wait_for(lambda: len(self._ready) < MOST_WAITING or self._stopping.is_set())
 
     def _bring(self) -> None:
-        """On the loop: all that is ready."""
+        """Runs on the loop: hand over all ready entries."""
         with self._changed:
             entries, self._ready = self._ready, []
             self._changed.notify_all()
@@ -281,5 +284,5 @@ class Follower:
     def _tell(self, work: Callable[..., object], *args: object) -> None:
         try:
             self._loop.call_soon_threadsafe(work, *args)
-        except RuntimeError:  # the loop has ended, and with it everybody who watched
+        except RuntimeError:  # the loop has ended, and all clients with it
             self._stopping.set()

@@ -1,7 +1,7 @@
-"""The newest events of the log, each encoded once for everybody who watches. Pure: the feed fills it, its clients read it.
+"""Ring buffer of the newest events, each encoded once for all clients. Pure: the feed fills it, clients read it.
 
-An entry's number counts from the ring's first one and never changes; a client is the number that it reads next. Whoever
-stands at the same number and wants the same is given the same `Batch`, so that a thousand of them share one piece of bytes.
+Entries are numbered from the ring's first one; a client is the number it reads next. Clients at the same number with
+the same filter share one `Batch`, so a thousand of them share the same bytes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fleetlore.log.reading import decode_stored, make_gap_event
 MOST_EVENTS = 16_384
 MOST_BYTES = 64 << 20
 BATCH_BYTES = 64 << 10
-"""What is written to a client at once; so much, and what the socket holds, is all that a slow one costs."""
+"""Bytes written to a client at once. A slow client costs this and what its socket buffers."""
 MOST_BATCHES = 64
-"""So many are shared at once: while nothing new comes, clients that come back at many places would each leave theirs behind."""
+"""Batches shared at once. Without a limit, clients that reconnect at many positions would each leave one behind."""
 
 ERASURE = "log.forgotten"
 
@@ -33,18 +33,18 @@ _decode = msgspec.json.Decoder(Event).decode
 _position = attrgetter("position")
 
 
-# Never part of a cycle, and there are many of them: the garbage collector need not look at them.
+# `gc=False`: there are many of them, and they are never part of a cycle.
 class Entry(Struct, frozen=True, gc=False):
-    """One event, ready to be sent."""
+    """One event, encoded for sending."""
 
     position: Position
     kind: str
     scopes: tuple[str, ...] | None
-    """`None`: it concerns everybody, whatever they asked for."""
+    """`None`: sent to everybody, whatever they asked for."""
     chunk: bytes
-    """As server-sent event."""
+    """As a server-sent event."""
     start: int
-    """Where the JSON begins in the chunk."""
+    """Offset of the JSON in the chunk."""
 
     @property
     def json(self) -> bytes:
@@ -53,21 +53,21 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 class Wanted(Struct, frozen=True):
-    """What a client asked for. A gap is told to everybody."""
+    """What a client asked for. Gaps are sent to everybody."""
 
     scope: str = TOWN
     kinds: tuple[str, ...] = ()
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether nothing is filtered out."""
         return self.scope == TOWN and not self.kinds
 
     def chosen(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Those that are wanted."""
+        """The entries that match."""
         if self.is_all:
             return entries
-        # Told apart once for all entries: thousands of clients may each name many kinds.
+        # Computed once for all entries: thousands of clients may each name many kinds.
         families = tuple(kind[:-1] for kind in self.kinds if kind.endswith(".*"))
         return [entry for entry in entries if entry.scopes is None or self._wants(entry, entry.scopes, families)]
 
@@ -78,7 +78,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Batch:
-    """Some entries in a row, to be sent together; an empty one is a sign of life."""
+    """Consecutive entries that are sent together; an empty one is a heartbeat."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = entries
@@ -90,23 +90,23 @@ class Batch:
 
 
 class Ring:
-    """A bounded run of entries without a hole; what is oldest goes first."""
+    """A bounded, gapless sequence of entries; the oldest are dropped first."""
 
     def __init__(self, *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
         self._most_events, self._most_bytes = most_events, most_bytes
         self._entries: list[Entry] = []
         self._ends: list[int] = []
-        """Bytes up to and with each entry, counted from the first that ever was."""
+        """Cumulative bytes up to and including each entry, since the first entry ever."""
         self._dropped_bytes = 0
         self._batches: dict[tuple[Wanted, int, int], Batch] = {}
         self.first = 0
-        """The number of the oldest entry that is still here."""
+        """Number of the oldest entry in the ring."""
         self.base: Position = ""
-        """Everything behind this position is here."""
+        """Everything after this position is in the ring."""
 
     @property
     def end(self) -> int:
-        """The number that the next entry will have."""
+        """The number of the next entry."""
         return self.first + len(self._entries)
 
     @property
@@ -115,7 +115,7 @@ class Ring:
         return self._entries[-1].position if self._entries else self.base
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Take entries in, and let go of as many old ones as it takes."""
+        """Add entries and drop old ones beyond the limits."""
         self._batches.clear()
         total = self._ends[-1] if self._ends else self._dropped_bytes
         for entry in entries:
@@ -131,7 +131,7 @@ class Ring:
             self._drop(excess)
 
     def _place_of_erasure(self, start: int) -> int:
-        """What stands before a `log.forgotten` may have been erased: nobody is given it from here any more."""
+        """Index of the newest `log.forgotten`: entries before it may have been erased and must not be sent any more."""
         return max((n for n in range(start, len(self._entries)) if self._entries[n].kind == ERASURE), default=0)
 
     def _drop(self, count: int) -> None:
@@ -141,22 +141,22 @@ class Ring:
         del self._entries[:count], self._ends[:count]
 
     def clear(self) -> None:
-        """Let go of everything; what comes next comes behind it."""
+        """Drop everything; new entries follow after it."""
         self._batches.clear()
         if self._entries:
             self._drop(len(self._entries))
 
     def place_of(self, position: Position) -> int:
-        """The number of the first entry behind a position that lies in the ring."""
+        """The number of the first entry after a position in the ring."""
         return self.first + bisect_right(self._entries, position, key=_position)
 
     def holds(self, position: Position) -> bool:
-        """Whether all that follows a position is here, or will be. Only positions of equal length can be compared."""
+        """Whether everything after a position is or will be here. Only positions of equal length can be compared."""
         newest = self.newest
         return len(position) == len(newest) and self.base <= position <= newest
 
     def batch(self, wanted: Wanted, start: int) -> tuple[Batch, int]:
-        """What comes next at a number, as much as is sent at once, and the number behind it."""
+        """The next batch at a number, and the number after it."""
         index = start - self.first
         before = self._ends[index - 1] if index else self._dropped_bytes
         stop = max(index + 1, bisect_right(self._ends, before + BATCH_BYTES, index))
@@ -170,7 +170,7 @@ class Ring:
 
 
 def entries_of(page: TailPage, after: Position | None) -> Iterator[Entry]:
-    """A follower's page, ready to be sent: the gap first."""
+    """Encode a follower's page; the gap comes first."""
     if page.gap is not None:
         event = make_gap_event(after, page.gap)
         yield _entry(page.gap, codec.encode_with_position(event), event.kind, None)
@@ -180,7 +180,7 @@ def entries_of(page: TailPage, after: Position | None) -> Iterator[Entry]:
 
 
 def told(stored: StoredRecord) -> tuple[Event, bytes]:
-    """A stored record as an event, and as JSON with its position: its own bytes, wherever they can be sent as they are."""
+    """Decode a stored record; also return its JSON with the position, reusing the stored bytes if possible."""
     raw = stored.raw
     try:
         event = _decode(raw)
@@ -192,7 +192,7 @@ def told(stored: StoredRecord) -> tuple[Event, bytes]:
 
 
 def _told_anew(stored: StoredRecord) -> tuple[Event, bytes]:
-    """One that is of an older version, spread over lines, or not readable at all."""
+    """Re-encode a record of an older version, one with line breaks, or one that cannot be read."""
     event = decode_stored(stored)
     return event, codec.encode_with_position(event)
 

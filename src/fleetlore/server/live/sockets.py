@@ -1,4 +1,4 @@
-"""`GET /ws`: the same feed over WebSocket, one text frame an event. What the client says is not listened to."""
+"""`GET /ws`: the feed over WebSocket, one text frame per event. Messages from the client are ignored."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fleetlore.server.problems import Problem, to_problem
 from fleetlore.server.security.guard import refuse
 
 COME_BACK = 1012
-"""The code with which a client is let go: "service restart"."""
+"""Close code of a dropped client: "service restart"."""
 
 
 class Socket:
-    """Every event from now on, or behind a place."""
+    """The route: every event from now on, or after a position."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what comes, until one of the two ends it."""
+        """Send events until either side ends it."""
         websocket = WebSocket(scope, receive, send)
         async with AsyncExitStack() as stack:
             try:
@@ -34,7 +34,7 @@ class Socket:
             await websocket.accept()
             subscription.cut = cutter(receive)
             await stack.enter_async_context(watched(receive, subscription))
-            with suppress(*LET_GO, OSError):  # OSError: the client has gone
+            with suppress(*LET_GO, OSError):  # OSError: the client has disconnected
                 await _send_events(websocket, subscription, send)
             with suppress(OSError):
                 await send({"type": "websocket.close", "code": COME_BACK})

@@ -1,6 +1,6 @@
 """`GET /api/stream`: the feed as server-sent events.
 
-Written to the ASGI server directly: one message a batch, the same bytes for everybody who wants the same.
+Written to the ASGI server directly: one message per batch, with the same bytes for all clients with the same filter.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class FeedQuery(queries.Query, kw_only=True):
 
 
 class Stream:
-    """Every event from now on, or behind a place."""
+    """The route: every event from now on, or after a position."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what comes, until one of the two ends it."""
+        """Send events until either side ends it."""
         request = Request(scope, receive)
         async with subscribed(request) as subscription:
             if request.method == "HEAD":
@@ -60,7 +60,7 @@ class Stream:
 
 
 LET_GO = (LogError, Problem)
-"""What ends a stream that has begun: the past cannot be read just now, or its token is no longer good. The client comes back."""
+"""What ends a running stream: older events cannot be read, or the token was revoked. The client reconnects."""
 
 
 async def _send_batches(request: Request, subscription: Subscription, send: Send) -> None:
@@ -72,12 +72,12 @@ async def _send_batches(request: Request, subscription: Subscription, send: Send
 
 @asynccontextmanager
 async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
-    """What a client asks to be shown, for as long as it lasts; a `Problem` or `Invalid` if it cannot be."""
+    """Subscribe to what the client asks for; raises a `Problem` or `Invalid` if that is impossible."""
     await may_read(connection)
     wanted, after = asked_for(connection)
     house = connection.app.state.context
     if wanted.scope != TOWN:
-        # A scope without events is followed as it is: its first one may still come.
+        # A scope without events is accepted: its first one may still come.
         wanted = replace(wanted, scope=await house.run(house.view_cache.resolve_scope, wanted.scope, may_be_new=True))
     with house.limits.stream():
         subscription = await house.feed.subscribe(wanted, after=after)
@@ -88,12 +88,12 @@ async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
 
 
 async def may_read(connection: HTTPConnection) -> None:
-    """Asked at the beginning, and again at every sign of life: a token may have been revoked since."""
+    """Check read access; also at every heartbeat, since the token may have been revoked."""
     await connection.app.state.context.keys.need(connection, "read")
 
 
 def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
-    """Which events a client wants, and behind which place; `Last-Event-ID` wins over `after`."""
+    """The filter and position that a client asks for; `Last-Event-ID` wins over `after`."""
     if "transfer-encoding" in connection.headers or connection.headers.get("content-length", "0") != "0":
         raise Problem(400, "this takes no body; ask for it with a plain GET")
     query = queries.parse_query(connection, FeedQuery)
@@ -103,8 +103,11 @@ def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
 
 
 def cutter(receive: Receive) -> Callable[[], object]:
-    """What breaks a connection at once: to close it would wait until a client that does not read has read everything."""
-    transport = getattr(getattr(receive, "__self__", None), "transport", None)  # uvicorn's; ASGI has no word for it
+    """A function that aborts the connection.
+
+    Closing it would wait until a client that does not read has read everything.
+    """
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)  # uvicorn's transport; ASGI has no way to abort
     abort: Callable[[], object] | None = getattr(transport, "abort", None)
     if abort is not None:
         return abort
@@ -115,7 +118,7 @@ def cutter(receive: Receive) -> Callable[[], object]:
 
 @asynccontextmanager
 async def watched(receive: Receive, subscription: Subscription) -> AsyncIterator[None]:
-    """End a subscription when its client goes."""
+    """End the subscription when its client disconnects."""
 
     async def watch() -> None:
         while (await receive())["type"] not in _ENDS:
@@ -130,7 +133,7 @@ async def watched(receive: Receive, subscription: Subscription) -> AsyncIterator
 
 
 def _hello(subscription: Subscription) -> bytes:
-    """Where a client that named no place begins."""
+    """The start position, for a client that named none."""
     if not subscription.is_new:
         return b""
     return b"event: hello\ndata: %b\n\n" % msgspec.json.encode({"head": subscription.head})

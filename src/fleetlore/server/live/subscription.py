@@ -1,4 +1,4 @@
-"""One client's place in the feed: first the past from the log, if it begins there, then the ring."""
+"""One client's position in the feed: first older events from the log, if it starts there, then the ring."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ if TYPE_CHECKING:
     from fleetlore.server.live.feed import Feed
 
 PAST_BYTES = 8 * BATCH_BYTES
-"""What is read of the past at once. A page of long events has a hundred megabytes, and thousands may stand in the past."""
+"""Bytes read of older events at once.
+
+A page of long events has 100 MB, and thousands of clients may read older events.
+"""
 SIGN_OF_LIFE = Batch(())
 _NOTHING = Batch(())
 
 
 class Subscription:
-    """Made by `Feed.subscribe`. `cut` is what breaks the connection of a client that no longer reads."""
+    """Created by `Feed.subscribe`. `cut` aborts the connection of a client that no longer reads."""
 
     def __init__(self, feed: Feed, wanted: Wanted, after: Position | None, *, reached: Position | None = None) -> None:
         self.head: Position | None = feed.ring.newest or None
         self.is_new = after is None
-        """Whether it begins with what comes now."""
+        """Whether it starts with new events."""
         self.was_dropped = False
         self.cut: Callable[[], object] = self.end
         self._feed, self._ring, self._wanted = feed, feed.ring, wanted
         self._place = feed.ring.end
         self._after = after
-        """Until a place in the ring is found: the position behind which it goes on."""
+        """Until its position is in the ring: the position to continue after."""
         self._reached = reached
-        """Where an empty page of the past leaves it; `None` if there is something to read."""
+        """Where an empty page of older events leads; `None` if there is something to read."""
         self._past: _Past | None = None
         self._ready: deque[Batch] = deque()
         self._beat = feed.beat
@@ -46,7 +49,7 @@ class Subscription:
         self._over = False
 
     async def next(self) -> Batch | None:
-        """What is to be sent next, as soon as there is something; `None` at the end. To ask again is to say that it was sent."""
+        """Wait for the next batch; `None` at the end. Calling it again confirms that the last one was sent."""
         self._given = None
         while not self._over:
             batch = self._look() if self._after is None else await self._approach(self._after)
@@ -59,23 +62,23 @@ class Subscription:
         return None
 
     def close(self) -> None:
-        """Nobody is watching any more."""
+        """End the subscription and remove it from the feed."""
         self.end()
         self._feed.forget(self)
         self._leave_past()
 
     def end(self) -> None:
-        """Let `next` answer `None`."""
+        """Let `next` return `None`."""
         self._over = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def is_stalled(self, since: float) -> bool:
-        """Whether what was given before this time has still not been sent."""
+        """Whether a batch given out before this time has not been sent yet."""
         return self._given is not None and self._given < since
 
     def drop(self) -> None:
-        """It is too slow; it will come back with its last position and read the log."""
+        """Disconnect a client that is too slow; it reconnects with its last position and reads the log."""
         if not self.was_dropped:
             self.was_dropped = True
             self._feed.let_go += 1
@@ -88,7 +91,7 @@ class Subscription:
             await self._waiter
 
     def _look(self) -> Batch | None:
-        """What the ring has for it, which may be nothing that it wants; `None` if it has seen everything."""
+        """The next batch from the ring, possibly without matching entries; `None` if there is nothing new."""
         ring, place = self._ring, self._place
         if place == ring.end:
             return self._sign()
@@ -105,7 +108,7 @@ class Subscription:
         return SIGN_OF_LIFE
 
     async def _approach(self, after: Position) -> Batch | None:
-        """The past, page by page, until the ring holds what follows."""
+        """Read older events page by page until the ring has what follows."""
         if self._ready:
             return self._ready.popleft()
         newest = self._ring.newest
@@ -113,7 +116,7 @@ class Subscription:
             self._place, self._after = self._ring.place_of(after), None
             self._leave_past()
         elif len(after) == len(newest) and after > newest:
-            return self._sign()  # the follower has yet to come so far
+            return self._sign()  # the follower is not there yet
         else:
             await self._read_past(after)
         return _NOTHING
@@ -140,7 +143,7 @@ class Subscription:
 
 
 class _Past:
-    """A follower of its own for the time until the ring is reached: it tells of gaps, as reading does not."""
+    """A follower of its own until the ring is reached: it reports gaps, which `read` does not."""
 
     def __init__(self, log: BlockingRecorder, after: Position) -> None:
         self._log, self._pages = log, log.follow_pages(TOWN, after=after)
@@ -148,27 +151,27 @@ class _Past:
         self._in_use = Lock()
 
     def next(self) -> list[Entry]:
-        """The next entries, none if there are none just now."""
+        """The next entries; empty if there are none now."""
         with self._in_use:
             for page in self._pages:
                 entries = list(entries_of(page, self._after))
-                some = _beginning(entries)
+                first = _beginning(entries)
                 if entries:
-                    self._after = some[-1].position
-                if len(some) < len(entries):
+                    self._after = first[-1].position
+                if len(first) < len(entries):
                     self._pages.close()
                     self._pages = self._log.follow_pages(TOWN, after=self._after)
-                return some
+                return first
             raise Closed("the log was closed; open it again with connect()")
 
     def close(self) -> None:
-        """Let go of the log; waits for a `next` in another thread."""
+        """Close the log follower; waits for a `next` in another thread."""
         with self._in_use:
             self._pages.close()
 
 
 def _beginning(entries: list[Entry]) -> list[Entry]:
-    """As many of the first as a client that reads slowly may hold."""
+    """As many entries from the start as a slow client may hold."""
     size = 0
     for n, entry in enumerate(entries, 1):
         size += len(entry.chunk)
@@ -178,7 +181,7 @@ def _beginning(entries: list[Entry]) -> list[Entry]:
 
 
 def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries in groups that are sent at once."""
+    """Split entries into groups that are sent at once."""
     group: list[Entry] = []
     size = 0
     for entry in entries:

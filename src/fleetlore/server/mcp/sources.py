@@ -152,4 +152,4 @@ class OnDemandSource:
             search.update_index(self.log, store, lambda: monotonic() >= until)
         if store is None or search.count_unindexed(self.log, store) <= MAX_INLINE_EVENTS:
             return search.find(self.log, text, wanted=wanted, limit=limit, store=store), False
-        return search.find(self.log, text, wanted=wanted, limit=limit, most=search.NEWEST), True
+        return search.find(self.log, text, wanted=wanted, limit=limit, scan_limit=search.NEWEST), True

@@ -1,6 +1,6 @@
-"""A notice in the form that its receiver reads: bodies for webhooks, arguments for commands. Agents' words in it are hostile.
+"""Formats notifications: bodies for webhooks, arguments for commands. Agents' texts in them are untrusted.
 
-Pure: the same notice gives the same bytes.
+Pure: the same notification gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from fleetlore.server.notifications.rules import PLACEHOLDERS, Command, Webhook
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
 LONGEST_CONTENT = 2000
-"""Characters that Discord takes."""
+"""Discord's limit in characters."""
 _MARKDOWN = re.compile(r"([\\*_~`|>#\[\]()<@:-])")
 _is_trace = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
 
 
 class Message(NamedTuple):
-    """What somebody is told."""
+    """A notification."""
 
     id: str
-    """The same for the same rule and occasion, so that a receiver knows it again."""
+    """The same for the same rule and occasion, so that a receiver can recognise duplicates."""
     rule: str
     when: str
     text: str
@@ -39,18 +39,18 @@ class Message(NamedTuple):
     event: Event
     arc: Arc | None = None
     url: str | None = None
-    """The page to look at, if it is known."""
+    """The page to open, if known."""
 
 
 class Call(NamedTuple):
-    """What is sent to a webhook."""
+    """A webhook request."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
 def call_of(webhook: Webhook, message: Message) -> Call:
-    """The call, signed if there is a secret to sign with."""
+    """Build the request, signed if the rule has a secret."""
     kind, body, more = FORMS[webhook.format](message)
     headers = {"Content-Type": kind, TOLD: message.id, **more}
     trace = message.event.trace
@@ -64,7 +64,7 @@ def call_of(webhook: Webhook, message: Message) -> Call:
 
 
 def arguments_of(command: Command, message: Message) -> list[str]:
-    """The command line: an argument that is a placeholder becomes what it stands for, and nothing else is touched."""
+    """Build the command line. Only arguments that are exactly a placeholder are replaced."""
     values = {
         "text": message.text,
         "rule": message.rule,
@@ -79,13 +79,13 @@ def arguments_of(command: Command, message: Message) -> list[str]:
 
 
 def harmless(argument: str) -> str:
-    """An argument that a program takes for words: behind a space, `-x` is no option, and `@file` no file."""
+    """Make an argument safe: after a space, `-x` is not an option and `@file` not a file."""
     line = "".join(letter if letter.isprintable() else " " for letter in argument)
     return line if not line or line[0].isalnum() else f" {line}"
 
 
 def json_of(message: Message) -> bytes:
-    """All of it, for programs."""
+    """The full notification as JSON, for programs."""
     fields: dict[str, Any] = {"id": message.id, "rule": message.rule, "when": message.when, "text": message.text, "at": message.at}
     if message.url is not None:
         fields["url"] = message.url
@@ -95,7 +95,7 @@ def json_of(message: Message) -> bytes:
 
 
 Form = tuple[str, bytes, Mapping[str, str]]
-"""The content type, the body, and further headers."""
+"""Content type, body, and additional headers."""
 
 
 def _json(message: Message) -> Form:
@@ -103,7 +103,7 @@ def _json(message: Message) -> Form:
 
 
 def _slack(message: Message) -> Form:
-    # These three are all that means something to Slack: without them nobody is called by <!channel>, and no link hides another.
+    # Escaping these three characters disables `<!channel>` and masked links in Slack.
     text = message.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     link = f" <{message.url}|Open>" if message.url else ""
     return JSON, msgspec.json.encode({"text": f"{text}{link}", "unfurl_links": False}), {}
@@ -133,4 +133,4 @@ FORMS: Mapping[str, Callable[[Message], Form]] = {
     "ntfy": _ntfy,
     "plain": _plain,
 }
-"""Format → how it is written."""
+"""Format → its encoder."""

@@ -1,4 +1,4 @@
-"""The rules of `[[notify]]`: what each waits for, and whom it tells. docs/notifications.md tells them to people."""
+"""Parses the `[[notify]]` rules: what triggers each, and where it sends. docs/notifications.md describes them."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ FORMATS: tuple[Format, ...] = ("json", "slack", "discord", "ntfy", "plain")
 PLACEHOLDERS = ("text", "rule", "when", "kind", "agent", "id", "url")
 
 CURSORS = "notify/"
-"""What the names of the rules' cursors begin with."""
+"""Prefix of the names of the rules' cursors."""
 LONGEST_NAME = 100
 MOST_TURNS = 10_000
 USUAL_TURNS = 10
 USUAL_AGE = timedelta(hours=1)
 OLDEST = timedelta(days=366)
 OWN_FAMILY = "notify."
-"""Kinds that set no rule off: a notice about a notice would never end."""
+"""Kinds that trigger no rule: notifications about notifications would never end."""
 
 _placed = re.compile(rf"\{{(?:{'|'.join(PLACEHOLDERS)})\}}")
 
 
 class Webhook(NamedTuple):
-    """An address that is called. It holds secrets, and does not show them."""
+    """An address to call. Contains secrets, which are never shown."""
 
     url: str
     format: Format = "json"
     secret: str | None = None
-    """What bodies are signed with."""
+    """Key for signing bodies."""
     token: str | None = None
 
     @property
     def shown(self) -> str:
-        """The host: all that may be told of it."""
+        """The host, the only part that may be shown."""
         return urlsplit(self.url).hostname or ""
 
     def __repr__(self) -> str:
@@ -57,13 +57,13 @@ class Webhook(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A program that is run. Its arguments may hold secrets, and are not shown."""
+    """A program to run. Its arguments may contain secrets and are not shown."""
 
     argv: tuple[str, ...]
 
     @property
     def shown(self) -> str:
-        """The program's name: all that may be told of it."""
+        """The program's name, the only part that may be shown."""
         return os.path.basename(self.argv[0])
 
     def __repr__(self) -> str:
@@ -79,21 +79,21 @@ class Rule(NamedTuple):
     name: str
     by: By
     what: str
-    """One of `WHENS`, a kind or a family, or a kind of arc, as `by` says."""
+    """One of `WHENS`, a kind or family, or a kind of arc, depending on `by`."""
     target: Target
     scope: str = TOWN
     every: int = USUAL_TURNS
-    """For progress: after so many turns of an agent."""
+    """For progress: after this many turns of an agent."""
     max_age: timedelta = USUAL_AGE
-    """What happened longer ago when it arrives is not told."""
+    """Older occasions are not sent."""
     full: bool = False
     """Whether prompts and code are sent too."""
     source: str = ""
-    """The file that it stands in."""
+    """The file that defines it."""
 
     @property
     def cursor(self) -> str:
-        """The name under which the log remembers how far the rule has come."""
+        """Name of the rule's cursor in the log."""
         return f"{CURSORS}{self.name}"
 
     @property
@@ -103,7 +103,7 @@ class Rule(NamedTuple):
 
     @property
     def waits_for(self) -> str:
-        """What it waits for, in words."""
+        """What triggers it, in words."""
         if self.what == "progress":
             return f"progress, every {self.every} turns"
         return self.what if self.by == "when" else f"{self.by} {self.what}"
@@ -117,7 +117,7 @@ class Rule(NamedTuple):
 
 
 def rules_of(settings: Settings) -> tuple[Rule, ...]:
-    """The rules for the log that the settings name; `ConfigError` says which is wrong, and never tells a secret."""
+    """The rules for the log that the settings name; raises `ConfigError`, which never contains a secret."""
     rules: dict[str, Rule] = {}
     for notice in settings.notify.value:
         rule = _rule(notice)
@@ -129,37 +129,37 @@ def rules_of(settings: Settings) -> tuple[Rule, ...]:
 
 
 def _rule(notice: Notice) -> Rule:
-    said = notice.said
-    name = said.get("name")
+    table = notice.said
+    name = table.get("name")
     if not isinstance(name, str) or not is_name(name) or len(name.encode()) > LONGEST_NAME:
         raise ConfigError(f'{notice.source}: notify: each rule needs a name of at most {LONGEST_NAME} bytes, as in name = "needs-me"')
     try:
-        by, what = _trigger(said)
+        by, what = _trigger(table)
         return Rule(
             name=name,
             by=by,
             what=what,
-            target=_webhook(said) if _only_one(said, "webhook", "command") == "webhook" else _command(said),
-            scope=check_scope(said.get("scope", TOWN)),
-            every=_turns(said),
-            max_age=_age(said),
-            full=said.get("full", False),
+            target=_webhook(table) if _only_one(table, "webhook", "command") == "webhook" else _command(table),
+            scope=check_scope(table.get("scope", TOWN)),
+            every=_turns(table),
+            max_age=_age(table),
+            full=table.get("full", False),
             source=notice.source,
         )
     except Invalid as error:
         raise ConfigError(f"{notice.source}: notify {name!r}: {error}") from error
 
 
-def _only_one(said: Mapping[str, Any], *keys: str) -> str:
-    given = [key for key in keys if key in said]
+def _only_one(table: Mapping[str, Any], *keys: str) -> str:
+    given = [key for key in keys if key in table]
     if len(given) != 1:
         raise Invalid(f"one of {', '.join(keys)} is needed, and only one")
     return given[0]
 
 
-def _trigger(said: Mapping[str, Any]) -> tuple[By, str]:
-    by = cast("By", _only_one(said, "when", "kind", "arc"))
-    what: str = said[by]
+def _trigger(table: Mapping[str, Any]) -> tuple[By, str]:
+    by = cast("By", _only_one(table, "when", "kind", "arc"))
+    what: str = table[by]
     known = WHENS if by == "when" else arc_kinds()
     if by != "kind" and what not in known:
         raise Invalid(f"{by}: no such thing as {what!r}; there are {', '.join(known)}")
@@ -168,42 +168,42 @@ def _trigger(said: Mapping[str, Any]) -> tuple[By, str]:
     return by, what
 
 
-def _turns(said: Mapping[str, Any]) -> int:
-    every: int = said.get("every", USUAL_TURNS)
-    if "every" in said and said.get("when") != "progress":
+def _turns(table: Mapping[str, Any]) -> int:
+    every: int = table.get("every", USUAL_TURNS)
+    if "every" in table and table.get("when") != "progress":
         raise Invalid('every: only goes with when = "progress"')
     if not 1 <= every <= MOST_TURNS:
         raise Invalid(f"every: a number of turns from 1 to {MOST_TURNS:,} is needed")
     return every
 
 
-def _age(said: Mapping[str, Any]) -> timedelta:
-    if "max_age" not in said:
+def _age(table: Mapping[str, Any]) -> timedelta:
+    if "max_age" not in table:
         return USUAL_AGE
-    nanoseconds = durations.parse_duration(said["max_age"])
+    nanoseconds = durations.parse_duration(table["max_age"])
     if not 0 < nanoseconds <= OLDEST.total_seconds() * 1e9:
         raise Invalid(f'max_age: an age of at most {OLDEST.days} days is needed, as in max_age = "1h"')
     return timedelta(microseconds=nanoseconds / 1000)
 
 
-def _webhook(said: Mapping[str, Any]) -> Webhook:
-    form = said.get("format", "json")
+def _webhook(table: Mapping[str, Any]) -> Webhook:
+    form = table.get("format", "json")
     if form not in FORMATS:
         raise Invalid(f"format: no such format: {form!r}; there are {', '.join(FORMATS)}")
     for key in ("secret", "token"):
-        if not is_fit_for_a_header(said.get(key, "")):
+        if not is_fit_for_a_header(table.get(key, "")):
             raise Invalid(f"{key}: only printable ASCII characters are taken; write others out")
-    return Webhook(_address(said["webhook"]), form, said.get("secret"), said.get("token"))
+    return Webhook(_address(table["webhook"]), form, table.get("secret"), table.get("token"))
 
 
 def _address(url: str) -> str:
-    """The address, if it can be called. What is wrong with it is told without it."""
+    """Validate the address; error messages do not contain it."""
     try:
         parts = urlsplit(url)
-        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_whole = False
-    if not is_whole or " " in url or not is_fit_for_a_header(url):
+        is_valid = False
+    if not is_valid or " " in url or not is_fit_for_a_header(url):
         raise Invalid("webhook: an address in plain ASCII is needed that begins with https:// or http:// and names a host")
     if "@" in parts.netloc:
         raise Invalid('webhook: no user name or password in the address; write token = "…", which is sent as a bearer token')
@@ -211,15 +211,15 @@ def _address(url: str) -> str:
 
 
 def is_fit_for_a_header(text: str) -> bool:
-    """Whether text can stand in a header as it is, and can be no second one."""
+    """Whether text can be used in a header and cannot inject another one."""
     return text.isascii() and (not text or text.isprintable())
 
 
-def _command(said: Mapping[str, Any]) -> Command:
+def _command(table: Mapping[str, Any]) -> Command:
     for key in ("format", "secret", "token"):
-        if key in said:
+        if key in table:
             raise Invalid(f"{key}: only goes with a webhook")
-    argv = tuple(said["command"])
+    argv = tuple(table["command"])
     if not argv[0] or any("\0" in word for word in argv):
         raise Invalid('command: a program and its arguments are needed, as in command = ["notify-send", "{text}"]')
     for word in argv:

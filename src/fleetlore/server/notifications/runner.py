@@ -1,4 +1,4 @@
-"""One rule on its way along the log: what it finds is sent, then recorded, and then its cursor moves on."""
+"""Runs one rule along the log: sends what it finds, records it, then commits the cursor."""
 
 from __future__ import annotations
 
@@ -25,58 +25,58 @@ from fleetlore.views import names
 
 CHUNK = 100
 LOOK_BACK = 5000
-"""So many events before its cursor a rule reads again when it starts, to know what is under way."""
+"""Events before the cursor that a rule reads when it starts, to know the current state."""
 ACTOR = "fleetlore"
 PAGES = {"needs you": "fleet", "stuck": "fleet", "progress": "fleet", "budget": "costs"}
-"""Where there is more to see; for all the rest, in the story."""
+"""The page for each trigger; the story for all others."""
 
 
 class Pace(NamedTuple):
-    """How long everything takes, in seconds."""
+    """Intervals and timeouts, in seconds."""
 
     lease: float = 30.0
-    """How long the right to notify lasts unless it is renewed."""
+    """Duration of the lease."""
     again: float = 5.0
-    """Between two looks whether the right is free, or the log is back."""
+    """Between attempts to take the lease or to reopen the log."""
     beat: float = 0.25
-    """Between two looks whether all is well."""
+    """Between checks while the lease is held."""
     tick: float = 1.0
-    """How long a rule waits for events before it looks at the clock."""
+    """How long a rule waits for events before it checks the clock."""
     look: float = 5.0
-    """Between two looks at what the clock brings."""
+    """Between checks for time-based triggers."""
     commit: float = 10.0
-    """How old a cursor may be where nothing was to be told."""
+    """Maximum age of a cursor while nothing is sent."""
     pause: float = 1.0
-    """Before the second try; each further pause is `growth` times as long, and a part of it is left to chance."""
+    """Before the second attempt; each further pause is `growth` times as long, with jitter."""
     growth: float = 3.0
     longest: float = 30.0
     tries: int = 5
     end: float = 2.0
-    """How long the end waits for what is under way."""
+    """How long stopping waits for sends in progress."""
 
 
 class Means(NamedTuple):
-    """What a walk needs."""
+    """What a `Walk` needs."""
 
     log: BlockingRecorder
     shared: Coordination
     send: Callable[[Rule, Message], tuple[Outcome, int]]
-    """Sends until it arrives or there is no use in trying; answers how it ended, and after how many tries. May raise `Stopped`."""
+    """Sends with retries; returns the outcome and the number of attempts. May raise `Stopped`."""
     is_ours: Callable[[], bool]
-    """Whether the right to notify is still here."""
+    """Whether the lease is still held."""
     naming: Callable[[], Naming] | None
-    """What everybody is called; `None`: as the newest events tell."""
+    """Display names; `None` to collect them from the newest events."""
     url: str | None
     now: clock.Clock
     pace: Pace
 
 
 class Stopped(Exception):
-    """The walk is to end, and what was not sent yet is not sent here."""
+    """The walk must end; what was not sent yet is not sent here."""
 
 
 class Walk:
-    """One rule, from its cursor on."""
+    """One rule, running from its cursor on."""
 
     def __init__(self, rule: Rule, means: Means, over: Flag) -> None:
         self.rule = rule
@@ -84,28 +84,28 @@ class Walk:
         self._watch = watch_for(rule, self._turns_before)
         self._names = names.initial()
         self._at: Position | None = None
-        """Up to here everything was dealt with."""
+        """Everything up to here was handled."""
         self._committed: Position | None = None
         self._committed_at = self._looked_at = 0.0
         self._found: set[str] = set()
-        """What the last look at the clock found, which is dealt with."""
+        """Keys of the last check's time-based occasions, all handled."""
 
     def run(self) -> None:
-        """Walk until it is over."""
+        """Run until stopped."""
         self._begin()
-        outbox = LogReadAhead(self._log, after=self._at)
+        reader = LogReadAhead(self._log, after=self._at)
         try:
             while not self._over.is_set():
-                self._step(outbox)
+                self._step(reader)
         except Stopped:
             pass
         finally:
-            outbox.close()
+            reader.close()
         self._commit()
 
-    def _step(self, outbox: LogReadAhead) -> None:
+    def _step(self, reader: LogReadAhead) -> None:
         pace = self._means.pace
-        for event in outbox.take_events(CHUNK, timeout=pace.tick):
+        for event in reader.take_events(CHUNK, timeout=pace.tick):
             self._see(event)
         if monotonic() - self._looked_at >= pace.look:
             self._look()
@@ -113,22 +113,22 @@ class Walk:
             self._commit()
 
     def _begin(self) -> None:
-        """Go on where the rule was left; a new one begins with what comes now."""
-        head, known = self._log.head(), self._means.shared.load_cursor(self.rule.cursor)
-        self._at = head if known is None or head is None or known > head else known  # behind the head: a backup was restored
-        if known is None:
+        """Resume at the cursor; a new rule starts at the head."""
+        head, cursor = self._log.head(), self._means.shared.load_cursor(self.rule.cursor)
+        self._at = head if cursor is None or head is None or cursor > head else cursor  # after the head: a backup was restored
+        if cursor is None:
             self._commit()
         self._committed = self._at
         self._committed_at = monotonic()
         if self._watch.looks_back:
             self._look_back()
-        if known is None:  # what is so already is no news to a new rule
+        if cursor is None:  # what is already the case is not news to a new rule
             self._found = {occasion.key for occasion in self._watch.look(self._means.now())}
 
     def _look_back(self) -> None:
-        """Learn what is under way; nothing of it is told."""
-        before = list(self._log.read(newest_first=True, limit=LOOK_BACK))
-        for event in reversed(before):
+        """Read older events to know the current state, without sending anything."""
+        events = list(self._log.read(newest_first=True, limit=LOOK_BACK))
+        for event in reversed(events):
             if event.position is not None and self._at is not None and event.position <= self._at:
                 self._know(event)
                 for _ in self._occasions(event):
@@ -143,21 +143,24 @@ class Walk:
             return ()
         return self._watch.see(event) if self.rule.scope == TOWN or self.rule.scope in event_scopes(event) else ()
 
-    def _turns_before(self, whose: str, position: Position | None) -> int:
-        """How many turns were ended in the log before a position."""
-        return sum(turn_of(event) == whose for event in self._log.read(whose, before=position, kinds=TURNS))
+    def _turns_before(self, scope: str, position: Position | None) -> int:
+        """Number of turns that ended before a position."""
+        return sum(turn_of(event) == scope for event in self._log.read(scope, before=position, kinds=TURNS))
 
     def _see(self, event: Event) -> None:
         if self._over.is_set():
             raise Stopped
         self._know(event)
-        told = [self._handle(occasion) for occasion in self._occasions(event)]
+        results = [self._handle(occasion) for occasion in self._occasions(event)]
         self._at = event.position or self._at
-        if any(told):
+        if any(results):
             self._commit()
 
     def _look(self) -> None:
-        """What the clock brings: a silence has no event to move a cursor past, so it is the log that knows whether it was told."""
+        """Check time-based triggers.
+
+        A silence has no event to move a cursor past, so the log decides whether it was sent.
+        """
         self._looked_at = monotonic()
         found = {occasion.key: occasion for occasion in self._watch.look(self._means.now())}
         for key, occasion in found.items():
@@ -166,14 +169,14 @@ class Walk:
         self._found = set(found)
 
     def _handle(self, occasion: Occasion) -> bool:
-        """Tell of an occasion, unless it is old or was told before; answers whether it was told now."""
+        """Send an occasion, unless it is too old or was sent before; return whether it was sent."""
         if self._means.now() - occasion.at > self.rule.max_age:
             return False
         id = notice_id(self.rule, occasion)
         if self._log.get([id]):
             return False
         event = occasion.event or next(iter(self._log.get([occasion.cause])), None)
-        if event is None:  # erased since
+        if event is None:  # erased meanwhile
             return False
         message = compose(self.rule, occasion, event, self._naming(), url=self._means.url)
         outcome, attempts = self._means.send(self.rule, message)
@@ -186,7 +189,7 @@ class Walk:
     def _record(self, message: Message, occasion: Occasion, outcome: Outcome, attempts: int) -> None:
         try:
             self._log.append([sent(self.rule, message, occasion, outcome, attempts)])
-        except Forgotten:  # somebody has erased it: then it was told
+        except Forgotten:  # the record was erased, so it was sent
             return
 
     def _commit(self) -> None:
@@ -197,12 +200,12 @@ class Walk:
 
 
 def notice_id(rule: Rule, occasion: Occasion) -> str:
-    """The id of the one notice of a rule about an occasion."""
+    """The id of a rule's notification about an occasion."""
     return derive_id("notify", f"{rule.name}\n{occasion.key}".encode())
 
 
 def compose(rule: Rule, occasion: Occasion, event: Event, naming: Naming, *, url: str | None = None) -> Message:
-    """What is told, and no prompts or code with it unless the rule wants all."""
+    """Build the notification; prompts and code are withheld unless the rule wants them."""
     shown = event if rule.full else _shared_part(event)
     return Message(
         id=notice_id(rule, occasion),
@@ -219,12 +222,12 @@ def compose(rule: Rule, occasion: Occasion, event: Event, naming: Naming, *, url
 def _shared_part(event: Event) -> Event:
     try:
         return withhold(event)
-    except RecursionError:  # nested too deeply to be looked through
+    except RecursionError:  # nested too deeply
         return Event(id=event.id, at=event.at, kind=event.kind, actor=event.actor, agent=event.agent, position=event.position)
 
 
 def sent(rule: Rule, message: Message, occasion: Occasion, outcome: Outcome, attempts: int) -> Event:
-    """The record of a notice. It is in no agent's or task's scope: to be told of is no sign of life."""
+    """The record of a notification. It is in no agent's or task's scope, because it is no sign of life."""
     data = {
         "rule": rule.name,
         "event": occasion.cause,

@@ -1,4 +1,7 @@
-"""Sends one notice once: calls an address, or runs a program. Never raises; what went wrong is told without the address."""
+"""Sends one notification once: calls a webhook or runs a program.
+
+Never raises; error texts never contain the address.
+"""
 
 from __future__ import annotations
 
@@ -29,26 +32,26 @@ from fleetlore.server.notifications.bodies import Message, arguments_of, call_of
 from fleetlore.server.notifications.rules import Command, Target, Webhook
 
 TIMEOUT = 10.0
-"""Seconds that a receiver has to answer, or a program to end."""
+"""Seconds for a receiver to answer, or a program to end."""
 LONGEST_REPLY = 65536
-"""Bytes of an answer that are read, so that the connection ends well."""
+"""Bytes of a response that are read, so that the connection ends cleanly."""
 _PASSING = frozenset((HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS))
-"""Refusals after which another try may do."""
+"""Client errors worth a retry."""
 
 
 class Outcome(NamedTuple):
-    """What became of one try."""
+    """The result of one attempt."""
 
     error: str | None = None
-    """What went wrong; `None`: it arrived."""
+    """What went wrong; `None` on success."""
     is_final: bool = False
-    """Whether another try would end the same way."""
+    """Whether a retry is pointless."""
     wait: float | None = None
-    """Seconds that the receiver asks to be left alone for."""
+    """Seconds that the receiver asks to wait."""
 
 
 def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> Outcome:
-    """Send a notice, and say how that ended."""
+    """Send a notification and return the result."""
     if isinstance(target, Webhook):
         return _call(target, message, timeout)
     return _run(target, message, timeout)
@@ -58,7 +61,7 @@ def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> Ou
 
 
 def _opener(url: str) -> OpenerDirector:
-    """Only what web addresses need. Redirects are not followed: a notice is meant for the address that the rule names."""
+    """An opener for web addresses only. Redirects are not followed: a notification is for the address in the rule."""
     proxies = ProxyHandler({}) if _is_here(_host(url)) else ProxyHandler()
     opener = OpenerDirector()
     for handler in (proxies, HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
@@ -67,7 +70,7 @@ def _opener(url: str) -> OpenerDirector:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine, which no proxy leads to."""
+    """Whether a host is this machine, which is never reached through a proxy."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -103,7 +106,7 @@ def _refused(error: HTTPError) -> Outcome:
 
 
 def _status(code: int) -> str:
-    """The code in our own words: what the receiver says may be anything."""
+    """The status with the standard phrase: the receiver's own may be anything."""
     try:
         return f"{code} {HTTPStatus(code).phrase}"
     except ValueError:
@@ -118,7 +121,7 @@ def _host(address: str) -> str:
 
 
 def _reason(error: Exception, timeout: float) -> str:
-    """Why nobody answered, without the address: what exceptions say may hold it."""
+    """Why there was no response, without the address, which exception texts may contain."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
         return f"no answer within {timeout:g} s"
@@ -136,7 +139,7 @@ def _reason(error: Exception, timeout: float) -> str:
 
 def _run(command: Command, message: Message, timeout: float) -> Outcome:
     try:
-        # A session of its own, so that whatever it starts can be ended with it.
+        # A session of its own, so that everything it starts can be killed with it.
         process = subprocess.Popen(
             arguments_of(command, message),
             stdin=subprocess.PIPE,

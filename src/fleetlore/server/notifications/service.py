@@ -1,8 +1,8 @@
-"""Notices, by rules: each rule walks the log behind a cursor of its own, in a thread of its own, and tells whoever it is to tell.
+"""Runs the notification rules: each has its own cursor in the log and its own thread.
 
-Once for each rule and occasion. A notice has an id that follows from both; before it is sent the log is asked whether the
-`notify.sent` with that id is there, and once it is sent, or given up, that event is stored and the cursor moves on.
-Only one notifier of a town is at work at a time: it holds the lease `notify`. docs/notifications.md walks through the crashes.
+Every rule sends once per occasion. A notification's id is derived from both; before sending, the log is checked for a
+`notify.sent` with that id, and after sending or giving up, that event is stored and the cursor committed. Only one
+notifier per town works at a time: it holds the lease `notify`. docs/notifications.md discusses crashes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ LEASE = "notify"
 OpenLog = Callable[[], AbstractContextManager[BlockingRecorder]]
 OpenShared = Callable[[], AbstractContextManager[Coordination]]
 Deliver = Callable[[Target, Message], Outcome]
-"""One try to send."""
+"""One attempt to send."""
 
 
 PACE = Pace()
 
 
 class Notifier:
-    """Runs rules until it is told to stop. Opens the log by itself, and again whenever it was lost.
+    """Runs rules until stopped. Opens the log itself, and again after a failure.
 
-    `naming` tells what agents are called, where somebody keeps that warm; `url` is the address of the pages, without a token.
+    `naming` returns display names, if somebody keeps them up to date; `url` is the address of the pages, without a
+    token.
     """
 
     def __init__(
@@ -65,38 +66,38 @@ class Notifier:
         self._held_until = 0.0
 
     def run(self, stop: Flag) -> None:
-        """Notify until `stop` is set. Trouble with the log is told once, and tried again for ever."""
-        told = ""
+        """Notify until `stop` is set. An error with the log is reported once and retried forever."""
+        last_error = ""
         while self._rules and not stop.is_set():
             try:
                 with self._open_log() as log, self._open_shared() as shared:
                     if (lease := self._take(shared, stop)) is not None:
-                        told = ""
+                        last_error = ""
                         self._work(log, shared, lease, stop)
             except (FleetloreError, OSError) as error:
-                if str(error) != told:
+                if str(error) != last_error:
                     self._tell(f"notices wait: {error}")
-                told = str(error)
+                last_error = str(error)
             stop.wait(self._pace.again)
 
     def _take(self, shared: Coordination, stop: Flag) -> Lease | None:
-        """The right to notify, once nobody else has it."""
+        """Wait for the lease; `None` if stopped."""
         while not stop.is_set():
-            asked = _since_start()
+            asked_at = _since_start()
             lease = shared.take(LEASE, self._holder, self._pace.lease)
             if lease is not None:
-                self._held_until = asked + self._pace.lease
+                self._held_until = asked_at + self._pace.lease
                 return lease
             stop.wait(self._pace.again)
         return None
 
     def _work(self, log: BlockingRecorder, shared: Coordination, lease: Lease, stop: Flag) -> None:
-        """All rules side by side, as long as the right lasts and nothing breaks."""
-        over, troubles = Flag(), list[Exception]()
-        means = Means(
+        """Run all rules in parallel while the lease lasts and nothing fails."""
+        stopped, errors = Flag(), list[Exception]()
+        context = Means(
             log=log,
             shared=shared,
-            send=lambda rule, message: self._send(rule, message, over),
+            send=lambda rule, message: self._send(rule, message, stopped),
             is_ours=self._is_ours,
             naming=self._naming,
             url=self._url,
@@ -104,68 +105,70 @@ class Notifier:
             pace=self._pace,
         )
         threads = [
-            Thread(target=self._walk, args=(Walk(rule, means, over), over, troubles), name=f"fleetlore-notify-{rule.name}", daemon=True)
+            Thread(
+                target=self._walk, args=(Walk(rule, context, stopped), stopped, errors), name=f"fleetlore-notify-{rule.name}", daemon=True
+            )
             for rule in self._rules
         ]
         for thread in threads:
             thread.start()
         try:
-            self._hold(shared, lease, over, stop)
+            self._hold(shared, lease, stopped, stop)
         finally:
-            over.set()
+            stopped.set()
             until = monotonic() + self._pace.end
             for thread in threads:
                 thread.join(max(0.0, until - monotonic()))
             if not any(thread.is_alive() for thread in threads):
-                shared.release(lease)  # else somebody might send what is being sent just now; the lease ends by itself
-        if troubles:
-            raise troubles[0]
+                shared.release(lease)  # otherwise another notifier might send what is being sent now; the lease expires by itself
+        if errors:
+            raise errors[0]
 
-    def _hold(self, shared: Coordination, lease: Lease, over: Flag, stop: Flag) -> None:
-        """Renew the lease until the end."""
+    def _hold(self, shared: Coordination, lease: Lease, stopped: Flag, stop: Flag) -> None:
+        """Renew the lease until stopped or lost."""
         renew_at = _since_start() + self._pace.lease / 3
-        while not over.is_set() and not stop.wait(self._pace.beat):
+        while not stopped.is_set() and not stop.wait(self._pace.beat):
             if _since_start() < renew_at:
                 continue
-            asked = _since_start()
+            asked_at = _since_start()
             try:
                 lease = shared.renew(lease)
             except LeaseLost:
                 self._held_until = 0.0
                 self._tell("another notifier took over; this one waits")
                 return
-            self._held_until, renew_at = asked + self._pace.lease, asked + self._pace.lease / 3
+            self._held_until, renew_at = asked_at + self._pace.lease, asked_at + self._pace.lease / 3
 
-    def _walk(self, walk: Walk, over: Flag, troubles: list[Exception]) -> None:
-        """One rule's thread. Trouble with the log ends all of them; any other leaves the others be."""
+    def _walk(self, walk: Walk, stopped: Flag, errors: list[Exception]) -> None:
+        """The thread of one rule. An error with the log ends all rules; any other ends only this one."""
         try:
             walk.run()
         except (FleetloreError, OSError) as error:
-            if not over.is_set():
-                troubles.append(error)
-                over.set()
-        except Exception as error:  # noqa: BLE001  # a rule that breaks must not take the others with it; its words may hold secrets
+            if not stopped.is_set():
+                errors.append(error)
+                stopped.set()
+        except Exception as error:  # noqa: BLE001  # one broken rule must not stop the others; its message may contain secrets
             self._tell(f"the rule {walk.rule.name!r} broke ({type(error).__name__}) and rests until the next start")
 
     def _is_ours(self) -> bool:
-        """Whether the lease is still here."""
+        """Whether the lease is still held."""
         return _since_start() < self._held_until
 
-    def _send(self, rule: Rule, message: Message, over: Flag) -> tuple[Outcome, int]:
-        """Try until it arrives or there is no use in trying; answers how it ended, and after how many tries."""
+    def _send(self, rule: Rule, message: Message, stopped: Flag) -> tuple[Outcome, int]:
+        """Send with retries; return the outcome and the number of attempts."""
         pace, pause = self._pace, self._pace.pause
         for attempt in range(1, pace.tries + 1):
-            if over.is_set() or not self._is_ours():
+            if stopped.is_set() or not self._is_ours():
                 raise Stopped
             outcome = self._deliver(rule.target, message)
             if outcome.error is None or outcome.is_final or attempt == pace.tries:
                 break
-            if over.wait(min(outcome.wait or pause * (0.5 + self._chance() / 2), pace.longest)):
+            if stopped.wait(min(outcome.wait or pause * (0.5 + self._chance() / 2), pace.longest)):
                 raise Stopped
             pause *= pace.growth
         return outcome, attempt
 
 
 def _since_start() -> float:
-    """Seconds since the machine was started; on Linux the usual clock stands still while it sleeps, and a lease does not."""
+    """Seconds since boot. On Linux the usual monotonic clock stops while the machine sleeps, and a lease does not."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,6 +1,6 @@
-"""What each rule waits for. A watch is told every event of its scope, in order, and is asked from time to time what the clock brings.
+"""What rules wait for. A watch sees every event of its scope in order, and is asked from time to time about the clock.
 
-Only the past of a few thousand events is behind it: what it does not know of, it takes for new.
+It has seen only the last few thousand events: what it does not know counts as new.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
 TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
 MANY_SETBACKS = 3
-"""So many without a recovery are a struggle that somebody should know of."""
+"""This many setbacks without a recovery are a struggle worth a notification."""
 DONE_STATES = frozenset(("completed", "done", "delivered"))
-"""What a mission's new state is called when it is over and well."""
+"""New states of a mission that mean success."""
 STRUGGLE = "struggle_and_recovery"
 LONGEST_LINE = 500
 
 Words: TypeAlias = Callable[[Event, Naming], str]
 Counter: TypeAlias = Callable[[str, str | None], int]
-"""How many turns a scope has ended before a position."""
+"""Number of turns of a scope that ended before a position."""
 
 
 class Occasion(NamedTuple):
     """Something that a rule waited for."""
 
     key: str
-    """By which it is known again, whenever it is found."""
+    """Identifies the occasion, whenever it is found."""
     cause: str
-    """Id of the event that it is about."""
+    """Id of the event it is about."""
     at: datetime
-    """When it came about."""
+    """When it happened."""
     words: Words
     event: Event | None = None
-    """The event itself, where it has just come."""
+    """The event itself, if it has just come."""
     arc: Arc | None = None
 
 
@@ -60,21 +60,21 @@ class Watch:
     """What one rule waits for."""
 
     looks_back = False
-    """Whether what came before bears on what comes."""
+    """Whether earlier events matter."""
 
     def see(self, event: Event) -> Iterable[Occasion]:
-        """One more event."""
+        """Handle one more event; return the occasions it brings."""
         del event
         return ()
 
     def look(self, now: datetime) -> Iterable[Occasion]:
-        """What there is at a moment, whether it was found before or not."""
+        """Time-based occasions at a moment, found before or not."""
         del now
         return ()
 
 
 def watch_for(rule: Rule, count: Counter) -> Watch:
-    """The watch that a rule asks for."""
+    """The watch for a rule."""
     match rule.by:
         case "kind":
             return Each(lambda event: matches_kind(event.kind, (rule.what,)))
@@ -85,13 +85,13 @@ def watch_for(rule: Rule, count: Counter) -> Watch:
 
 
 class Each(Watch):
-    """Every event of which something is true."""
+    """Every event that satisfies a condition."""
 
     def __init__(self, is_meant: Callable[[Event], bool]) -> None:
         self._is_meant = is_meant
 
     def see(self, event: Event) -> Iterator[Occasion]:
-        """The event, if it is meant."""
+        """Return the event if it satisfies the condition."""
         if self._is_meant(event):
             yield occasion_of(event)
 
@@ -104,13 +104,13 @@ def is_done(event: Event) -> bool:
 
 
 def is_spent(event: Event) -> bool:
-    """Whether a budget ran out."""
+    """Whether a budget was exhausted."""
     beat = beat_of(event)
     return beat is not None and EXHAUSTED in signs_of(event, beat)
 
 
 class Needs(Watch):
-    """Agents and missions that begin to need a person; while they need one, they are not told again."""
+    """Agents and missions that start to need a person; no repetition while they do."""
 
     looks_back = True
 
@@ -118,7 +118,7 @@ class Needs(Watch):
         self._fleet = fleet.initial()
 
     def see(self, event: Event) -> Iterator[Occasion]:
-        """The event, if somebody needs a person because of it who did not before."""
+        """Return the event if somebody newly needs a person because of it."""
         if find_standing_effect(event) != "needs you":
             self._fleet = fleet.apply(self._fleet, event)
             return
@@ -138,22 +138,22 @@ class Needs(Watch):
 
 
 class Progress(Watch):
-    """Every so many turns of an agent; where nobody is named, of a goal or a run. They are counted from the beginning of the log."""
+    """Every n turns of an agent or, without one, of a goal or run, counted from the beginning of the log."""
 
     def __init__(self, every: int, count: Counter) -> None:
         self._every, self._count = every, count
         self._turns: dict[str, int] = {}
 
     def see(self, event: Event) -> Iterator[Occasion]:
-        """The event, if it ends such a turn."""
+        """Return the event if it ends such a turn."""
         if event.kind not in TURNS:
             return
-        whose = turn_of(event)
-        if whose not in self._turns:
-            self._turns[whose] = self._count(whose, event.position)
-        self._turns[whose] += 1
-        if self._turns[whose] % self._every == 0:
-            yield occasion_of(event, _turns_told(whose, self._turns[whose]))
+        scope = turn_of(event)
+        if scope not in self._turns:
+            self._turns[scope] = self._count(scope, event.position)
+        self._turns[scope] += 1
+        if self._turns[scope] % self._every == 0:
+            yield occasion_of(event, _turns_told(scope, self._turns[scope]))
 
 
 def turn_of(event: Event) -> str:
@@ -164,14 +164,14 @@ def turn_of(event: Event) -> str:
     return "town"
 
 
-def _turns_told(whose: str, turns: int) -> Words:
-    kind, _, name = whose.partition(":")
+def _turns_told(scope: str, turns: int) -> Words:
+    kind, _, name = scope.partition(":")
 
-    def told(_: Event, naming: Naming) -> str:
-        who = naming.agent(name) if kind == "agent" else naming.label(whose)
+    def describe(_: Event, naming: Naming) -> str:
+        who = naming.agent(name) if kind == "agent" else naming.label(scope)
         return f"{who} has come to the end of {number(turns)} {'turn' if turns == 1 else 'turns'}"
 
-    return told
+    return describe
 
 
 class Sifting(Watch):
@@ -183,7 +183,7 @@ class Sifting(Watch):
         self._sifted = sift.initial()
 
     def see(self, event: Event) -> Iterable[Occasion]:
-        """One more event of its thread."""
+        """Add the event to its thread."""
         sift.sift(self._sifted, event, beats.classify_beat(self._sifted.beats, event))
         self._sifted.closed.clear()
         if len(self._sifted.threads.threads) > MANY_THREADS:
@@ -192,7 +192,7 @@ class Sifting(Watch):
         return ()
 
     def open_ones(self, now: datetime) -> Iterator[Occasion]:
-        """Agents that meet one setback after another."""
+        """Agents with one setback after another."""
         sift.settle(self._sifted)
         for arc in sift.arcs_open(self._sifted, now):
             if arc.kind == STRUGGLE and arc.count >= MANY_SETBACKS:
@@ -200,14 +200,14 @@ class Sifting(Watch):
 
 
 class Arcs(Sifting):
-    """Arcs of one kind, once they are closed; never a hidden kind (`Rule.note` says so to the user)."""
+    """Closed arcs of one kind; never of a hidden kind (`Rule.note` tells the user)."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
         self._kind = kind
 
     def see(self, event: Event) -> Iterator[Occasion]:
-        """The arcs that the event closes, if they are of the kind."""
+        """Return the arcs of this kind that the event closes."""
         super().see(event)
         sift.settle(self._sifted)
         for arc in without_hidden(self._sifted.closed):
@@ -216,19 +216,19 @@ class Arcs(Sifting):
 
 
 class Stuck(Sifting):
-    """Agents that fall silent at work, and setbacks without end. No event says so by itself."""
+    """Agents that fall silent while working, and series of setbacks. No event reports either."""
 
     def __init__(self) -> None:
         super().__init__()
         self._fleet = fleet.initial()
 
     def see(self, event: Event) -> Iterable[Occasion]:
-        """One more event of the fleet and of its thread."""
+        """Add the event to the fleet and its thread."""
         self._fleet = fleet.apply(self._fleet, event)
         return super().see(event)
 
     def look(self, now: datetime) -> Iterator[Occasion]:
-        """Agents that are silent, then struggles."""
+        """Silent agents, then struggles."""
         for agent in self._fleet.agents.values():
             if fleet.standing_at(agent, now=now) == "silent":
                 yield _silence(agent, now)
@@ -239,15 +239,15 @@ def _silence(agent: FleetAgent, now: datetime) -> Occasion:
     seen = agent.last_seen or now
     at_work = f", last at work on task {words(agent.task)}" if agent.task else ""
 
-    def told(_: Event, naming: Naming) -> str:
+    def describe(_: Event, naming: Naming) -> str:
         return f"No sign of life from {naming.agent(agent.name)} for {span(now - seen)}{at_work}"
 
-    return Occasion(f"silent {agent.name} {seen.isoformat()}", agent.last_id or "", seen + SILENT_AFTER, told)
+    return Occasion(f"silent {agent.name} {seen.isoformat()}", agent.last_id or "", seen + SILENT_AFTER, describe)
 
 
-def occasion_of(event: Event, told: Words | None = None) -> Occasion:
-    """An event that is itself the occasion, in the chronicle's words or in others."""
-    return Occasion(event.id or "", event.id or "", event_stamp(event)[0], told or _event_told, event)
+def occasion_of(event: Event, text: Words | None = None) -> Occasion:
+    """An event that is itself the occasion, with the chronicle's text or another."""
+    return Occasion(event.id or "", event.id or "", event_stamp(event)[0], text or _event_told, event)
 
 
 def _event_told(event: Event, naming: Naming) -> str:
@@ -260,9 +260,9 @@ def _of_arc(arc: Arc, key: str, at: datetime, event: Event | None = None) -> Occ
 
 
 def line_of(occasion: Occasion, event: Event, naming: Naming) -> str:
-    """One sentence on one line, with nothing in it that is not seen; still hostile."""
-    told = "".join(letter if letter.isprintable() else " " for letter in occasion.words(event, naming))
-    line = " ".join(told.split())
+    """The notification's text: one line of printable characters. Still untrusted."""
+    text = "".join(letter if letter.isprintable() else " " for letter in occasion.words(event, naming))
+    line = " ".join(text.split())
     return ended(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rsplit(' ', 1)[0]}…")
 
 
@@ -273,4 +273,4 @@ WATCHES: Mapping[str, Callable[[Rule, Counter], Watch]] = {
     "done": lambda rule, count: Each(is_done),
     "progress": lambda rule, count: Progress(rule.every, count),
 }
-"""What each `when` means."""
+"""`when` → its watch."""

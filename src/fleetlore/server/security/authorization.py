@@ -1,8 +1,8 @@
-"""Who may do what: tokens in `Authorization: Bearer lore_…`, checked against the hashes that are kept beside the log.
+"""Authorization by bearer tokens (`Authorization: Bearer lore_…`), checked against the hashes stored next to the log.
 
-A token is of use for at most two seconds after it was revoked, and a new one at once. On a sealed log a token steers only if whoever
-knows the passphrase has signed it, or made it for this server; any other may write at most, two seconds after the log was sealed.
-Nothing in here ever says, logs or shows what was sent as a token.
+A revoked token works for at most two more seconds; a new one works at once. On a sealed log, a token has admin rights
+only if the operator key signed it or it was made for this server; others can write at most, from two seconds after
+sealing. Nothing here returns, logs or shows a received token.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from fleetlore.server.security.limits import client_of
 from fleetlore.server.security.rate_limit import Rate
 
 REMEMBERED = 2.0
-"""Seconds for which the known tokens are believed."""
+"""Seconds for which the list of tokens is cached."""
 TRIES, TRIES_A_SECOND = 20, 1
-"""What one address may send of tokens that are not known."""
+"""Unknown tokens that one address may send: at once, and per second."""
 CLIENTS = 10_000
 FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 """Headers that proxies add."""
@@ -39,7 +39,7 @@ _bearer = re.compile(r"Bearer +(\S+)", re.IGNORECASE | re.ASCII).fullmatch
 
 
 class Keyring:
-    """The tokens of one town, for the routes: `await keys.need(request, "write")`."""
+    """The tokens of one town. Routes call `await keys.need(request, "write")`."""
 
     def __init__(
         self,
@@ -61,16 +61,19 @@ class Keyring:
 
     @property
     def needs_token_to_read(self) -> bool:
-        """Whether reading needs one for everybody: anywhere but on loopback."""
+        """Whether reading needs a token: everywhere but on loopback."""
         return not self._is_open_to_read
 
     async def need(self, request: HTTPConnection, scope: TokenScope) -> None:
-        """Let a request go on only if it may; otherwise a `Problem` says what is missing."""
+        """Check that a request has the scope; raises a `Problem` otherwise."""
         if not (scope == "read" and self._is_open_to_read and is_from_here(request)):
             await self.holder(request, scope)
 
     async def holder(self, request: HTTPConnection, scope: TokenScope) -> Token:
-        """The token of a request, if it has one that may do this: for what belongs to somebody, wherever he is."""
+        """Return the request's token if it has the scope; raises a `Problem` otherwise.
+
+        Needs a token even on loopback.
+        """
         token = await self._token_of(request)
         if token is None:
             raise _unauthorised("this needs a token; send one as `Authorization: Bearer lore_…` (`lore token create` makes it)")
@@ -84,12 +87,15 @@ class Keyring:
         return token
 
     async def bearer(self, request: HTTPConnection) -> Token | None:
-        """The token that a request bears, for what it is worth here; `None` if it bears none. One that is not good is a `Problem`."""
+        """Return the request's token with its effective scope; `None` without one.
+
+        An invalid token raises a `Problem`.
+        """
         token = await self._token_of(request)
         return None if token is None else replace(token, scope=self._worth(token))
 
     async def scopes(self, request: HTTPConnection) -> tuple[TokenScope, ...]:
-        """What the token of a request lets it do; nothing if there is none, or not a good one."""
+        """The scopes of the request's token; empty without a valid one."""
         try:
             token = await self._token_of(request)
         except Problem:
@@ -97,12 +103,12 @@ class Keyring:
         return () if token is None else included_scopes(self._worth(token))
 
     async def is_sealed(self) -> bool:
-        """Whether the log is sealed; once it was, it stays so for this server."""
+        """Whether the log is sealed; never becomes `False` again for this server."""
         await self._read_since(self._ticks() - REMEMBERED)
         return self._sealed
 
     def _worth(self, token: Token) -> TokenScope:
-        """What a token is for, on this log."""
+        """The effective scope of a token on this log."""
         if token.scope != "admin" or not self._sealed or token is self._own:
             return token.scope
         return "admin" if self._operator is not None and self._operator.has_signed_token(token) else "write"
@@ -113,7 +119,7 @@ class Keyring:
         return f"the token {token.id} was not made with its passphrase: it may write only; `lore token create --scope admin` asks for it"
 
     async def _token_of(self, request: HTTPConnection) -> Token | None:
-        """The token that a request bears, `None` if it bears none. One that is not good is a `Problem`."""
+        """The request's token; `None` without one. An invalid token raises a `Problem`."""
         secret = _secret_in(request)
         if secret is None:
             return None
@@ -123,7 +129,7 @@ class Keyring:
         return token
 
     async def _find(self, hash: str, client: str) -> Token:
-        """The token of a hash. It may be younger than what we know; who asks too often is not looked up again."""
+        """Find a token by its hash. The cache is refreshed for an unknown one, unless the client has sent too many."""
         read_at = await self._read_since(self._ticks() - REMEMBERED)
         found = _match(hash, self._known)
         if found is None:
@@ -137,7 +143,7 @@ class Keyring:
         return found
 
     async def _read_since(self, moment: float) -> float:
-        """Have the known tokens read later than at a moment, once for all who ask; answers when they were."""
+        """Refresh the cache if it is not newer than `moment`, once for all waiting requests; return when it was read."""
         if self._read_at <= moment:
             async with self._reading:
                 if self._read_at <= moment:
@@ -155,24 +161,24 @@ class Keyring:
 
 
 def is_from_here(request: HTTPConnection) -> bool:
-    """Whether a request to loopback began on this machine, as far as it says: a proxy brings those of others."""
+    """Whether a request to loopback came from this machine, as far as its headers say: a proxy forwards others."""
     host = hosts.parse(request.headers.get("host", hosts.LOCALHOST))
     return host is not None and hosts.is_loopback(host.name) and not any(name in request.headers for name in FORWARDED)
 
 
 def _secret_in(request: HTTPConnection) -> str | None:
-    """What stands in the header, if it has the form of a token; anything else there is a `Problem`."""
-    given = request.headers.getlist("authorization")
-    if not given:
+    """The secret in the header; anything else there raises a `Problem`."""
+    headers = request.headers.getlist("authorization")
+    if not headers:
         return None
-    found = _bearer(given[0]) if len(given) == 1 else None
-    if found is None or not is_secret(found[1]):
+    match = _bearer(headers[0]) if len(headers) == 1 else None
+    if match is None or not is_secret(match[1]):
         raise _unauthorised("what was sent is no token; it is written `Authorization: Bearer lore_…`, once", error="invalid_request")
-    return found[1]
+    return match[1]
 
 
 def _match(hash: str, known: Sequence[Token]) -> Token | None:
-    """The token with this hash. All are looked at, each in constant time: how long it takes tells nothing."""
+    """Find the token with this hash. All are compared, in constant time, so that timing reveals nothing."""
     found = None
     for token in known:
         if compare_digest(token.hash, hash):

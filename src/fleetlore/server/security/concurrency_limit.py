@@ -1,4 +1,4 @@
-"""Turns for what takes long: a few at work, some in line, and whoever comes beyond that is told to come again."""
+"""Limits expensive work: some at once, some queued, and a 503 response for the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """A turn, as long as the block lasts; a `Problem` if it does not come in time."""
+        """Hold a slot while the block runs; raises a `Problem` if none is free in time."""
         await self._wait()
         try:
             yield

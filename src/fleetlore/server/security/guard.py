@@ -1,7 +1,7 @@
-"""The first to see every request: is it meant for us, does it come from our own page, is its body of a kind that is read here?
+"""First middleware: checks the Host, the Origin and the content type of every request.
 
-Whoever is no browser passes: programs and forges send neither Origin nor Sec-Fetch-Site. A browser cannot help sending them, so a
-page of another site gets nothing done here, and reads nothing. docs/server-safety.md tells it for people.
+Non-browsers pass: programs and forges send neither Origin nor Sec-Fetch-Site. Browsers always send them, so a page of
+another site can neither change nor read anything here. docs/server-safety.md describes the rules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEADERS = {
     "permissions-policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
     "cache-control": "no-store",
 }
-"""On every answer that does not say otherwise itself."""
+"""Added to every response that does not set them itself."""
 
 FORM = "application/x-www-form-urlencoded"
 Declared: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -56,9 +56,9 @@ DECLARED: Declared = {
     **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
     "/v1": ("application/x-protobuf", "application/json"),
 }
-"""What may be posted, by the beginning of the path; one that ends with a slash means only what lies below it.
+"""Accepted content types of POST requests, by path prefix; a prefix with a final slash means only paths below it.
 
-What the forms of a page can send is left to forges, whose deliveries are signed.
+The types that HTML forms can send are accepted only from forges, whose deliveries are signed.
 """
 
 _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
@@ -74,13 +74,13 @@ _Heard: TypeAlias = dict[bytes, list[str]]
 
 
 class Guard:
-    """Answers what must not come in by itself, hands on the rest, and adds the headers that keep a page to itself."""
+    """Rejects forbidden requests, passes on the rest, and adds security headers."""
 
     def __init__(self, app: ASGIApp, *, allow_hosts: Iterable[str] = (), declared: Declared = DECLARED) -> None:
         self._app, self._names, self._declared = app, hosts.names(allow_hosts), declared
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -91,29 +91,29 @@ class Guard:
             await refuse(problem, scope, receive, _adding_headers(send))
 
     def problem_of(self, scope: Scope) -> Problem | None:
-        """Why a request must not come in; `None` if it may."""
-        heard = _listen(scope["headers"])
-        host = _host(heard)
+        """Why a request is rejected; `None` if it may pass."""
+        headers = _listen(scope["headers"])
+        host = _host(headers)
         if host is None or not scope["path"].startswith("/"):
             return Problem(400, "a path and one Host header are needed, as in Host: localhost:7077")
         if not host.is_address and host.name not in self._names:
             return _unknown(host)
-        return _problem_of_origin(scope, heard, host) or _problem_of_site(scope, heard) or self._problem_of_type(scope, heard)
+        return _problem_of_origin(scope, headers, host) or _problem_of_site(scope, headers) or self._problem_of_type(scope, headers)
 
-    def _problem_of_type(self, scope: Scope, heard: _Heard) -> Problem | None:
+    def _problem_of_type(self, scope: Scope, headers: _Heard) -> Problem | None:
         if scope.get("method") != "POST":
-            return None  # a form has no other way to send a body
+            return None  # an HTML form can send a body only with POST
         types = declared_for(scope["path"], self._declared)
-        if types is None or _type(heard) in types or b"ce-specversion" in heard:  # a form cannot send that header
+        if types is None or _type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
             return None
         detail = f"this kind of body is not read here; say what it is with one Content-Type header: {', '.join(types)}"
         return Problem(415, detail, headers={"accept-post": ", ".join(types)}, accepted=list(types))
 
 
 async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with a problem, on a WebSocket too where the server can."""
+    """Send a problem as the response; on a WebSocket too, if the server supports it."""
     if scope["type"] == "websocket":
-        await receive()  # its connect
+        await receive()  # the connect message
         if "websocket.http.response" not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": problem.detail[:100]})
             return
@@ -121,33 +121,33 @@ async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -
 
 
 def declared_for(path: str, declared: Declared = DECLARED) -> tuple[str, ...] | None:
-    """What may be posted to a path: that of the longest beginning; `None` if nothing is declared."""
-    found = [prefix for prefix in declared if path == prefix or path.startswith(f"{prefix.removesuffix('/')}/")]
-    return declared[max(found, key=len)] if found else None
+    """The content types accepted at a path, by its longest declared prefix; `None` if nothing is declared."""
+    prefixes = [prefix for prefix in declared if path == prefix or path.startswith(f"{prefix.removesuffix('/')}/")]
+    return declared[max(prefixes, key=len)] if prefixes else None
 
 
 def undeclared(routes: Iterable[BaseRoute], declared: Declared = DECLARED, *, under: str = "") -> list[str]:
-    """The paths that take a POST though nothing says what may be posted there: there must be none."""
-    found = []
+    """The POST routes without declared content types; must be empty."""
+    paths = []
     for route in routes:
         if isinstance(route, Mount):
-            found += undeclared(route.routes, declared, under=under + route.path)
+            paths += undeclared(route.routes, declared, under=under + route.path)
         elif isinstance(route, Route) and "POST" in (route.methods or ()) and declared_for(under + route.path, declared) is None:
-            found.append(under + route.path)
-    return found
+            paths.append(under + route.path)
+    return paths
 
 
 def _listen(headers: Iterable[tuple[bytes, bytes]]) -> _Heard:
-    heard: _Heard = {}
+    watched: _Heard = {}
     for name, value in headers:
         if (lower := name.lower()) in _WATCHED:
-            heard.setdefault(lower, []).append(value.decode("latin-1"))
-    return heard
+            watched.setdefault(lower, []).append(value.decode("latin-1"))
+    return watched
 
 
-def _host(heard: _Heard) -> Host | None:
-    said = heard.get(b"host", [])
-    return hosts.parse(said[0]) if len(said) == 1 else None
+def _host(headers: _Heard) -> Host | None:
+    values = headers.get(b"host", [])
+    return hosts.parse(values[0]) if len(values) == 1 else None
 
 
 def _unknown(host: Host) -> Problem:
@@ -155,48 +155,48 @@ def _unknown(host: Host) -> Problem:
     return Problem(421, f"this server is not known as {host.name}; {advice}")
 
 
-def _problem_of_origin(scope: Scope, heard: _Heard, host: Host) -> Problem | None:
-    said = heard.get(b"origin")
-    if said is None or (len(said) == 1 and _is_own(said[0], scope, host)):
+def _problem_of_origin(scope: Scope, headers: _Heard, host: Host) -> Problem | None:
+    values = headers.get(b"origin")
+    if values is None or (len(values) == 1 and _is_own(values[0], scope, host)):
         return None
     return Problem(403, "a page of another origin may not use this server; open its own pages, or use a program with a token")
 
 
 def _is_own(origin: str, scope: Scope, host: Host) -> bool:
-    """Whether an origin is the request's own. A name that was allowed may have TLS put before it by a proxy."""
+    """Whether an origin is the request's own. For an allowed host name, a proxy may add TLS."""
     parsed = hosts.parse_origin(origin)
     if parsed is None:
         return False
-    scheme, theirs = parsed
-    said = scope.get("scheme", "http")
-    ours = _SCHEMES.get(said, said)
+    scheme, origin_host = parsed
+    own_scheme = scope.get("scheme", "http")
+    scheme_of_request = _SCHEMES.get(own_scheme, own_scheme)
     may_be_proxied = scheme == "https" and not host.is_address and host.name != hosts.LOCALHOST
-    return theirs == hosts.without_usual_port(scheme, host) and (scheme == ours or may_be_proxied)
+    return origin_host == hosts.without_usual_port(scheme, host) and (scheme == scheme_of_request or may_be_proxied)
 
 
-def _problem_of_site(scope: Scope, heard: _Heard) -> Problem | None:
-    """A link that somebody follows to one of our pages may stand anywhere; all else must come from those pages, or from the address bar."""
-    said = heard.get(b"sec-fetch-site")
-    if said is None or said in (["same-origin"], ["none"]):
+def _problem_of_site(scope: Scope, headers: _Heard) -> Problem | None:
+    """Links from other sites to our pages may be followed; everything else must come from our pages or the address bar."""
+    values = headers.get(b"sec-fetch-site")
+    if values is None or values in (["same-origin"], ["none"]):
         return None
-    follows = heard.get(b"sec-fetch-mode") == ["navigate"] and heard.get(b"sec-fetch-dest") == ["document"]
-    if follows and scope.get("method") == "GET" and _is_page(scope["path"]):
+    is_navigation = headers.get(b"sec-fetch-mode") == ["navigate"] and headers.get(b"sec-fetch-dest") == ["document"]
+    if is_navigation and scope.get("method") == "GET" and _is_page(scope["path"]):
         return None
     return Problem(403, "a page of another site may not use this server; open the address itself, or use a program with a token")
 
 
-def _type(heard: _Heard) -> str | None:
-    said = heard.get(b"content-type", [])
-    return said[0].partition(";")[0].strip().lower() if len(said) == 1 else None
+def _type(headers: _Heard) -> str | None:
+    values = headers.get(b"content-type", [])
+    return values[0].partition(";")[0].strip().lower() if len(values) == 1 else None
 
 
 def _adding_headers(send: Send) -> Send:
-    # No coroutine of its own: every chunk of every stream goes through here.
-    def sending(message: Message) -> Awaitable[None]:
+    # Not a coroutine: every chunk of every stream passes through here.
+    def send_with_headers(message: Message) -> Awaitable[None]:
         if message["type"] in _STARTS:
             headers = list(message.get("headers", ()))
-            there = {name.lower() for name, _ in headers}
-            message = {**message, "headers": headers + [pair for pair in _HEADERS if pair[0] not in there]}
+            existing = {name.lower() for name, _ in headers}
+            message = {**message, "headers": headers + [pair for pair in _HEADERS if pair[0] not in existing]}
         return send(message)
 
-    return sending
+    return send_with_headers

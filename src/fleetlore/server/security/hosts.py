@@ -1,7 +1,7 @@
-"""Names and addresses: what a Host header says, which hosts are ours, and where it is safe to listen without tokens.
+"""Parses hosts and origins, and decides which hosts are ours and where listening without tokens is safe.
 
-A page of another site can have its own name point to 127.0.0.1 (DNS rebinding); the browser then takes this server for that
-site. It cannot do so without a name, and the browser tells the name: so addresses pass, and of names only those that are known.
+With DNS rebinding, a page of another site points its own name to 127.0.0.1, and the browser takes this server for
+that site. That needs a name, and the browser sends it in the Host header: so addresses pass, and only known names do.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.ASCII)
 
 
 class Host(NamedTuple):
-    """Where a request says that it goes."""
+    """The host that a request names."""
 
     name: str
-    """In lower case; an address of IPv6 in its one short form, without brackets."""
+    """In lower case; an IPv6 address in its short form, without brackets."""
     port: int | None
     is_address: bool
 
 
 def parse(text: str) -> Host | None:
-    """What a Host header says; `None` if that is no host."""
+    """Parse a Host header; `None` if it is invalid."""
     return _parse(text) if len(text) <= _LONGEST else None
 
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Host | None:
-    found = _HOST.fullmatch(text)
-    if found is None or int(found["port"] or 0) > HIGHEST_PORT:
+    match = _HOST.fullmatch(text)
+    if match is None or int(match["port"] or 0) > HIGHEST_PORT:
         return None
-    port = None if found["port"] is None else int(found["port"])
-    if found["v6"] is None:
-        name = found["name"].lower()
+    port = None if match["port"] is None else int(match["port"])
+    if match["v6"] is None:
+        name = match["name"].lower()
         return Host(name, port, _address(name) is not None)
-    address = _address(found["v6"])
+    address = _address(match["v6"])
     return Host(str(address), port, True) if isinstance(address, IPv6Address) else None
 
 
 def parse_origin(text: str) -> tuple[str, Host] | None:
-    """The scheme and the host of an origin, its port left out where it is the scheme's own; `None` for `null` and all else."""
+    """The scheme and host of an origin, without the scheme's default port; `None` for `null` and anything invalid."""
     scheme, separator, rest = text.lower().partition("://")
     host = parse(rest) if separator and scheme in _PORTS else None
     return None if host is None else (scheme, without_usual_port(scheme, host))
@@ -61,7 +61,7 @@ def without_usual_port(scheme: str, host: Host) -> Host:
 
 
 def names(given: Iterable[str]) -> frozenset[str]:
-    """The names that are ours, with those that `--allow-host` gives; a wrong one is refused."""
+    """Our host names, including those from `--allow-host`; raises `Invalid` for a wrong one."""
     return frozenset({LOCALHOST, *map(_name, given)})
 
 
@@ -73,7 +73,7 @@ def _name(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what listens there is reached from this machine only."""
+    """Whether a server there can be reached only from this machine."""
     name = host.strip().lower().removeprefix("[").removesuffix("]")
     if name == LOCALHOST:
         return True
@@ -84,7 +84,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_address(host: str, *, has_tokens: bool) -> None:
-    """Refuse to listen where others can reach us while there is no token that would keep them out. Loopback is free."""
+    """Refuse to listen where others can reach us while there is no token. Loopback is always allowed."""
     if is_loopback(host) or has_tokens:
         return
     raise ConfigError(

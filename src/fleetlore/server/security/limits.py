@@ -1,6 +1,6 @@
-"""How much of anything one client, or all of them together, may have. Memory stays bounded whatever comes.
+"""Limits on requests, bodies and streams, per client and in total, so that memory stays bounded.
 
-`Limits` holds the numbers and counts what is in use; `Limited` is the middleware that goes by them.
+`Limits` holds the numbers and counts usage; `Limited` is the middleware that enforces them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol
 
 MIB = 1 << 20
 STREAMS = ("/api/stream", "/ws", "/ws/chat")
-"""Paths whose requests last. Who answers them counts them by `Limits.stream`; they are not counted with the others."""
+"""Paths of long-lived requests. They are counted by `Limits.stream`, not with the other requests."""
 
 _SOON, _LATER = {"retry-after": "1"}, {"retry-after": "5"}
 _MOST_DIGITS = 18
@@ -31,36 +31,36 @@ _DISCONNECT: Message = {"type": "http.disconnect"}
 
 @dataclass(kw_only=True, eq=False)
 class Limits:
-    """What is allowed, each to be set as in `Limits(body=1024)`, and how much is in use. For one event loop."""
+    """The limits, each can be set as in `Limits(body=1024)`, and current usage. For one event loop."""
 
     body: int = 32 * MIB
-    """Bytes of a body as it comes in."""
+    """Bytes of a body as received."""
     unpacked: int = 128 * MIB
-    """Bytes of a body once it is decompressed."""
+    """Bytes of a body after decompression."""
     bodies: int = 256 * MIB
-    """Bytes of all bodies that are held at the same moment."""
+    """Bytes of all bodies in memory at once."""
     body_pause: float = 30
-    """Seconds for which a body may stand still."""
+    """Seconds without progress of a body."""
     body_time: float = 300
-    """Seconds that it may take altogether."""
+    """Seconds in total for a body."""
     path: int = 2 * 1024
     """Bytes of a path."""
     query: int = 8 * 1024
-    """Bytes behind the question mark."""
+    """Bytes of a query string."""
     headers: int = 64 * 1024
-    """Bytes of all headers together. So that no more are held, uvicorn's h11 has the same limit (`h11_max_incomplete_event_size`)."""
+    """Bytes of all headers together. uvicorn's h11 gets the same limit (`h11_max_incomplete_event_size`)."""
     frame: int = 64 * 1024
-    """Bytes of a message that comes in on a WebSocket."""
+    """Bytes of an incoming WebSocket message."""
     rate: float = 500
-    """Requests a second from one address, in the long run."""
+    """Sustained requests per second from one address."""
     burst: int = 2_000
     """Requests from one address at once."""
     addresses: int = 10_000
-    """Addresses that are remembered; of more, the one that was silent for longest is forgotten."""
+    """Addresses remembered; beyond that, the one that was silent longest is dropped."""
     requests: int = 1_000
-    """Requests at work at the same moment."""
+    """Concurrent requests."""
     streams: int = 4_000
-    """Streams open at the same moment."""
+    """Concurrent streams."""
     now: Callable[[], float] = monotonic
     open_requests: int = field(default=0, init=False)
     open_streams: int = field(default=0, init=False)
@@ -72,7 +72,7 @@ class Limits:
 
     @contextmanager
     def stream(self) -> Iterator[None]:
-        """A place for one stream as long as it lasts; a `Problem` if there is none left."""
+        """Count a stream while the block runs; raises a `Problem` if there are too many."""
         if self.open_streams >= self.streams:
             raise Problem(503, f"{self.streams:,} streams are open, and there may be no more; try again in a while", headers=_LATER)
         self.open_streams += 1
@@ -83,7 +83,7 @@ class Limits:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """A place for one request."""
+        """Count a request while the block runs."""
         self.open_requests += 1
         try:
             yield
@@ -91,7 +91,7 @@ class Limits:
             self.open_requests -= 1
 
     def check(self, scope: Scope) -> None:
-        """Whether a request may come in; a `Problem` if not."""
+        """Raise a `Problem` if a request exceeds a limit."""
         wait = self._rate.count(client_of(scope))
         if wait > 0:
             detail = f"more than {self.rate:g} requests a second come from this address; wait, and send several events with one request"
@@ -105,15 +105,15 @@ class Limits:
             raise Problem(503, "too many requests are at work at this moment; try again", headers=_SOON)
 
     def for_uvicorn(self) -> Mapping[str, Any]:
-        """What uvicorn has to be told, for `uvicorn.Config`.
+        """Options for `uvicorn.Config`.
 
-        Forwarded headers are not believed: whoever could send them would have an address of his own for each request.
+        Forwarded headers are not trusted: a client could claim a new address for each request.
         """
-        places = self.requests + self.streams
+        connections = self.requests + self.streams
         return {
             "http": HttpProtocol,  # h11, which limits headers
             "h11_max_incomplete_event_size": self.headers,
-            "limit_concurrency": places + places // 4,  # it counts connections, those at rest too
+            "limit_concurrency": connections + connections // 4,  # counts connections, idle ones too
             "ws": WebSocketProtocol,
             "ws_max_size": self.frame,
             "proxy_headers": False,
@@ -122,13 +122,13 @@ class Limits:
 
 
 class Limited:
-    """The middleware; `Guard` stands before it."""
+    """The middleware; `Guard` comes before it."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -159,7 +159,7 @@ class Limited:
 
 
 class _Body:
-    """A body as it comes in. One that is too long or too slow is a `Problem` for whoever reads it."""
+    """A body being received. One that is too long or too slow raises a `Problem` in the reader."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self._scope, self._receive, self._send, self._limits = scope, receive, send, limits
@@ -169,12 +169,12 @@ class _Body:
         self.problem: Problem | None = None
 
     def check_announced(self) -> None:
-        """Refuse a body that is too long by its own word."""
+        """Reject a body whose announced length is too long."""
         if (_announced(self._scope) or 0) > self._limits.body:
             self._fail(self._too_long())
 
     async def receive(self) -> Message:
-        """The next part."""
+        """Receive the next part."""
         if self._is_whole:
             return await self._receive()
         try:
@@ -186,14 +186,14 @@ class _Body:
         return message if self._taken <= self._limits.body else self._fail(self._too_long())
 
     async def send(self, message: Message) -> None:
-        """Hand on a part of the answer."""
+        """Send a part of the response."""
         if not self.is_answered:
             self.is_answered = True
             await self._take_rest()
         await self._send(message)
 
     def let_go(self) -> None:
-        """The request has ended, and nobody holds its body any more."""
+        """Release the body's share of memory when the request has ended."""
         self._limits.held -= self._held
         self._held = 0
 
@@ -210,12 +210,15 @@ class _Body:
         return message
 
     async def _take_rest(self) -> None:
-        """Take in what was not read, up to the limit once more: many a client listens only when it has sent everything."""
+        """Read the rest of the body, up to the limit once more.
+
+        Many clients read the response only after sending everything.
+        """
         if any(name.lower() == b"expect" for name, _ in self._scope["headers"]):
-            return  # this one waits for a word before it sends
+            return  # the client waits for `100 Continue` before it sends
         most = 2 * self._limits.body
         if (_announced(self._scope) or 0) > most:
-            return  # it would not be taken in whole, whatever comes: the sooner it is told the better
+            return  # it would not be read completely anyway: answer at once
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
                 while not self._is_whole and self._taken <= most:
@@ -226,7 +229,7 @@ class _Body:
 
     def _fail(self, problem: Problem) -> Message:
         if self.is_answered:
-            return _DISCONNECT  # the answer is on its way; there is nobody to be told
+            return _DISCONNECT  # the response is on its way already
         self.problem = problem
         raise problem
 
@@ -238,12 +241,12 @@ def client_of(scope: Scope) -> str:
 
 
 def _announced(scope: Scope) -> int | None:
-    """How long the headers say that the body is; `None` if they do not say."""
+    """The body's announced length; `None` if it is chunked."""
     sizes = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
     is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
     if not sizes:
         return None if is_chunked else 0
-    if is_chunked:  # somebody before us may have gone by the other, and then takes the rest for a request of its own
+    if is_chunked:  # request smuggling: a proxy may have used the other header
         raise Problem(400, "a body has a Content-Length or a Transfer-Encoding; send one of them", headers={"connection": "close"})
     if len(sizes) > 1 or not sizes[0].isdigit() or len(sizes[0]) > _MOST_DIGITS:
         raise Problem(400, "the Content-Length is no number of bytes; send a right one, or none at all")

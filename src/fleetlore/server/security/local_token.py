@@ -1,8 +1,8 @@
-"""The token that `lore up` makes for itself: for its own pages, and for the programs of the same user.
+"""The token that `lore up` creates for its own pages and for programs of the same user.
 
-It lies in a file that only its owner can read, in the user's data directory, one for each log and town. A file that others can read, or
-could have read, is worth nothing any more: its token is revoked, and another takes its place. On a sealed log it cannot steer: an agent
-that runs as the same user can read it, too.
+It is in a file that only its owner can read, in the user's data directory, one for each log and town. If others can
+read the file, its token is revoked and replaced. On a sealed log it has no admin rights: an agent that runs as the
+same user can read it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def own_file(info: LogInfo, *, folder: str | None = None) -> str | None:
-    """Where the token of a log lies; `None` for a log that is not kept: it has a new one each time."""
+    """Path of the token file of a log; `None` for a log in memory, which gets a new token each time."""
     if info.backend == "memory":
         return None
-    where = os.path.splitext(store_file_name(info).rpartition("-")[2])[0]
-    return os.path.join(folder or os.path.dirname(default_path()), f"up-{where}.token")
+    address_hash = os.path.splitext(store_file_name(info).rpartition("-")[2])[0]
+    return os.path.join(folder or os.path.dirname(default_path()), f"up-{address_hash}.token")
 
 
 def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "admin", now: clock.Clock = clock.now) -> str:
-    """The secret of our own token with a scope: that of the file if it is still good, else a new one, which is kept there."""
+    """The secret of our own token with this scope: from the file if it is still valid, else a new one, stored there."""
     secret, token = create_token(scope, label=LABEL, now=now())
     if file is not None:
         try:
-            found, is_safe = _read(file)
-            if found is not None and is_safe and _is_good(found, scope, shared.list_tokens(), now()):
-                return found
-            if found is not None:
-                _revoke(found, shared)
+            secret_in_file, is_safe = _read(file)
+            if secret_in_file is not None and is_safe and _is_good(secret_in_file, scope, shared.list_tokens(), now()):
+                return secret_in_file
+            if secret_in_file is not None:
+                _revoke(secret_in_file, shared)
             _write(file, secret)
         except OSError as error:
             advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
@@ -55,7 +55,7 @@ def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "ad
 
 
 def given_out(tokens: Sequence[Token], now: datetime) -> list[Token]:
-    """Those that somebody was given and that are still good: not our own."""
+    """Valid tokens that were given to somebody: all but our own."""
     return [token for token in tokens if token.label != LABEL and not token.is_expired(now)]
 
 
@@ -70,7 +70,7 @@ def _revoke(secret: str, shared: Coordination) -> None:
 
 
 def _read(file: str) -> tuple[str | None, bool]:
-    """What stands in the file, and whether only we can have read or written it. No link is followed."""
+    """The file's content, and whether only we can have read or written it. Links are not followed."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -86,16 +86,16 @@ def _read(file: str) -> tuple[str | None, bool]:
 
 
 def _write(file: str, secret: str) -> None:
-    """Put a secret into the file's place, whole and closed to others from the first byte on."""
+    """Write the secret atomically, with mode 0600 from the first byte."""
     folder, name = os.path.split(file)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    part = os.path.join(folder, f".{name}.{token_hex(4)}.part")
+    temporary = os.path.join(folder, f".{name}.{token_hex(4)}.part")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as opened:
-            opened.write(f"{secret}\n")
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(part, file)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as file_object:
+            file_object.write(f"{secret}\n")
+            file_object.flush()
+            os.fsync(file_object.fileno())
+        os.replace(temporary, file)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(part)
+            os.unlink(temporary)

@@ -1,4 +1,4 @@
-"""How often each of very many clients may come: so many a second in the long run, so many at once."""
+"""Rate limits for many clients: a sustained rate and a burst for each."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ _HOST_BITS = 64
 
 
 class Rate:
-    """The clients of late. Each is one number: the moment by which all that it asked for is worked off at the given rate."""
+    """Recent clients.
+
+    Each has one number: the time by which all of its requests are worked off at the given rate (GCRA).
+    """
 
     def __init__(self, rate: float, burst: float, *, clients: int, now: Callable[[], float] = monotonic) -> None:
         self._interval, self._credit, self._most, self._now = 1 / rate, burst / rate, clients, now
         self._busy_until: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many clients are remembered."""
+        """Number of clients remembered."""
         return len(self._busy_until)
 
     def count(self, client: str) -> float:
-        """Count one; 0 if it may come, else the seconds until one more may. What may not come is not counted."""
-        who, now = network_of(client), self._now()
-        until = max(self._busy_until.get(who, now), now) + self._interval
+        """Count a request; 0 if it is allowed, else seconds until the next is. Rejected requests are not counted."""
+        network, now = network_of(client), self._now()
+        until = max(self._busy_until.get(network, now), now) + self._interval
         wait = until - now - self._credit
         if wait > _ROUNDING:
             return wait
-        self._busy_until[who] = until
-        self._busy_until.move_to_end(who)
+        self._busy_until[network] = until
+        self._busy_until.move_to_end(network)
         if len(self._busy_until) > self._most:
             self._busy_until.popitem(last=False)
         return 0.0
@@ -39,7 +42,7 @@ class Rate:
 
 @lru_cache(maxsize=1024)
 def network_of(client: str) -> str:
-    """Who an address is: with IPv6, whoever has one has at least a /64 of them."""
+    """The network of a client: with IPv6 every client has at least a /64."""
     if ":" not in client:
         return client
     try:

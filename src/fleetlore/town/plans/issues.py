@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fleetlore.documents.document import Document
+from fleetlore.documents.validation import excerpt
 from fleetlore.errors import InvalidPlan
 from fleetlore.town.plans.model import (
     MAX_DESCRIPTION_BYTES,
     MAX_ITEMS,
     MAX_PLAN_BYTES,
     MAX_TITLE_BYTES,
+    PLAN,
     MissionPlan,
-    PlanErrors,
     PlannedItem,
     check_dependencies,
     check_name,
     check_total_size,
-    format_excerpt,
     slugify_title,
 )
 
@@ -226,20 +227,20 @@ def build_plan_from_issues(
     values: Sequence[Any], source: str = "the issues", *, title: str = "", done: Collection[str] = ()
 ) -> MissionPlan:
     """Build a plan from issues, lists of issues or deliveries; `InvalidPlan` lists everything that is wrong."""
-    errors = PlanErrors(source)
+    document = Document(source, None, PLAN)
     left_out: list[str] = []
-    all_issues = _keep_newest(_collect_issues(errors, values), left_out)
+    all_issues = _keep_newest(_collect_issues(document, values), left_out)
     issues = _keep_open_issues(all_issues, left_out)
-    if not issues and not errors.errors:
-        errors.add_error((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
+    if not issues and not document.errors:
+        document.add_error((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
     if len(issues) > MAX_ITEMS:
-        errors.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
-        errors.raise_if_invalid()
+        document.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
+        document.raise_if_invalid()
     resolver = _DependencyResolver(issues, all_issues, done)
-    items = [_build_item(errors, issue, resolver, left_out) for issue in issues]
-    check_dependencies(errors, [((item.id,), item) for item in items])
-    check_total_size(errors, items)
-    errors.raise_if_invalid()
+    items = [_build_item(document, issue, resolver, left_out) for issue in issues]
+    check_dependencies(document, [((item.id,), item) for item in items])
+    check_total_size(document, items)
+    document.raise_if_invalid()
     title = _truncate_line(title) or _build_title(issues)
     return MissionPlan(id=slugify_title(title), title=title, items=tuple(items), left_out=tuple(left_out))
 
@@ -251,12 +252,12 @@ def _build_title(issues: Sequence[Issue]) -> str:
     return _truncate_line(f"{len(issues)} issues{' of ' if repositories else ''}{', '.join(repositories)}")
 
 
-def _collect_issues(errors: PlanErrors, values: Iterable[Any]) -> list[Issue]:
+def _collect_issues(document: Document, values: Iterable[Any]) -> list[Issue]:
     issues = []
     for value, delivery in _unwrap_deliveries(values, {}, 0):
         issue = _parse_issue(value, delivery)
         if isinstance(issue, str):
-            errors.add_error((), issue)
+            document.add_error((), issue)
         else:
             issues.append(issue)
     return issues
@@ -286,10 +287,10 @@ def _unwrap_value(value: Any) -> list[Any] | None:
 def _parse_issue(value: Any, delivery: Mapping[str, Any]) -> Issue | str:
     """The issue, or an error message."""
     if not isinstance(value, dict):
-        return f"an issue is an object with a number and a title, not {format_excerpt(repr(value)[:60])}"
+        return f"an issue is an object with a number and a title, not {excerpt(repr(value)[:60])}"
     number, title = value.get("number"), value.get("title")
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**12:
-        keys = ", ".join(format_excerpt(key) for key in list(value)[:6]) or "nothing"
+        keys = ", ".join(excerpt(key) for key in list(value)[:6]) or "nothing"
         return f"an issue has no number: it tells {keys}; hand in issues as the forge tells them"
     if not isinstance(title, str) or not title.strip():
         return f"#{number} has no title"
@@ -355,7 +356,7 @@ def _keep_open_issues(issues: Iterable[Issue], left_out: list[str]) -> list[Issu
     open_issues = []
     for issue in issues:
         if issue.is_closed or issue.is_pull:
-            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {format_excerpt(issue.title)}")
+            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {excerpt(issue.title)}")
         else:
             open_issues.append(issue)
     return open_issues
@@ -394,18 +395,18 @@ class _DependencyResolver:
         raise LookupError(str(reference))
 
 
-def _build_item(errors: PlanErrors, issue: Issue, resolver: _DependencyResolver, left_out: list[str]) -> PlannedItem:
+def _build_item(document: Document, issue: Issue, resolver: _DependencyResolver, left_out: list[str]) -> PlannedItem:
     id = resolver.item_id(issue)
-    check_name(errors, (id,), id, "an id")
+    check_name(document, (id,), id, "an id")
     dependencies = []
     for reference in find_dependencies(issue.body):
         try:
             dependencies.append(resolver.resolve_reference(reference, issue))
         except LookupError:
-            name = format_excerpt(str(reference))
-            errors.add_error((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
+            name = excerpt(str(reference))
+            document.add_error((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
     if len(issue.body.encode()) > resolver.max_body_bytes:
-        left_out.append(f"the end of {format_excerpt(id)}, which is longer than {resolver.max_body_bytes:,} bytes")
+        left_out.append(f"the end of {excerpt(id)}, which is longer than {resolver.max_body_bytes:,} bytes")
     return PlannedItem(
         id=id,
         title=issue.title,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from fleetlore.documents.validation import MAX_ERRORS, KeyPath, format_path
+from fleetlore.documents.document import Document, DocumentType
+from fleetlore.documents.validation import KeyPath, excerpt
 from fleetlore.errors import InvalidPlan
 from fleetlore.events.names import is_name
 from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES
@@ -58,31 +59,14 @@ class MissionPlan(Struct, frozen=True, kw_only=True):
     """What was read but is not part of the plan, one sentence each."""
 
 
-class PlanErrors:
-    """Collects everything that is wrong with a plan."""
-
-    def __init__(self, source: str, line_of: Callable[[KeyPath], int | None] = lambda path: None) -> None:
-        self.source = source
-        self.errors: list[str] = []
-        self._line_of = line_of
-
-    def add_error(self, path: KeyPath, problem: str) -> None:
-        """Record a problem with its location: the line if known, and the path."""
-        line = self._line_of(path)
-        location = f"{self.source}:{line}" if line else self.source
-        self.errors.append(f"{location}: {format_excerpt(format_path(path))}: {problem}" if path else f"{location}: {problem}")
-
-    def raise_if_invalid(self) -> None:
-        """Raise `InvalidPlan` with all errors so far, if there are any."""
-        if self.errors:
-            more = len(self.errors) - MAX_ERRORS
-            raise InvalidPlan([*self.errors[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
-
-
-def format_excerpt(text: str) -> str:
-    """Text from a file, made safe for a message: printable, one line, at most 80 characters."""
-    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:80])
-    return clean + "…" if len(text) > 80 else clean
+PLAN = DocumentType(
+    suffixes=(".toml",),
+    wrong_suffix="a plan is written in a file that ends in .toml, issues are in one that ends in .json or .jsonl",
+    not_a_table='a plan is a table; begin with title = "…"',
+    error=InvalidPlan,
+    max_bytes=MAX_PLAN_BYTES,
+    too_large="let the items name files that tell the rest",
+)
 
 
 def slugify_title(text: str) -> str:
@@ -93,45 +77,43 @@ def slugify_title(text: str) -> str:
     return slug.strip("-") or "mission"
 
 
-def check_name(errors: PlanErrors, path: KeyPath, name: str, label: str) -> None:
+def check_name(document: Document, path: KeyPath, name: str, label: str) -> None:
     """Report a name that is empty, too long or has control characters."""
     if not name.strip() or not is_name(name):
-        errors.add_error(path, f"{format_excerpt(name)!r} cannot be {label}: 1 to 200 bytes, and no control characters")
+        document.add_error(path, f"{excerpt(name)!r} cannot be {label}: 1 to 200 bytes, and no control characters")
 
 
-def check_total_size(errors: PlanErrors, items: Iterable[PlannedItem]) -> None:
+def check_total_size(document: Document, items: Iterable[PlannedItem]) -> None:
     """Report items that together exceed one append."""
     size = sum(len(msgspec.json.encode(item)) for item in items)
     if size > MAX_ITEMS_BYTES:
         limit = f"{MAX_ITEMS_BYTES // 1024} KiB"
-        errors.add_error(
+        document.add_error(
             ("items",), f"come to {size // 1024:,} KiB, and at most {limit} are told at once: make several missions, or use fewer words"
         )
 
 
-def check_dependencies(errors: PlanErrors, items: Sequence[tuple[KeyPath, PlannedItem]]) -> None:
+def check_dependencies(document: Document, items: Sequence[tuple[KeyPath, PlannedItem]]) -> None:
     """Report duplicate ids, unknown dependencies and cycles."""
     places: dict[str, KeyPath] = {}
     for path, item in items:
         if item.id in places:
-            errors.add_error((*path, "id"), f"{format_excerpt(item.id)!r} is there twice; give each item an id of its own")
+            document.add_error((*path, "id"), f"{excerpt(item.id)!r} is there twice; give each item an id of its own")
         places.setdefault(item.id, path)
     for path, item in items:
         for index, dependency in enumerate(item.depends_on):
             if dependency not in places:
-                errors.add_error(
-                    (*path, "depends_on", index), f"there is no item {format_excerpt(dependency)!r}{_suggest_item(dependency, places)}"
+                document.add_error(
+                    (*path, "depends_on", index), f"there is no item {excerpt(dependency)!r}{_suggest_item(dependency, places)}"
                 )
     for cycle in find_cycles({item.id: [each for each in item.depends_on if each in places] for _, item in items}):
-        errors.add_error(
-            places[cycle[0]], f"waits for itself: {' → '.join(map(format_excerpt, (*cycle, cycle[0])))}; take one of these away"
-        )
+        document.add_error(places[cycle[0]], f"waits for itself: {' → '.join(map(excerpt, (*cycle, cycle[0])))}; take one of these away")
 
 
 def _suggest_item(name: str, known: Iterable[str]) -> str:
     names_by_casefold = {each.casefold(): each for each in known}
     match = names_by_casefold.get(name.casefold())
-    return f"; did you mean {format_excerpt(match)!r}?" if match else "; add it, or take the dependency away"
+    return f"; did you mean {excerpt(match)!r}?" if match else "; add it, or take the dependency away"
 
 
 def find_cycles(needs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from fleetlore.documents.validation import KeyPath, convert_fields, invalid_choice_message, to_plain_values
-from fleetlore.errors import InvalidPlan
+from fleetlore.documents.document import Document, parse_document
+from fleetlore.documents.validation import KeyPath, excerpt, invalid_choice_message
 from fleetlore.town.plans.model import (
     MAX_DESCRIPTION_BYTES,
     MAX_ITEMS,
     MAX_NAMES,
     MAX_PARALLEL,
-    MAX_PLAN_BYTES,
     MAX_TITLE_BYTES,
     MAX_TRIES,
+    PLAN,
     MissionPlan,
-    PlanErrors,
     PlannedItem,
     check_dependencies,
     check_name,
     check_total_size,
-    format_excerpt,
     slugify_title,
 )
 from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES, ITEM_TYPES
@@ -66,18 +63,22 @@ _TYPE_BY_ALIAS = {name.replace("_", ""): name for name in ITEM_TYPES}
 
 def parse_toml_plan(text: str, source: str = "the plan") -> MissionPlan:
     """Parse a plan from TOML text; `InvalidPlan` lists everything that is wrong."""
-    root = _parse_toml(text, source)
-    errors = PlanErrors(source, _KeyLines(text).find_line)
-    header = _PlanHeader(**convert_fields(errors, (), root, _PlanHeader))
+    return build_plan(parse_document(text, source, PLAN))
+
+
+def build_plan(document: Document) -> MissionPlan:
+    """Build a plan from a parsed file; `InvalidPlan` lists everything that is wrong."""
+    root = document.root
+    header = _PlanHeader(**document.convert_fields((), root, _PlanHeader))
     if not header.title.strip():
-        errors.add_error(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
-    _check_text_size(errors, ("title",), header.title, MAX_TITLE_BYTES)
+        document.add_error(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
+    _check_text_size(document, ("title",), header.title, MAX_TITLE_BYTES)
     if header.id:
-        check_name(errors, ("id",), header.id, "an id")
-    items = _parse_items(errors, header.items)
-    check_dependencies(errors, items)
-    check_total_size(errors, (item for _, item in items))
-    errors.raise_if_invalid()
+        check_name(document, ("id",), header.id, "an id")
+    items = _parse_items(document, header.items)
+    check_dependencies(document, items)
+    check_total_size(document, (item for _, item in items))
+    document.raise_if_invalid()
     return MissionPlan(
         id=header.id or slugify_title(header.title),
         title=header.title.strip(),
@@ -89,42 +90,32 @@ def parse_toml_plan(text: str, source: str = "the plan") -> MissionPlan:
     )
 
 
-def _parse_toml(text: str, source: str) -> dict[str, Any]:
-    if len(text.encode(errors="replace")) > MAX_PLAN_BYTES:
-        raise InvalidPlan([f"{source}: over {MAX_PLAN_BYTES // 1024**2} MiB; let the items name files that tell the rest"])
-    try:
-        root: dict[str, Any] = to_plain_values(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InvalidPlan([f"{source}: not TOML: {error}"]) from error
-    return root
-
-
-def _parse_items(errors: PlanErrors, tables: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
+def _parse_items(document: Document, tables: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
     if not tables:
-        errors.add_error((), "there are no items; write [[items]] with an id and a title for each piece of work")
+        document.add_error((), "there are no items; write [[items]] with an id and a title for each piece of work")
     if len(tables) > MAX_ITEMS:
-        errors.add_error(("items",), f"{len(tables)} items; at most {MAX_ITEMS} are taken: make several missions of them")
-    return [(("items", index), _parse_item(errors, ("items", index), table)) for index, table in enumerate(tables[:MAX_ITEMS])]
+        document.add_error(("items",), f"{len(tables)} items; at most {MAX_ITEMS} are taken: make several missions of them")
+    return [(("items", index), _parse_item(document, ("items", index), table)) for index, table in enumerate(tables[:MAX_ITEMS])]
 
 
-def _parse_item(errors: PlanErrors, path: KeyPath, table: Any) -> PlannedItem:
-    item = _PlanItem(**convert_fields(errors, path, table, _PlanItem))
+def _parse_item(document: Document, path: KeyPath, table: Any) -> PlannedItem:
+    item = _PlanItem(**document.convert_fields(path, table, _PlanItem))
     if not item.id:
-        errors.add_error(path, "id is missing; other items name it by that")
+        document.add_error(path, "id is missing; other items name it by that")
     else:
-        check_name(errors, (*path, "id"), item.id, "an id")
+        check_name(document, (*path, "id"), item.id, "an id")
     if item.role and item.roles:
-        errors.add_error((*path, "role"), "role and roles are the same; write one of them")
+        document.add_error((*path, "role"), "role and roles are the same; write one of them")
     type = _TYPE_BY_ALIAS.get(re.sub(r"[\s_-]", "", item.type.lower()))
     if type is None:
-        errors.add_error((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
-    _check_text_size(errors, (*path, "title"), item.title, MAX_TITLE_BYTES)
-    _check_text_size(errors, (*path, "description"), item.description, MAX_DESCRIPTION_BYTES)
-    _check_text_size(errors, (*path, "source"), item.source, MAX_DESCRIPTION_BYTES)
+        document.add_error((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
+    _check_text_size(document, (*path, "title"), item.title, MAX_TITLE_BYTES)
+    _check_text_size(document, (*path, "description"), item.description, MAX_DESCRIPTION_BYTES)
+    _check_text_size(document, (*path, "source"), item.source, MAX_DESCRIPTION_BYTES)
     roles = item.roles or ((item.role,) if item.role else ())
     for key, names in (("roles", roles), ("checks", item.checks)):
         for index, name in enumerate(names):
-            check_name(errors, (*path, key, index) if len(names) > 1 else (*path, key), name, f"the name of a {key[:-1]}")
+            check_name(document, (*path, key, index) if len(names) > 1 else (*path, key), name, f"the name of a {key[:-1]}")
     return PlannedItem(
         id=item.id or f"{path[-1]}",
         title=item.title.strip() or item.id,
@@ -137,10 +128,10 @@ def _parse_item(errors: PlanErrors, path: KeyPath, table: Any) -> PlannedItem:
     )
 
 
-def _check_text_size(errors: PlanErrors, path: KeyPath, text: str, max_bytes: int) -> None:
+def _check_text_size(document: Document, path: KeyPath, text: str, max_bytes: int) -> None:
     """Report a text that the log would truncate."""
     if (size := len(text.encode(errors="replace"))) > max_bytes:
-        errors.add_error(path, f"{size:,} bytes; at most {max_bytes:,} are kept: name a file that tells the rest")
+        document.add_error(path, f"{size:,} bytes; at most {max_bytes:,} are kept: name a file that tells the rest")
 
 
 def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -157,7 +148,7 @@ def write(plan: MissionPlan) -> str:
         ("tries", plan.tries, DEFAULT_TRIES),
     )
     lines += [f"{key} = {json.dumps(value)}" for key, value, default in settings if value != default]
-    lines += [f"# left out: {format_excerpt(text)}" for text in plan.left_out]
+    lines += [f"# left out: {excerpt(text)}" for text in plan.left_out]
     for item in plan.items:
         lines += [
             "",
@@ -176,30 +167,3 @@ def write(plan: MissionPlan) -> str:
 def _quote_string(text: str) -> str:
     """A JSON string is a TOML string, except that TOML wants U+007F escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-class _KeyLines:
-    """Line numbers of keys, which `tomllib` does not report. Finds keys that start a line."""
-
-    _header = re.compile(r"\s*\[\[\s*items\s*\]\]")
-    _key = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*=""")
-    _fence = re.compile(r'"""|\'\'\'')
-
-    def __init__(self, text: str) -> None:
-        self._lines: dict[KeyPath, int] = {}
-        path: KeyPath = ()
-        count, fence = 0, ""
-        for number, line in enumerate(text.split("\n"), 1):
-            if not fence and self._header.match(line):
-                path, count = ("items", count), count + 1
-                self._lines[path] = number
-            elif not fence and (key := self._key.match(line)):
-                self._lines.setdefault((*path, key[1] or key[2] or key[3] or ""), number)
-            for mark in self._fence.findall(line):
-                fence = mark if not fence else "" if mark == fence else fence
-
-    def find_line(self, path: KeyPath) -> int | None:
-        """The line of the key, or of the nearest parent that has one."""
-        while path and path not in self._lines:
-            path = path[:-1]
-        return self._lines.get(path)

@@ -14,11 +14,12 @@ from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
 from fleetlore.programs.tool_calls import (
-    NOTIFICATIONS,
     CallInput,
     find_output_file,
+    is_success_implied,
     normalise_input,
     normalise_output,
+    notification_kinds,
     read_notification,
 )
 from fleetlore.views.costs import Costs, Spending
@@ -176,7 +177,7 @@ def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
         state.tasks.append(event.task)
     if event.kind == "model.replied":
         state.spending = costs.apply(state.spending, event)
-    if event.visibility == "public" or event.kind in NOTIFICATIONS:  # nobody else's thoughts are in a record
+    if event.visibility == "public" or event.kind in _NOTIFICATIONS:  # nobody else's thoughts are in a record
         handle(state, event, at)
     return state
 
@@ -415,8 +416,8 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> None:
         _finish_background(state, task, call_state, None, output, is_over=False)
     if call_state == "denied" and data.get("by") == "user":
         _note_refusal(state, event, pending, at)
-    if code is None and call_state == "ok" and pending.call.kind == "command" and not is_running and pending.dialect == "claude_code":
-        code = 0  # Claude Code reports every other exit code as an error
+    if code is None and call_state == "ok" and pending.call.kind == "command" and not is_running and is_success_implied(pending.dialect):
+        code = 0
     if is_running and told.task and len(state.background) < MOST_PENDING:
         state.background[told.task] = pending
     call = _call_of(pending, call_state, code if isinstance(code, int) else None, output, is_running=is_running)
@@ -558,6 +559,7 @@ def _return(state: SessionState, event: Event, at: datetime) -> None:
     helper.sources = [*helper.sources, _source(event, data.get("call_id"))][:5]
 
 
+_NOTIFICATIONS = frozenset(notification_kinds())
 _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
     "session.started": _start,
     "agent.named": _name,
@@ -573,7 +575,7 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
     "tool.denied": _note_result,
     "agent.launched": _launch,
     "agent.returned": _return,
-    **dict.fromkeys(NOTIFICATIONS, _note_end_of_command),
+    **dict.fromkeys(_NOTIFICATIONS, _note_end_of_command),
 }
 KINDS = frozenset(_HANDLERS)
 """The kinds of events that say something about a session."""

@@ -1,6 +1,7 @@
-"""Hooks in a program's own settings file: ours put in and taken out, everything else left as it stands.
+"""Add our hooks to the settings file of a coding agent and remove them; everything else in the file stays as it is.
 
-Claude Code and Codex write them alike: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command": …}]}]}}`.
+`HookFile` handles this JSON: `{"hooks": {EVENT: [{"matcher"?, "hooks": [{"type": "command", "command": …}]}]}}`. A program that keeps
+its hooks in another format subclasses it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from fleetlore.documents.atomic_file import write_atomically
 from fleetlore.errors import ConfigError
-from fleetlore.ingest.atomic_file import write_atomically
 
 BACKUP_SUFFIX = ".before-fleetlore"
-"""What the file's copy from before the first change is called, behind the file's own name."""
+"""Appended to the file's name for the copy made before the first change."""
 
 HOOK_PROGRAM = "fleetlore"
 """The name that hooks call. `lore` is short for people, and other packages install a program of that name, too."""
@@ -26,13 +27,61 @@ _Settings = dict[str, Any]
 
 
 class HookFile(NamedTuple):
-    """One file with hooks, and what we want in it."""
+    """One settings file, and the hooks that we want in it."""
 
     path: str
     program: str
-    """As `lore hook` is told it."""
+    """The argument of `lore hook`."""
     events: tuple[str, ...]
-    """The steps at which we want to be called."""
+    """The steps at which the program calls us."""
+
+    def install(self, *, command: str) -> bool:
+        """Have a command of ours called at every event. Returns whether anything had to be changed."""
+        before = _read_file(self.path)
+        settings = _parse_settings(self.path, before)
+        for event in list(_get_hooks(self, settings)):
+            if event not in self.events:
+                _remove_hooks(self, settings, event)
+        for event in self.events:
+            _add_hook(self, settings, event, command)
+        if settings == _parse_settings(self.path, before):
+            return False
+        _write_backup(self.path, before)
+        _write_file(self.path, _encode_settings(settings, like=before))
+        return True
+
+    def uninstall(self) -> bool:
+        """Remove our hooks. Returns whether there were any. A file that nobody else changed since is as before, to the byte."""
+        before = _read_file(self.path)
+        settings = _parse_settings(self.path, before)
+        removed = [_remove_hooks(self, settings, event) for event in list(_get_hooks(self, settings))]
+        if not any(removed):
+            return False
+        original = _read_file(f"{self.path}{BACKUP_SUFFIX}")
+        if original is not None and _is_same_settings(settings, original):
+            _write_file(self.path, original)
+        elif settings or original is not None:
+            _write_file(self.path, _encode_settings(settings, like=before))
+        else:
+            os.unlink(os.path.realpath(self.path))
+        if original is not None:
+            os.unlink(f"{self.path}{BACKUP_SUFFIX}")
+        return True
+
+    def find_installed_events(self) -> frozenset[str]:
+        """The events at which we are called."""
+        settings = _parse_settings(self.path, _read_file(self.path))
+        return frozenset(event for event in _get_hooks(self, settings) if any(_find_our_hooks(self, settings, event)))
+
+    def calls_old_name(self) -> bool:
+        """Whether a hook of ours still calls `lore`, as 0.1 installed it."""
+        settings = _parse_settings(self.path, _read_file(self.path))
+        ours = (hook for event in _get_hooks(self, settings) for _, hook in _find_our_hooks(self, settings, event))
+        return any(os.path.basename(shlex.split(hook["command"])[0]) != HOOK_PROGRAM for hook in ours)
+
+    def are_hooks_disabled(self) -> bool:
+        """Whether the file says that no hook is to run."""
+        return _parse_settings(self.path, _read_file(self.path)).get("disableAllHooks") is True
 
 
 def hook_command(executable: str, program: str) -> str:
@@ -40,61 +89,8 @@ def hook_command(executable: str, program: str) -> str:
     return f"{shlex.quote(executable)} hook {program}"
 
 
-def install_hooks(file: HookFile, *, command: str) -> bool:
-    """Have a command of ours called at every event; answers whether anything had to be changed."""
-    before = _read_file(file.path)
-    settings = _parse_settings(file.path, before)
-    for event in list(_get_hooks(file, settings)):
-        if event not in file.events:
-            _remove_hooks(file, settings, event)
-    for event in file.events:
-        _add_hook(file, settings, event, command)
-    if settings == _parse_settings(file.path, before):
-        return False
-    _write_backup(file.path, before)
-    _write_file(file.path, _encode_settings(settings, like=before))
-    return True
-
-
-def uninstall_hooks(file: HookFile) -> bool:
-    """Take out ours and only ours; answers whether there was anything. What was not changed since is as it was, to the byte."""
-    before = _read_file(file.path)
-    settings = _parse_settings(file.path, before)
-    removed = [_remove_hooks(file, settings, event) for event in list(_get_hooks(file, settings))]
-    if not any(removed):
-        return False
-    original = _read_file(f"{file.path}{BACKUP_SUFFIX}")
-    if original is not None and _is_same_settings(settings, original):
-        _write_file(file.path, original)
-    elif settings or original is not None:
-        _write_file(file.path, _encode_settings(settings, like=before))
-    else:
-        os.unlink(os.path.realpath(file.path))
-    if original is not None:
-        os.unlink(f"{file.path}{BACKUP_SUFFIX}")
-    return True
-
-
-def installed_events(file: HookFile) -> frozenset[str]:
-    """The events at which we are called."""
-    settings = _parse_settings(file.path, _read_file(file.path))
-    return frozenset(event for event in _get_hooks(file, settings) if any(_find_our_hooks(file, settings, event)))
-
-
-def calls_old_name(file: HookFile) -> bool:
-    """Whether a hook of ours still calls `lore`, as 0.1 installed it."""
-    settings = _parse_settings(file.path, _read_file(file.path))
-    ours = (hook for event in _get_hooks(file, settings) for _, hook in _find_our_hooks(file, settings, event))
-    return any(os.path.basename(shlex.split(hook["command"])[0]) != HOOK_PROGRAM for hook in ours)
-
-
-def are_hooks_disabled(file: HookFile) -> bool:
-    """Whether the file says that no hook is to run."""
-    return _parse_settings(file.path, _read_file(file.path)).get("disableAllHooks") is True
-
-
 def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
-    """The table of hooks, checked as far as we need it."""
+    """The `hooks` table, validated as far as we need it."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
         raise ConfigError(f"{file.path}: hooks: an object is needed; mend it, nothing was changed")
@@ -105,7 +101,7 @@ def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
 
 
 def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each hook of ours at an event, with the group that it stands in."""
+    """Yield each of our hooks for an event, with its group."""
     for group in _get_hooks(file, settings).get(event, []):
         for hook in group.get("hooks", []) if isinstance(group, dict) and isinstance(group.get("hooks"), list) else []:
             if isinstance(hook, dict) and is_our_hook(hook.get("command"), file.program):
@@ -116,7 +112,7 @@ def is_our_hook(command: object, program: str) -> bool:
     """Whether a hook's command is `fleetlore hook PROGRAM` or, as in 0.1, `lore hook PROGRAM`, of any installation."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
-    except ValueError:  # somebody else's, and unfinished
+    except ValueError:  # not ours, and with an unclosed quote
         return False
     return words[1:3] == ["hook", program] and os.path.basename(words[0]) in COMMAND_NAMES
 
@@ -133,7 +129,7 @@ def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> 
 
 
 def _remove_hooks(file: HookFile, settings: _Settings, event: str) -> bool:
-    """Take ours out of an event, and what is empty without it."""
+    """Remove our hooks for an event, and what is empty without them."""
     found = list(_find_our_hooks(file, settings, event))
     hooks = _get_hooks(file, settings)
     for group, hook in found:
@@ -170,7 +166,7 @@ def _parse_settings(path: str, raw: bytes | None) -> _Settings:
 
 
 def _is_same_settings(settings: _Settings, original: bytes) -> bool:
-    """Whether settings are those of the original, in the same order, too, whatever empty places for hooks either has."""
+    """Whether settings equal the original, including the order of keys and ignoring empty hook tables."""
     try:
         return json.dumps(_drop_empty_hooks(settings)) == json.dumps(_drop_empty_hooks(_parse_settings("", original)))
     except ConfigError:
@@ -184,25 +180,25 @@ def _drop_empty_hooks(settings: _Settings) -> _Settings:
 
 
 def _encode_settings(settings: _Settings, *, like: bytes | None) -> bytes:
-    """The settings as text, indented as the file was."""
+    """Encode settings with the indentation of the original file."""
     text = (like or b"").decode("utf-8-sig", errors="replace")
     indent = match[1] if (match := re.search(r'\n([ \t]+)"', text)) else None if text.strip(" \n{}") else 2
     end = "" if text.strip() and not text.endswith("\n") else "\n"
     try:
         return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can stand for
+    except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return (json.dumps(settings, indent=indent) + end).encode()
 
 
 def _write_backup(path: str, before: bytes | None) -> None:
-    """Keep the file as it was before us, once."""
+    """Keep a copy of the file from before our first change."""
     backup = f"{path}{BACKUP_SUFFIX}"
     if before is not None and not os.path.exists(backup):
         _write_file(backup, before, mode_of=path)
 
 
 def _write_file(path: str, content: bytes, *, mode_of: str | None = None) -> None:
-    """Write a file whole or not at all; a link stays a link, and who could read it still can."""
+    """Replace a file atomically; symbolic links and permissions are kept."""
     os.makedirs(os.path.dirname(os.path.realpath(path)), mode=0o700, exist_ok=True)
     with write_atomically(path, mode=_file_mode(mode_of or path)) as file:
         file.write(content)

@@ -1,0 +1,1 @@
+"""Sprig, for Fleetlore."""

@@ -1,0 +1,131 @@
+"""`Program`: everything that Fleetlore knows about one coding agent.
+
+Each agent has a subclass that describes it (`claude_code/program.py`, `codex/program.py`, or a class in an installed package) and one
+instance, which `registry.py` finds by name. The parts (transcript reader, hooks, harness, …) are imported when they are asked for,
+because most commands need one of them or none. A part that an agent does not have is `None`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from fleetlore.dialects.otlp.logs import ProgramTelemetry
+    from fleetlore.dialects.recording import Recording
+    from fleetlore.events.envelope import Event
+    from fleetlore.events.goal_plan import Plan
+    from fleetlore.programs.harness import Harness
+    from fleetlore.programs.hook_settings import HookFile
+    from fleetlore.programs.normalised import ToolCallReader
+
+HarnessFactory: TypeAlias = "Callable[[Plan, Mapping[str, str]], Harness]"
+"""Called with the goal's plan and the environment."""
+
+SESSION_KEYS = ("session_id", "thread_id", "thread-id", "conversation_id")
+"""Where hooks of coding agents name their session."""
+
+
+class Program:
+    """One coding agent."""
+
+    name: str
+    """As commands and goals call it: `claude-code`. Agents that run in it are called `NAME/ID`."""
+    title: str
+    """As people call it: `Claude Code`."""
+    command: str
+    """The executable that people start."""
+
+    home: str
+    """The folder in which it keeps its files: `~/.claude`."""
+    home_variable: str = ""
+    """The environment variable that names another folder."""
+    recordings: tuple[str, ...] = ("sessions",)
+    """The folders within `home` that hold its transcripts, the main one first."""
+    side_files: str = ""
+    """A regular expression: names of files among the transcripts that are none, and are skipped silently."""
+    side_folders: frozenset[str] = frozenset()
+    """Names of folders among the transcripts whose files are skipped silently."""
+
+    install_note: str = ""
+    """What a person has to do after hooks were installed."""
+    asks_at_gate: bool = False
+    """Whether its harness asks at `Order.gate` before a tool is used."""
+    chooses_sessions: bool = False
+    """Whether a new session has an id of the program's choice. Else it is `Order.new_session`, if the harness has sessions at all."""
+
+    @property
+    def dialect(self) -> str:
+        """`origin.dialect` of its events, and the first word of its own kinds: `claude_code`."""
+        return self.name.replace("-", "_")
+
+    def find_home(self, environ: Mapping[str, str] = os.environ) -> str:
+        """The folder in which it keeps its files, whether it exists or not."""
+        return (environ.get(self.home_variable) if self.home_variable else None) or os.path.expanduser(self.home)
+
+    def recording_folders(self, environ: Mapping[str, str] = os.environ) -> list[str]:
+        """The folders that hold its transcripts, whether they exist or not."""
+        home = self.find_home(environ)
+        return [os.path.join(home, *name.split("/")) for name in self.recordings]
+
+    def load_recording(self) -> Recording:
+        """The reader of its transcripts. Its name is `dialect`."""
+        raise NotImplementedError(f"{type(self).__name__} has no transcript reader")
+
+    def helper_folders(self, path: str) -> Sequence[str]:
+        """Folders with the transcripts of sub-agents that the session of a transcript started."""
+        return ()
+
+    def find_related(self, path: str, head: bytes) -> Iterable[str]:
+        """Keys of a transcript, of its path and how it begins. Files that share a key share records, and are imported together."""
+        return ()
+
+    def load_hooks(self) -> ProgramHooks | None:
+        """The reader of what it hands to `lore hook`."""
+        return None
+
+    def hook_file(self, project: str | None = None) -> HookFile | None:
+        """The settings file that says which hooks it calls: the user's own, or the one that a project's folder shares."""
+        return None
+
+    def load_harness(self) -> HarnessFactory | None:
+        """What makes a harness, which drives it through the turns of a goal."""
+        return None
+
+    def load_telemetry(self) -> ProgramTelemetry | None:
+        """The names and ids of its OpenTelemetry records."""
+        return None
+
+    def load_tool_calls(self) -> ToolCallReader | None:
+        """What its tools do, as commands, edits, reads and searches. Without it, tools are known by common names."""
+        return None
+
+    def resume_command(self, session: str) -> tuple[str, ...] | None:
+        """The command line by which a person continues a session."""
+        return None
+
+
+def find_hook_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
+    """The agents that a hook's record names, each with its session: those of the sessions, and the sub-agent that called."""
+    sessions = [session for key in SESSION_KEYS if isinstance(session := record.get(key), str)]
+    run = sessions[0] if sessions else None
+    helper = record.get("agent_id")
+    return [*((f"{program}/{session[:8]}", run) for session in sessions), *([(helper, run)] if isinstance(helper, str) else [])]
+
+
+class ProgramHooks(NamedTuple):
+    """How the calls of an agent's hooks are read."""
+
+    read: Callable[..., list[Event]]
+    """`read(record, id=…, at=…)`: the events of one call, with the id and the time of its arrival."""
+    branch_key: str = ""
+    """Where `read` looks for the git branch, which the hook does not name and its transcript does."""
+    branch_steps: frozenset[str] = frozenset()
+    """The values of `hook_event_name` that get it."""
+    kinds_without_key: Mapping[str, str] = {}
+    """`hook_event_name` → kind, of calls that may lack the id of their prompt. The same event of the transcript is then found by time."""
+    expected_recording: Callable[[Mapping[str, Any]], str | None] = lambda record: None
+    """The transcript that is written right after this call and reports it better. The call waits a moment for it."""
+    find_agents: Callable[[str, Mapping[str, Any]], list[tuple[str | None, str | None]]] = find_hook_agents
+    """The agents that a record names, each with its session, of the program's name and the record."""

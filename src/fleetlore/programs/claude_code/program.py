@@ -1,0 +1,92 @@
+"""Claude Code as a `Program`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
+
+if TYPE_CHECKING:
+    from fleetlore.dialects.otlp.logs import ProgramTelemetry
+    from fleetlore.dialects.recording import Recording
+    from fleetlore.events.goal_plan import Plan
+    from fleetlore.programs.harness import Harness
+    from fleetlore.programs.hook_settings import HookFile
+    from fleetlore.programs.normalised import ToolCallReader
+
+
+class ClaudeCode(Program):
+    """Claude Code 2.1."""
+
+    name = "claude-code"
+    title = "Claude Code"
+    command = "claude"
+    home = "~/.claude"
+    home_variable = "CLAUDE_CONFIG_DIR"
+    recordings = ("projects",)
+    side_files = r".*\.meta\.json|sessions-index\.json"
+    """What a sub-agent was started for (read with its transcript), and a list of the sessions beside it."""
+    side_folders = frozenset(("tool-results", "memory", "session-memory", "workflows"))
+    """Large outputs, notes and scripts."""
+    asks_at_gate = True
+
+    def load_recording(self) -> Recording:
+        """Transcripts, and what `claude -p --output-format stream-json` prints."""
+        from fleetlore.programs.claude_code.transcript import RECORDING
+
+        return RECORDING
+
+    def helper_folders(self, path: str) -> Sequence[str]:
+        """Sub-agents have a folder beside the session's transcript."""
+        from fleetlore.programs.claude_code.discover import helper_folder
+
+        return (helper_folder(path),)
+
+    def find_related(self, path: str, head: bytes) -> Iterable[str]:
+        """A session, its sub-agents and its forks belong together."""
+        from fleetlore.programs.claude_code.discover import find_keys
+
+        return find_keys(path, head)
+
+    def load_hooks(self) -> ProgramHooks:
+        """What it hands to `lore hook claude-code`."""
+        from fleetlore.programs.claude_code.hooks import HOOKS
+
+        return HOOKS
+
+    def hook_file(self, project: str | None = None) -> HookFile:
+        """`settings.json`."""
+        from fleetlore.programs.claude_code import settings
+
+        return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".claude"))
+
+    def load_harness(self) -> HarnessFactory:
+        """`claude -p`, one process a turn."""
+        from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
+
+        def create(plan: Plan, environ: Mapping[str, str]) -> Harness:
+            command = plan.command or (self.command,)
+            return ClaudeCodeHarness(command, environ, keep=plan.variables, trusts_workspace=plan.trusts_workspace)
+
+        return create
+
+    def load_telemetry(self) -> ProgramTelemetry:
+        """Its log records."""
+        from fleetlore.programs.claude_code.telemetry import TELEMETRY
+
+        return TELEMETRY
+
+    def load_tool_calls(self) -> ToolCallReader:
+        """Its tools."""
+        from fleetlore.programs.claude_code.calls import TOOL_CALLS
+
+        return TOOL_CALLS
+
+    def resume_command(self, session: str) -> tuple[str, ...]:
+        """`claude --resume ID`."""
+        return (self.command, "--resume", session)
+
+
+PROGRAM = ClaudeCode()

@@ -1,0 +1,84 @@
+"""Codex as a `Program`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from fleetlore.programs.base import HarnessFactory, Program, ProgramHooks
+
+if TYPE_CHECKING:
+    from fleetlore.dialects.otlp.logs import ProgramTelemetry
+    from fleetlore.dialects.recording import Recording
+    from fleetlore.events.goal_plan import Plan
+    from fleetlore.programs.harness import Harness
+    from fleetlore.programs.hook_settings import HookFile
+    from fleetlore.programs.normalised import ToolCallReader
+
+
+class Codex(Program):
+    """Codex CLI."""
+
+    name = "codex"
+    title = "Codex"
+    command = "codex"
+    home = "~/.codex"
+    home_variable = "CODEX_HOME"
+    recordings = ("sessions", "archived_sessions")
+    side_files = r".*\.(?:de)?compress\.\d+\.\d+\.tmp"
+    """A rollout that is being compressed: Codex does that with those that nobody has used for a week."""
+    install_note = "When Codex next starts, it asks you to review new hooks: choose “Trust all and continue”, for it runs none before that."
+    chooses_sessions = True
+
+    def load_recording(self) -> Recording:
+        """Rollouts, and what `codex exec --json` prints."""
+        from fleetlore.programs.codex.transcript import RECORDING
+
+        return RECORDING
+
+    def find_related(self, path: str, head: bytes) -> Iterable[str]:
+        """A thread, the threads of its sub-agents and its forks belong together."""
+        from fleetlore.programs.codex.discover import find_keys
+
+        return find_keys(head)
+
+    def load_hooks(self) -> ProgramHooks:
+        """What it hands to `lore hook codex`."""
+        from fleetlore.programs.codex.hooks import HOOKS
+
+        return HOOKS
+
+    def hook_file(self, project: str | None = None) -> HookFile:
+        """`hooks.json`."""
+        from fleetlore.programs.codex import settings
+
+        return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".codex"))
+
+    def load_harness(self) -> HarnessFactory:
+        """`codex exec`, one process a turn."""
+        from fleetlore.programs.codex.harness import CodexHarness
+
+        def create(plan: Plan, environ: Mapping[str, str]) -> Harness:
+            return CodexHarness(plan.command or (self.command,), environ, keep=plan.variables, sandbox=plan.sandbox)
+
+        return create
+
+    def load_telemetry(self) -> ProgramTelemetry:
+        """Its log records."""
+        from fleetlore.programs.codex.telemetry import TELEMETRY
+
+        return TELEMETRY
+
+    def load_tool_calls(self) -> ToolCallReader:
+        """Its tools."""
+        from fleetlore.programs.codex.calls import TOOL_CALLS
+
+        return TOOL_CALLS
+
+    def resume_command(self, session: str) -> tuple[str, ...]:
+        """`codex resume ID`."""
+        return (self.command, "resume", session)
+
+
+PROGRAM = Codex()

@@ -1,0 +1,55 @@
+"""Codex's OpenTelemetry log records."""
+
+from __future__ import annotations
+
+from fleetlore.dialects.otlp.logs import (
+    LogEventContext,
+    ProgramTelemetry,
+    make_decision_events,
+    make_model_error_events,
+    make_other_events,
+    make_outcome_events,
+    make_prompt_events,
+)
+from fleetlore.dialects.otlp.values import parse_count
+from fleetlore.events.envelope import Event
+from fleetlore.programs.codex import ids
+
+
+def _make_request_events(scene: LogEventContext) -> list[Event]:
+    status = parse_count(scene.record.attributes.get("http.response.status_code"))
+    return make_model_error_events(scene) if scene.get_text("error.message") or (status or 0) >= 400 else []
+
+
+def _make_stream_events(scene: LogEventContext) -> list[Event]:
+    """An error, or the end of a response as a note. The end does not say which response it is, so only the rollout's tokens are counted."""
+    if scene.get_text("error.message"):
+        return make_model_error_events(scene)
+    return make_other_events(scene) if scene.get_text("event.kind") == "response.completed" else []
+
+
+def _make_start_events(scene: LogEventContext) -> list[Event]:
+    id = ids.session_started_id(scene.run) if scene.run else scene.derive_record_id()
+    data = {"program": ids.PROGRAM, "version": scene.get_text("app.version"), "model": scene.get_text("model")}
+    return [scene.make_event("session.started", id, text=scene.get_text("model"), data=data)]
+
+
+def _find_outcome_id(run: str | None, call: str) -> str | None:
+    """The rollout's id. A call id that is only a count needs the turn, which records do not name."""
+    return ids.tool_outcome_id(ids.CallLocation(run, None), call) if ids.is_unique_id(call) else None
+
+
+TELEMETRY = ProgramTelemetry(
+    prefix=f"{ids.NAME}.",
+    session_key="conversation.id",
+    name_agent=ids.thread_agent,
+    handlers={
+        "user_prompt": make_prompt_events,
+        "tool_result": make_outcome_events,
+        "tool_decision": make_decision_events,
+        "api_request": _make_request_events,
+        "sse_event": _make_stream_events,
+        "conversation_starts": _make_start_events,
+    },
+    outcome_id=_find_outcome_id,
+)
