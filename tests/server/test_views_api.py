@@ -374,7 +374,7 @@ def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Serv
     assert "SECRET" in str(own.view("fleet"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm, "pause_if_requested", go_on.wait)
-        patch.setattr(view_cache, "PATIENCE", 0.0)
+        patch.setattr(view_cache, "CATCH_UP_SECONDS", 0.0)
         own.log.append([deed("more", 2)])
         assert "SECRET" in str(own.view("fleet"))  # behind, and shown all the same
         own.log.erase([stored(own)[0].id or ""], "a slip")
