@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.cli.events import LAST
+from fleetlore.cli.events import DEFAULT_LAST
 from tests.cli.running import Lore
 
 
@@ -24,7 +24,7 @@ def texts(lore: Lore, *argv: str) -> list[str]:
 
 def test_the_newest_are_shown_oldest_first(lore: Lore) -> None:
     emit_many(lore, 50)
-    assert texts(lore) == [str(n) for n in range(50 - LAST, 50)]
+    assert texts(lore) == [str(n) for n in range(50 - DEFAULT_LAST, 50)]
     assert texts(lore, "--last", "3") == ["47", "48", "49"]
     assert texts(lore, "--last", "0") == []
     assert len(texts(lore, "--all")) == 50
@@ -63,7 +63,7 @@ def test_on_a_terminal_there_is_colour_a_heading_a_day_and_a_word_on_what_is_mis
     emit_many(lore, 30, at="2026-11-15T20:00:00Z")
     shown = lore.on_terminal("events", "--utc").out
     assert "── Sunday 15 November 2026" in shown
-    assert f"the newest {LAST} are shown" in shown
+    assert f"the newest {DEFAULT_LAST} are shown" in shown
     assert "are shown" not in lore.on_terminal("events", "--last", "5").out
     assert "no such events yet" in lore.on_terminal("events", "--kind", "town.*").out
 

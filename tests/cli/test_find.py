@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.cli.find import LAST
+from fleetlore.cli.find import DEFAULT_LAST
 from tests.cli.running import Lore
 from tests.cli.test_terminal import NASTY, is_harmless
 
@@ -126,10 +126,10 @@ def test_a_log_in_memory_has_nothing_to_find(lore: Lore, cache: Path) -> None:
 
 
 def test_no_more_than_usual_are_shown(lore: Lore) -> None:
-    lines = "\n".join(f'{{"kind":"fleet.commit","actor":"ada","text":"needle {n}"}}' for n in range(LAST + 5))
+    lines = "\n".join(f'{{"kind":"fleet.commit","actor":"ada","text":"needle {n}"}}' for n in range(DEFAULT_LAST + 5))
     lore("emit", "-", stdin=lines.encode(), code=0)
-    assert texts(lore, "needle") == [f"needle {n}" for n in range(LAST + 4, 4, -1)]
-    assert len(texts(lore, "needle", "--last", "100")) == LAST + 5
+    assert texts(lore, "needle") == [f"needle {n}" for n in range(DEFAULT_LAST + 4, 4, -1)]
+    assert len(texts(lore, "needle", "--last", "100")) == DEFAULT_LAST + 5
 
 
 def test_status_keeps_what_it_has_folded_of_a_long_log(lore: Lore, cache: Path) -> None:

@@ -96,7 +96,7 @@ def test_sigterm_ends_it_as_ctrl_c_does(told: Lore) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_anything_was_said_ends_it_well_too(told: Lore, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    monkeypatch.setattr(ship, "way_of", lambda args: signal.raise_signal(number))
+    monkeypatch.setattr(ship, "parse_route", lambda args: signal.raise_signal(number))
     result = told("ship", *WAY, code=0)
     assert (result.out, result.err) == ("", "")
     assert signal.getsignal(number) is before
@@ -108,15 +108,15 @@ def test_what_waits_at_the_end_is_asked_for_anew(told: Lore, monkeypatch: pytest
     def interrupted(*args: object, **options: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    way = ship.way_of
+    way = ship.parse_route
 
-    def stuck(args: object) -> ship.Way:
+    def stuck(args: object) -> ship.ShipRoute:
         found = way(args)  # type: ignore[arg-type]
         target = found.open_target()
         monkeypatch.setattr(target, "append", interrupted)
         return found._replace(open_target=lambda: target)
 
-    monkeypatch.setattr(ship, "way_of", stuck)
+    monkeypatch.setattr(ship, "parse_route", stuck)
     assert told("ship", *WAY, code=0).lines[-1].startswith("ended: shipped 0 · 3 to go")
 
 
@@ -146,9 +146,9 @@ def test_a_source_that_went_back_is_told(told: Lore, tmp_path: Path) -> None:
 
 
 def test_a_warning_of_a_client_stands_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = ship.LiveTeller(ship.Way("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
-    teller.tell(ShipStatus(state="shipping", shipped=5))
-    with ship._warnings_told_by(teller):
+    teller = ship.LiveShipReporter(ship.ShipRoute("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
+    teller.update(ShipStatus(state="shipping", shipped=5))
+    with ship._route_warnings(teller):
         logging.getLogger("fleetlore.log").warning("the connection was lost")
     logging.getLogger("fleetlore.log").debug("not told")
     said = capsys.readouterr()
@@ -166,25 +166,25 @@ def test_a_terminal_gets_one_live_line(told: Lore) -> None:
 
 def test_the_live_line_tells_what_waits_and_how_old_it_is() -> None:
     standing = ShipStatus(state="shipping", shipped=12_345, to_go=678, behind_seconds=2.4)
-    assert ship.live(standing) == "shipped 12,345 · 678 to go · last 2 s behind"
-    assert [ship.age(seconds) for seconds in (0, 119, 121, 7300, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
+    assert ship.format_live_line(standing) == "shipped 12,345 · 678 to go · last 2 s behind"
+    assert [ship.format_age(seconds) for seconds in (0, 119, 121, 7300, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
     lost = ShipStatus(state="lost", lost="target", trouble="does not answer", reason="refused", retry_in=4.0, to_go=1204)
-    assert ship.live(lost) == "the target does not answer; trying again in 4 s · 1,204 to go (refused)"
+    assert ship.format_live_line(lost) == "the target does not answer; trying again in 4 s · 1,204 to go (refused)"
     lost.state, lost.retry_in = "trying", None
-    assert ship.live(lost) == "the target does not answer; trying… · 1,204 to go (refused)"
+    assert ship.format_live_line(lost) == "the target does not answer; trying… · 1,204 to go (refused)"
 
 
 def test_a_pipe_is_told_of_an_outage_once_for_each_pause_and_of_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = ship.Teller(ship.Way("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
+    teller = ship.ShipReporter(ship.ShipRoute("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
     standing = ShipStatus(state="lost", lost="target", trouble="does not answer", reason="refused")
     for pause in (0.5, 1, 30, 30, 30):
         standing.retry_in = pause
-        teller.tell(standing)
+        teller.update(standing)
     standing.state, standing.to_go = "shipping", 7
-    teller.tell(standing)  # nothing was stored yet
+    teller.update(standing)  # nothing was stored yet
     standing.shipped, standing.to_go = 5, 2
-    teller.tell(standing)
-    teller.tell(standing)
+    teller.update(standing)
+    teller.update(standing)
     said = capsys.readouterr().out.splitlines()
     assert [line.split(";")[0] for line in said] == ["the target does not answer"] * 3 + ["going on: shipped 5 · 2 to go"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fleetlore import Event
-from fleetlore.cli.stage.screen import Screen
+from fleetlore.cli.stage.screen import StageScreen
 from fleetlore.stage import files
 
 RULED = {"winner": "bob", "scores": {"ada": 3, "bob": 4.5, "cleo": "none"}}
 
 
 def shown(event: Event, *, width: int = 80, read_minds: bool = False) -> list[str]:
-    screen = Screen(files.load_scenario("the-tin"), width=width, colour=False, read_minds=read_minds)
+    screen = StageScreen(files.load_scenario("the-tin"), width=width, colour=False, read_minds=read_minds)
     return list(screen.lines(event))
 
 

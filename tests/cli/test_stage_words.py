@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetlore import Event
-from fleetlore.cli.stage.screen import told
+from fleetlore.cli.stage.screen import public_text
 from tests.cli.running import Lore
 
 
@@ -28,11 +28,11 @@ from tests.cli.running import Lore
     ],
 )
 def test_the_audience_hears_verdicts_and_troubles_and_no_thoughts(event: dict[str, Any], words: str) -> None:
-    assert told(Event(actor="ada", **event), read_minds=False) == words
+    assert public_text(Event(actor="ada", **event), read_minds=False) == words
 
 
 def test_who_reads_minds_hears_thoughts_as_well() -> None:
-    assert told(Event(actor="ada", kind="agent.thought", text="I lie", visibility="private"), read_minds=True) == "I lie"
+    assert public_text(Event(actor="ada", kind="agent.thought", text="I lie", visibility="private"), read_minds=True) == "I lie"
 
 
 @pytest.mark.parametrize(

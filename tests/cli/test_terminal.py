@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.cli.event_lines import cells, cut, pad
+from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.terminal import escape_json, sanitise
 from tests.cli.running import Lore
 
@@ -58,14 +58,14 @@ def test_json_for_a_terminal_is_harmless_and_means_the_same(value: object) -> No
 
 @given(st.text(), st.integers(0, 40))
 def test_a_cut_text_fits(text: str, width: int) -> None:
-    short = cut(sanitise(text), width)
-    assert cells(short) <= width
-    assert cells(pad(short, width)) == width
+    short = truncate_columns(sanitise(text), width)
+    assert display_width(short) <= width
+    assert display_width(pad_columns(short, width)) == width
 
 
 def test_wide_characters_take_two_columns() -> None:
-    assert cells("日本") == 4
-    assert cut("日本語です", 5) == "日本…"
+    assert display_width("日本") == 4
+    assert truncate_columns("日本語です", 5) == "日本…"
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -97,4 +97,4 @@ def test_no_color_means_no_colour(lore: Lore, monkeypatch: pytest.MonkeyPatch) -
 def test_a_line_is_cut_to_the_width_of_the_terminal(lore: Lore) -> None:
     lore("emit", "fleet.error", "--agent", "日本語" * 20, "--task", "t" * 150, "--text", "wide 日本語 " * 40)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", lore.on_terminal("events", columns=72).out)
-    assert all(cells(line) <= 72 for line in shown.splitlines())
+    assert all(display_width(line) <= 72 for line in shown.splitlines())

@@ -74,16 +74,16 @@ def test_init_mends_no_file_that_it_cannot_read(lore: Lore) -> None:
 
 
 def test_every_verb_has_a_help_that_teaches(lore: Lore) -> None:
-    for lesson in town_help.LESSONS:
+    for lesson in town_help.VERB_HELP:
         result = lore("town", *lesson.split(), "--help", code=0)
         assert re.search(rf"^  .*lore town {lesson}", result.out, re.MULTILINE), lesson
         assert "--json" in result.out
-    assert set(verbs.VERBS) == {lesson.split()[0] for lesson in town_help.LESSONS}
+    assert set(verbs.VERBS) == {lesson.split()[0] for lesson in town_help.VERB_HELP}
 
 
 def test_every_verb_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "town.md").read_text()
-    for lesson in town_help.LESSONS:
+    for lesson in town_help.VERB_HELP:
         assert re.search(rf"`[^`]*\b{lesson.split()[-1]}\b", page), lesson
 
 
@@ -259,8 +259,8 @@ def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None
         seen.append(state.tasks[task].position or "")
         return [wish]
 
-    with commands.opened(Namespace(log=None, town=None, speaker=None)) as hall:
-        hall.fulfil(wishes)
+    with commands.open_town(Namespace(log=None, town=None, speaker=None)) as hall:
+        hall.store_commands(wishes)
     assert len(set(seen)) == 2
     assert towns.folded(town).tasks[task].state == "cancelled"
 

@@ -18,7 +18,7 @@ from fleetlore import clock, connect, dialects
 from fleetlore import settings as config
 from fleetlore.cli import hook, times
 from fleetlore.cli.worker import template
-from fleetlore.cli.worker.instructions import verdict_in
+from fleetlore.cli.worker.instructions import parse_verdict
 from fleetlore.dialects import recording
 from fleetlore.dialects.forge.webhooks import read_delivery
 from fleetlore.dialects.otlp import reader as otlp_reader
@@ -244,7 +244,7 @@ def _settings(path: str) -> None:
 
 def _worker(path: str) -> object:
     flags = Namespace(file=path, harness=None, mind=None, command=None, workspace=None, allow=None)
-    return template.template(flags, None)
+    return template.load_template(flags, None)
 
 
 def _graph(text: str, suffix: str) -> object:
@@ -322,8 +322,8 @@ of_bytes(
 
 # --- what is said on a command line, in an address or in a question
 
-of_argument("--since", ["2h", "1d12h", "2026-06-01", "2026-06-01T12:00Z", "30m"], lambda text: times.moment(text, now=NOW))
-of_argument("--expires", ["2h", "30d", "2099-06-01T12:00Z"], lambda text: times.until(text, now=NOW))
+of_argument("--since", ["2h", "1d12h", "2026-06-01", "2026-06-01T12:00Z", "30m"], lambda text: times.parse_time(text, now=NOW))
+of_argument("--expires", ["2h", "30d", "2099-06-01T12:00Z"], lambda text: times.parse_until(text, now=NOW))
 of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], durations.parse_duration)
 of_argument("retention", ["90d", "2w", "1y"], config.days_in)
 of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: mcp_times.parse_since(text, now=NOW))
@@ -474,6 +474,6 @@ of_text(
         failure_patterns.find_failure_by_status(429, text),
     ),
 )
-of_text("verdict of a reviewer", ["**APPROVED**: fine\nREJECTED - no", "x\nREJECTED."], verdict_in)
+of_text("verdict of a reviewer", ["**APPROVED**: fine\nREJECTED - no", "x\nREJECTED."], parse_verdict)
 of_text("table of processes", ["  1     0     1 Mon Jun  1 12:00:00 2026 /sbin/init --x=y", "12 1 12 x"], parse_ps_line)
 of_text("address of a page for tools", ["lore://fleet", "lore://story/today", "lore://task/t%201"], pages.find_resource)

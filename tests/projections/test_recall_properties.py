@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.cli.context import told
+from fleetlore.cli.context import summarize_work
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event, Visibility
 from fleetlore.log.recorder import BlockingRecorder
@@ -69,7 +69,7 @@ def stored(log: BlockingRecorder, history: list[Event]) -> None:
 def test_what_one_thinks_is_in_no_other_prompt(history: list[Event], run: str | None, role: str | None, kind: Any) -> None:
     with plays.new_log() as log:
         stored(log, history)
-        keeper = Recall(log, summarize=told)
+        keeper = Recall(log, summarize=summarize_work)
         for number, name in enumerate(CAST):
             subscribes_to = ("clue.*", "agent.*", "model.*", "tool.*")
             turn = keeper.turn(name, run=run, role=role, subscribes_to=subscribes_to, remembering=MemoryPolicy(kind=kind, most=50))
@@ -97,7 +97,7 @@ class Shelf:
 @given(
     st.lists(events(), min_size=1, max_size=6),
     st.sampled_from(["child", "agent", "actor"]),
-    st.sampled_from([told, work_context.summarize_events]),
+    st.sampled_from([summarize_work, work_context.summarize_events]),
 )
 def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, tell: SummarizeEvents) -> None:
     history = [replace(event, **{as_what: "ada"}) for event in placed(found)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fleetlore.cli.context import told
+from fleetlore.cli.context import summarize_work
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts import blocks
 from fleetlore.prompts.agent_context import Recall
@@ -22,7 +22,7 @@ VERDICT = 'Answer with one JSON object:\n{"text": "your reasons, in two sentence
 
 
 def _asked(log: BlockingRecorder, agent: str, role: Any = None, budget: int = 4000, **wanted: Any) -> str:
-    turn = Recall(log, summarize=told).turn(agent, **({"output_format": ANSWER} | wanted))
+    turn = Recall(log, summarize=summarize_work).turn(agent, **({"output_format": ANSWER} | wanted))
     return build_prompt(turn, role, budget=budget).text
 
 

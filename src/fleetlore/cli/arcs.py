@@ -52,11 +52,11 @@ def run(args: Namespace) -> int:
     """Sift the log and print what is found."""
     check_scope(args.scope)
     _check_kinds(args.kind)
-    now = None if args.now is None else times.moment(args.now, now=clock.now())
-    since = None if args.since is None else times.moment(args.since, now=now or clock.now())
+    now = None if args.now is None else times.parse_time(args.now, now=clock.now())
+    since = None if args.since is None else times.parse_time(args.since, now=now or clock.now())
     write = _write_json if args.json else _write_line
     with open_log.open_existing_log(args) as log:
-        for arc in _arcs(log, scopes.select(log, args.scope), now):
+        for arc in _arcs(log, scopes.select_events(log, args.scope), now):
             if _is_wanted(arc, args, since):
                 write(arc)
     return 0

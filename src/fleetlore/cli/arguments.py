@@ -1,4 +1,4 @@
-"""What the commands' parsers share."""
+"""The argument parser of `lore`, and options that commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleetlore.cli import terminal
 USAGE = 2
 SCOPE_HELP = "town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning"
 
-_IN_OUR_WORDS = (
+_REWORDED = (
     (r"^argument (.+?): ", r"\1: "),
     (r"invalid int value: ", "a whole number is needed, not "),
     (r"invalid float value: ", "a number is needed, not "),
@@ -25,30 +25,30 @@ _IN_OUR_WORDS = (
     (r"^the following arguments are required: ", "missing: "),
     (r"^one of the arguments (.+) is required$", r"one of these is needed: \1"),
 )
-"""What argparse says, and how the rest of `lore` would."""
+"""argparse messages, and their wording in `lore`."""
 
 
 def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
-    # Left to itself, argparse asks shutil for the width, even where no help is shown: 4 ms.
+    # By default argparse imports shutil for the width, even if no help is printed: 4 ms.
     return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal.width(sys.stdout), 110) - 2)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations and says what to do next."""
+    """A parser without abbreviations, whose errors say what to do next."""
 
     def __init__(self, *, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False, formatter_class=_formatter, add_help=False)
 
     def error(self, message: str) -> NoReturn:
-        """One line, and where to read on."""
-        for theirs, ours in _IN_OUR_WORDS:
-            message = re.sub(theirs, ours, message)
+        """Print the error and a hint to `--help`, then exit with code 2."""
+        for pattern, replacement in _REWORDED:
+            message = re.sub(pattern, replacement, message)
         terminal.err(f"{self.prog}: {message}\nsee {self.prog} --help")
         raise SystemExit(USAGE)
 
 
 def add_common(parser: argparse.ArgumentParser, *, log: str | None, town: str | None) -> None:
-    """`--log` and `--town`, with what was given before the command's word."""
+    """Add `--log`, `--town` and `--help`; `log` and `town` are values given before the command."""
     group = parser.add_argument_group("the log, on every command")
     group.add_argument("--log", metavar="URL", default=log, help="which log, such as sqlite:fleet.db (else the configuration's)")
     group.add_argument("--town", metavar="NAME", default=town, help="which town in it (else the configuration's)")
@@ -56,12 +56,12 @@ def add_common(parser: argparse.ArgumentParser, *, log: str | None, town: str | 
 
 
 def add_json(parser: argparse.ArgumentParser, help: str = "print JSON, for programs") -> None:
-    """`--json`."""
+    """Add `--json`."""
     parser.add_argument("--json", action="store_true", help=help)
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Which events: `--scope`, `--kind`, `--since`."""
+    """Add `--scope`, `--kind` and `--since`."""
     parser.add_argument("--scope", metavar="S", default="town", help=SCOPE_HELP)
     parser.add_argument(
         "--kind", metavar="K", action="append", type=kind, default=[], help="a kind, or a family such as 'fleet.*'; may be repeated"
@@ -70,7 +70,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def kind(text: str) -> str:
-    """A kind or a family of kinds, for `type=`."""
+    """Check a kind or a family of kinds; for `type=`."""
     from fleetlore.events.catalog import is_kind_or_family
 
     if not is_kind_or_family(text):
@@ -79,7 +79,7 @@ def kind(text: str) -> str:
 
 
 def add_redact(parser: argparse.ArgumentParser) -> None:
-    """`--redact`."""
+    """Add `--redact`."""
     parser.add_argument(
         "--redact", metavar="LEVEL", action="extend", type=_levels, default=[],
         help="what is not to be kept beside secrets: prompts, code, paths, names, several with commas, or all",
@@ -96,6 +96,6 @@ def _levels(text: str) -> tuple[str, ...]:
 
 
 def teach(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]], notes: str = "") -> None:
-    """End the help with examples, each with what it does, and with notes."""
+    """Add examples and notes to the end of the help."""
     lines = [f"  {example}\n      {what}" for example, what in examples]
     parser.epilog = "examples:\n" + "\n".join(lines) + (f"\n\n{notes.strip()}" if notes else "")

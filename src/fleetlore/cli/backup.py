@@ -21,7 +21,7 @@ _EXAMPLES = (
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Where to."""
+    """Add the arguments."""
     parser.add_argument("file", metavar="FILE", help="the file to make")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     arguments.add_json(parser)
@@ -29,14 +29,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Copy it."""
+    """Copy the log; a `LogError` if the file exists and `--force` is not given."""
     from fleetlore.log.sqlite import maintenance
 
     path = open_log.need_file(open_log.log_file(args))
     if os.path.lexists(args.file) and not args.force:
         raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
-    if is_log_in_use(args.file):
-        passphrase.ask_for_file(args.file, "to put another in its place")
+    if is_live_log(args.file):
+        passphrase.ask_for_file_seals(args.file, "to put another in its place")
     with progress.bar("backing up") as show:
         events = maintenance.backup(path, args.file, overwrite=args.force, progress=show)
     if args.json:
@@ -46,8 +46,8 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def is_log_in_use(path: str) -> bool:
-    """Whether a file is a log that somebody opens as one, and no backup: those have no write-ahead log, as two bytes of the header say."""
+def is_live_log(path: str) -> bool:
+    """Whether a file is a log in use, not a backup: SQLite's header says in bytes 18 and 19 whether it has a write-ahead log."""
     try:
         with open(path, "rb") as file:
             return file.read(20)[18:] == b"\x02\x02"

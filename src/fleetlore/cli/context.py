@@ -1,4 +1,4 @@
-"""`lore context`: exactly what an agent would be shown at its turn, and why. docs/context.md tells the rules."""
+"""`lore context`: print the prompt of an agent's next turn, and why it is so. docs/context.md describes the rules."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "show what an agent would know at its next turn: its prompt"
 
-LONG = 10_000
-"""Events from which on the first reading shows its progress."""
+MIN_EVENTS_FOR_PROGRESS = 10_000
+"""Logs with more events show a progress bar on the first read."""
 _EXAMPLES = (
     ("lore context --agent mara", "the prompt of one of the cast, in the newest run that has it"),
     ("lore context --agent mara --explain", "and for each block why it is there, its size, its events, what was left out"),
@@ -43,7 +43,7 @@ The first call on a long log reads all of it once.
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Whose prompt, and of what."""
+    """Add the arguments."""
     parser.add_argument("--agent", metavar="A", required=True, help="whose turn it is: a name in the log, or the one it is shown under")
     parser.add_argument(
         "--role", metavar="R", help=f"which blocks it is shown: {', '.join(BLOCKS_BY_ROLE)}; any other is a worker's (else its own)"
@@ -59,23 +59,23 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Recall, build, show."""
+    """Build the prompt and print it."""
     settings = open_log.settings_of(args)
-    said = settings.context.value
-    manner = PromptSettings.from_settings(said)
-    budget = args.budget if args.budget is not None else manner.budget
+    options = settings.context.value
+    prompt_settings = PromptSettings.from_settings(options)
+    budget = args.budget if args.budget is not None else prompt_settings.budget
     if budget < 1:
         raise Invalid("--budget: a number of tokens from 1 on is needed")
     with open_log.open_existing_log(args, settings=settings) as log:
-        turn = _recalled(log, args, MemoryPolicy(weights=manner.weights), said.get("nearness"))
-        prompt = build_prompt(turn, budget=budget, tokenizer=manner.tokenizer)
+        turn = _recall_turn(log, args, MemoryPolicy(weights=prompt_settings.weights), options.get("nearness"))
+        prompt = build_prompt(turn, budget=budget, tokenizer=prompt_settings.tokenizer)
         if args.record:
             log.append([prompt.make_event()])
-    _show(args, turn, prompt)
+    _print_prompt(args, turn, prompt)
     return 0
 
 
-def _recalled(log: BlockingRecorder, args: Namespace, remembering: MemoryPolicy, near: str | None) -> PromptTurn:
+def _recall_turn(log: BlockingRecorder, args: Namespace, remembering: MemoryPolicy, near: str | None) -> PromptTurn:
     from fleetlore.projections.runner import SAVE_AFTER
     from fleetlore.projections.store import open_store
     from fleetlore.prompts.agent_context import Recall
@@ -85,7 +85,7 @@ def _recalled(log: BlockingRecorder, args: Namespace, remembering: MemoryPolicy,
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
     with store or nullcontext():
         _catch_up(log, store, info.events)
-        return Recall(log, store=store, nearness=find_nearness(near or SHARED_WORDS), summarize=told).turn(
+        return Recall(log, store=store, nearness=find_nearness(near or SHARED_WORDS), summarize=summarize_work).turn(
             _find_agent(log, args),
             run=_find_run(log, args.run),
             as_of=args.as_of,
@@ -96,8 +96,8 @@ def _recalled(log: BlockingRecorder, args: Namespace, remembering: MemoryPolicy,
 
 
 def _catch_up(log: BlockingRecorder, store: ProjectionStore | None, events: int) -> None:
-    """Fold a long log once, where one sees how far it is."""
-    if events < LONG:
+    """Fold a long log with a progress bar."""
+    if events < MIN_EVENTS_FOR_PROGRESS:
         return
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.projections.runner import Runner
@@ -108,7 +108,7 @@ def _catch_up(log: BlockingRecorder, store: ProjectionStore | None, events: int)
 
 
 def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
-    """The agent that is meant. One that is not on the log is an error, unless a cast names it or `--persona` says who it is to be."""
+    """The resolved agent. An unknown one is an error, unless a cast names it or `--persona` is given."""
     from fleetlore.events.names import is_name
     from fleetlore.projections.name_lookup import resolve_agent
 
@@ -116,15 +116,15 @@ def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
     if not is_name(name):
         raise Invalid(f"--agent: {name[:40]!r} is no name; 1 to 200 bytes without control characters are needed")
     try:
-        return resolve_agent(log, name, scopes.looking_at(log))
+        return resolve_agent(log, name, scopes.view_opener(log))
     except UnknownName:
-        if args.persona is not None or _is_in_a_cast(log, name):
+        if args.persona is not None or _is_in_cast(log, name):
             return name
         raise
 
 
-def _is_in_a_cast(log: BlockingRecorder, agent: str) -> bool:
-    """Whether a run of a stage has it, even if it has not acted yet."""
+def _is_in_cast(log: BlockingRecorder, agent: str) -> bool:
+    """Whether a stage run has this agent, even if it has no events yet."""
     from fleetlore.cli.fold import fold
     from fleetlore.views import stage
 
@@ -132,11 +132,11 @@ def _is_in_a_cast(log: BlockingRecorder, agent: str) -> bool:
 
 
 def _find_run(log: BlockingRecorder, run: str | None) -> str | None:
-    return None if run is None else scopes.resolve(log, f"run:{run}").partition(":")[2]
+    return None if run is None else scopes.resolve_scope(log, f"run:{run}").partition(":")[2]
 
 
-def told(events: Sequence[Event]) -> list[SourcedSentence]:
-    """An agent's own work in the words of the chronicle."""
+def summarize_work(events: Sequence[Event]) -> list[SourcedSentence]:
+    """An agent's work as sentences of the chronicle."""
     from fleetlore.chronicle.narrate import Narrator
     from fleetlore.chronicle.narrate import Telling as Manner
     from fleetlore.prompts.work_context import SourcedSentence
@@ -147,20 +147,20 @@ def told(events: Sequence[Event]) -> list[SourcedSentence]:
     return [SourcedSentence(sentence.text, sentence.evidence) for sentence in sorted(sentences, key=lambda sentence: sentence.at)]
 
 
-# --- showing
+# --- output
 
 
-def _show(args: Namespace, turn: PromptTurn, prompt: BuiltPrompt) -> None:
+def _print_prompt(args: Namespace, turn: PromptTurn, prompt: BuiltPrompt) -> None:
     if args.json:
         terminal.out_value(prompt.to_dict() | {"notes": turn.notes})
         return
     terminal.out(prompt.text)
     if args.explain:
-        terminal.out("\n" + "\n".join(terminal.sanitise(line) for line in explained(turn, prompt)))
+        terminal.out("\n" + "\n".join(terminal.sanitise(line) for line in explain_prompt(turn, prompt)))
 
 
-def explained(turn: PromptTurn, prompt: BuiltPrompt) -> list[str]:
-    """Why the prompt is as it is, line by line."""
+def explain_prompt(turn: PromptTurn, prompt: BuiltPrompt) -> list[str]:
+    """Lines that explain each part of the prompt."""
     lines = [
         "-" * 72,
         f"{prompt.agent} as {prompt.role}: {prompt.tokens:,} of {prompt.budget:,} tokens, counted by `{prompt.tokenizer}`",
@@ -169,11 +169,11 @@ def explained(turn: PromptTurn, prompt: BuiltPrompt) -> list[str]:
     if prompt.as_of is not None:
         lines.append(f"The log is known up to {prompt.as_of}.")
     for part in prompt.parts:
-        lines += ["", *_part(part)]
+        lines += ["", *_explain_part(part)]
     return lines
 
 
-def _part(part: PartReport) -> list[str]:
+def _explain_part(part: PartReport) -> list[str]:
     size = f"{part.tokens:,} tokens" if part.is_shown else "left out: there was no room"
     events = f", {len(part.events):,} {'event' if len(part.events) == 1 else 'events'}" if part.events else ""
     lines = [f"{part.name:<14} {size}{events}", f"    why: {part.why}"]

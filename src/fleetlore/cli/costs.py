@@ -1,4 +1,4 @@
-"""`lore costs`: what the models cost, by agent, day, model, task, session, project or person. docs/costs.md tells the rules."""
+"""`lore costs`: what the models cost, by agent, day, model, task, session, project or person. docs/costs.md describes the rules."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ Dollars are those that the source states, else from a dated table of prices; [pr
 """
 
 
-class Row(NamedTuple):
-    """One line: which agent, day, … it is, under what name it is shown, and what it came to."""
+class CostReportRow(NamedTuple):
+    """Costs of one agent, day and so on, with its display name."""
 
     key: str | None
     name: str | None
     amount: CostAmount
 
 
-class Bill(NamedTuple):
-    """All that is shown."""
+class CostReport(NamedTuple):
+    """Everything that `lore costs` shows."""
 
     dimension: CostDimension
-    rows: list[Row]
+    rows: list[CostReportRow]
     total: CostAmount
     unpriced: dict[str, int]
     prices: str
-    """The day of the table."""
+    """The date of the price table."""
     own: int
-    """Models whose prices the user set."""
+    """Number of models with prices set by the user."""
     is_part: bool
-    """Whether only some of the replies were asked for."""
+    """Whether only a scope or a range was asked for."""
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Which replies, and how to add them up."""
+    """Add the arguments."""
     parser.add_argument("--by", choices=COST_DIMENSIONS, default="day", help="what to add up by (day)")
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     which = parser.add_mutually_exclusive_group()
@@ -77,12 +77,12 @@ def configure(parser: ArgumentParser) -> None:
     which.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
     arguments.add_json(parser)
-    parser.set_defaults(last=None, all=True)  # the ranges of `lore tell` that make no sense here
+    parser.set_defaults(last=None, all=True)  # `span_of` of `lore tell` reads them
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Fold the log and show the bill."""
+    """Add up the costs and print them."""
     check_scope(args.scope)
     settings = open_log.settings_of(args)
     view = Costs(Prices(settings.prices.value))
@@ -90,34 +90,34 @@ def run(args: Namespace) -> int:
     open_log.drain_spool()
     path = open_log.find_file(settings)
     if args.scope == TOWN and settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path):
-        _show(_bill(args, view, Spending(), own, {}), args)
+        _print_report(_make_report(args, view, Spending(), own, {}), args)
         return 0
     with open_log.open_existing_log(args, settings=settings) as log:
-        args.scope = scopes.resolve(log, args.scope)
-        spending, where = _select(args, view, log)
-        names = _names(log) if args.by == "agent" else {}
-        _show(_bill(args, view, spending, own, names, where), args)
+        args.scope = scopes.resolve_scope(log, args.scope)
+        spending, where = _select_spending(args, view, log)
+        names = _display_names(log) if args.by == "agent" else {}
+        _print_report(_make_report(args, view, spending, own, names, where), args)
     return 0
 
 
-def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, CostFilter | None]:
-    """The costs that are asked for. What is said of a run is taken from the whole log, its replies from the range and the scope."""
+def _select_spending(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, CostFilter | None]:
+    """The costs of the scope and range. Facts about a run come from the whole log, its replies only from the range and scope."""
     from fleetlore.cli.fold import fold, fold_large
     from fleetlore.cli.tell.range import span_of, zone_of
 
     span = span_of(args, zone_of(args.tz), clock.now())
     spending = fold(log, view, view.name)
     if spending.older and (args.by in RUN_DIMENSIONS or args.scope != TOWN or span.since is not None):
-        spending = fold_large(log, view.unpruned, view.unpruned.name)  # what is asked is known of the newest sessions alone
-    where = _where(args.scope)
+        spending = fold_large(log, view.unpruned, view.unpruned.name)  # the pruned view has details of the newest sessions only
+    where = _scope_filter(args.scope)
     scope = TOWN if where is not None else args.scope
     if scope == TOWN and span.since is None:
         return spending, where
-    return restrict_spending(spending, _some(view.unpruned, log, scope, span)), where
+    return restrict_spending(spending, _fold_range(view.unpruned, log, scope, span)), where
 
 
-def _where(scope: str) -> CostFilter | None:
-    """Tasks and runs are looked for in what was added up: most replies do not name their task."""
+def _scope_filter(scope: str) -> CostFilter | None:
+    """A filter for tasks and runs, applied to the sums: most replies do not name their task."""
     kind, _, name = scope.partition(":")
     match kind:
         case "task":
@@ -127,7 +127,7 @@ def _where(scope: str) -> CostFilter | None:
     return None
 
 
-def _some(view: Costs, log: BlockingRecorder, scope: str, span: Span) -> Spending:
+def _fold_range(view: Costs, log: BlockingRecorder, scope: str, span: Span) -> Spending:
     spending = view.initial()
     for event in log.read(scope, kinds=("model.replied",), since=span.since):
         if span.until is None or (event.at is not None and event.at < span.until):
@@ -135,52 +135,54 @@ def _some(view: Costs, log: BlockingRecorder, scope: str, span: Span) -> Spendin
     return spending
 
 
-def _names(log: BlockingRecorder) -> dict[str, str]:
+def _display_names(log: BlockingRecorder) -> dict[str, str]:
     from fleetlore.cli.fold import fold
     from fleetlore.views import names
 
     return names.all_display_names(fold(log, names, "names"))
 
 
-def _bill(args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: CostFilter | None = None) -> Bill:
+def _make_report(
+    args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: CostFilter | None = None
+) -> CostReport:
     from fleetlore.cli.tell.range import zone_of
 
     sums = sum_by(spending, args.by, zone=zone_of(args.tz), where=where)
-    rows = [Row(key, names.get(key or ""), amount) for key, amount in sums.items()]
+    rows = [CostReportRow(key, names.get(key or ""), amount) for key, amount in sums.items()]
     rows.sort(key=lambda row: row.key or "")
     if args.by != "day":
         rows.sort(key=lambda row: (row.amount.pico, row.amount.tokens), reverse=True)
     is_part = args.scope != TOWN or args.day is not None or args.since is not None
-    return Bill(args.by, rows, sum_total(spending, where), find_unpriced_models(spending, where), view.prices.date, own, is_part)
+    return CostReport(args.by, rows, sum_total(spending, where), find_unpriced_models(spending, where), view.prices.date, own, is_part)
 
 
-def _show(bill: Bill, args: Namespace) -> None:
+def _print_report(report: CostReport, args: Namespace) -> None:
     from fleetlore.cli import costs_table
 
     if args.json:
-        terminal.out_value(described(bill))
+        terminal.out_value(report_as_json(report))
     elif terminal.is_terminal(sys.stdout):
         from fleetlore.cli.status import make_console
 
         console = make_console()
-        console.print(costs_table.page(bill, columns=console.width))
+        console.print(costs_table.render_table(report, columns=console.width))
     else:
-        terminal.out(costs_table.plain(bill))
+        terminal.out(costs_table.render_plain(report))
 
 
-def described(bill: Bill) -> dict[str, Any]:
-    """The bill for programs."""
+def report_as_json(report: CostReport) -> dict[str, Any]:
+    """The report as JSON."""
     return {
-        "total": _figures(bill.total),
-        "by": [_named(bill.dimension, row) | _figures(row.amount) for row in bill.rows],
-        "unpriced": bill.unpriced,
-        "prices": bill.prices,
+        "total": _amount_fields(report.total),
+        "by": [_row_key_fields(report.dimension, row) | _amount_fields(row.amount) for row in report.rows],
+        "unpriced": report.unpriced,
+        "prices": report.prices,
     }
 
 
-def _named(dimension: CostDimension, row: Row) -> dict[str, Any]:
+def _row_key_fields(dimension: CostDimension, row: CostReportRow) -> dict[str, Any]:
     return {dimension: row.key} | ({"name": row.name or row.key} if dimension == "agent" else {})
 
 
-def _figures(amount: CostAmount) -> dict[str, Any]:
+def _amount_fields(amount: CostAmount) -> dict[str, Any]:
     return {name: getattr(amount, name) for name in (*FIELDS, "usd")}

@@ -1,4 +1,4 @@
-"""How `lore costs` looks: a table on a terminal, aligned text in a pipe. Every word that is not ours is made harmless first."""
+"""Output of `lore costs`: a table on a terminal, aligned text in a pipe. Texts from the log are sanitised."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fleetlore.cli.terminal import sanitise
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from fleetlore.cli.costs import Bill, Row
+    from fleetlore.cli.costs import CostReport, CostReportRow
     from fleetlore.views.costs import CostAmount
 
 COLUMNS = ("input", "output", "cache read", "cache write", "USD")
 SMALL = 1.0
-"""Dollars below which cents do not say enough."""
+"""Amounts below this many dollars are shown with four decimals."""
 
-LEAST_ROOM = 10
+MIN_LABEL_WIDTH = 10
 
 EMPTY = """\
 No model has answered yet, so nothing was spent. Two ways to put something here:
@@ -27,7 +27,7 @@ No model has answered yet, so nothing was spent. Two ways to put something here:
 """
 NOTHING_IN_PART = "No model answered in the part that was asked for; without --scope, --day and --since everything is counted."
 
-_NOBODY = {
+_NO_KEY = {
     "agent": "(no agent)",
     "day": "(trimmed away)",
     "model": "(trimmed away)",
@@ -38,54 +38,54 @@ _NOBODY = {
 }
 
 
-def plain(bill: Bill) -> str:
-    """The bill for a pipe: nothing is cut off."""
-    if not bill.rows:
-        return _nothing(bill)
-    table = [(bill.dimension.upper(), *(column.upper() for column in COLUMNS))]
-    table += [(_label(bill, row) + (f"  {_id(row)}" if _id(row) else ""), *figures(row.amount)) for row in bill.rows]
-    table += [("TOTAL", *figures(bill.total))]
+def render_plain(report: CostReport) -> str:
+    """The report for a pipe, untruncated."""
+    if not report.rows:
+        return _empty_text(report)
+    table = [(report.dimension.upper(), *(column.upper() for column in COLUMNS))]
+    table += [(_label(report, row) + (f"  {_agent_id(row)}" if _agent_id(row) else ""), *amount_cells(row.amount)) for row in report.rows]
+    table += [("TOTAL", *amount_cells(report.total))]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     rows = [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(size) for cell, size in zip(line[1:], widths[1:], strict=True))])
         for line in table
     ]
-    return "\n".join([*rows, "", *notes(bill)])
+    return "\n".join([*rows, "", *make_notes(report)])
 
 
-def page(bill: Bill, *, columns: int) -> Group:
-    """The bill for a terminal: figures are whole, names are cut."""
+def render_table(report: CostReport, *, columns: int) -> Group:
+    """The report for a terminal; only names are truncated."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    if not bill.rows:
-        return Group(Text(_nothing(bill)))
+    if not report.rows:
+        return Group(Text(_empty_text(report)))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black")
-    lines = [COLUMNS, *(figures(row.amount) for row in bill.rows), figures(bill.total)]
+    lines = [COLUMNS, *(amount_cells(row.amount) for row in report.rows), amount_cells(report.total)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
     room = columns - sum(widths) - 2 * len(widths)
-    table.add_column(bill.dimension, no_wrap=True, overflow="ellipsis", max_width=max(room, LEAST_ROOM))
+    table.add_column(report.dimension, no_wrap=True, overflow="ellipsis", max_width=max(room, MIN_LABEL_WIDTH))
     for column, width in zip(COLUMNS, widths, strict=True):
         table.add_column(column, no_wrap=True, justify="right", min_width=width)
-    for row in bill.rows:
-        label = Text.assemble((_label(bill, row), "bold" if row.key is not None else "bright_black"))
-        if _id(row) and label.cell_len + len(_id(row)) + 2 <= room:
-            label.append(f"  {_id(row)}", style="bright_black")
-        table.add_row(label, *(Text(figure) for figure in figures(row.amount)))
+    for row in report.rows:
+        label = Text.assemble((_label(report, row), "bold" if row.key is not None else "bright_black"))
+        if _agent_id(row) and label.cell_len + len(_agent_id(row)) + 2 <= room:
+            label.append(f"  {_agent_id(row)}", style="bright_black")
+        table.add_row(label, *(Text(figure) for figure in amount_cells(row.amount)))
     table.add_row()
-    table.add_row(Text("total", style="bold"), *(Text(figure, style="bold") for figure in figures(bill.total)))
-    first, *rest = notes(bill)
+    table.add_row(Text("total", style="bold"), *(Text(figure, style="bold") for figure in amount_cells(report.total)))
+    first, *rest = make_notes(report)
     return Group(table, Text(), *(Text(note, style="yellow") for note in rest), Text(first, style="bright_black"))
 
 
-def figures(amount: CostAmount) -> list[str]:
-    """The cells of a line."""
-    return [*(f"{count:,}" for count in (amount.input, amount.output, amount.cache_read, amount.cache_write)), dollars(amount)]
+def amount_cells(amount: CostAmount) -> list[str]:
+    """The cells of a row."""
+    return [*(f"{count:,}" for count in (amount.input, amount.output, amount.cache_read, amount.cache_write)), format_dollars(amount)]
 
 
-def dollars(amount: CostAmount) -> str:
-    """`12.34`, `0.0012`, `?` where no price is known, `≥ 12.34` where some is not."""
+def format_dollars(amount: CostAmount) -> str:
+    """`12.34`, `0.0012`, `?` if no price is known, `≥ 12.34` if some are not."""
     usd = amount.usd
     if usd is None:
         return "?"
@@ -93,25 +93,25 @@ def dollars(amount: CostAmount) -> str:
     return f"≥ {shown}" if amount.unpriced else shown
 
 
-def notes(bill: Bill) -> list[str]:
-    """What stands below: the day of the prices, and the models that have none."""
-    own = f", {bill.own} of your own" if bill.own else ""
-    first = f"prices of {bill.prices}{own}; what a source says that it cost comes first"
-    missing = [f"no price known for {sanitise(model)} ({tokens:,} tokens)" for model, tokens in bill.unpriced.items()]
+def make_notes(report: CostReport) -> list[str]:
+    """The lines below the table: the date of the prices, and models without a price."""
+    own = f", {report.own} of your own" if report.own else ""
+    first = f"prices of {report.prices}{own}; what a source says that it cost comes first"
+    missing = [f"no price known for {sanitise(model)} ({tokens:,} tokens)" for model, tokens in report.unpriced.items()]
     if missing:
-        model = sanitise(next(iter(bill.unpriced)))
+        model = sanitise(next(iter(report.unpriced)))
         missing.append(f'set one in fleetlore.toml: [prices."{model}"] with input = … and output = … in USD for a million tokens')
     return [first, *missing]
 
 
-def _nothing(bill: Bill) -> str:
-    return NOTHING_IN_PART if bill.is_part else EMPTY
+def _empty_text(report: CostReport) -> str:
+    return NOTHING_IN_PART if report.is_part else EMPTY
 
 
-def _label(bill: Bill, row: Row) -> str:
-    return sanitise(row.name or row.key or "") or _NOBODY[bill.dimension]
+def _label(report: CostReport, row: CostReportRow) -> str:
+    return sanitise(row.name or row.key or "") or _NO_KEY[report.dimension]
 
 
-def _id(row: Row) -> str:
-    """An agent's own name, where it is shown under another."""
+def _agent_id(row: CostReportRow) -> str:
+    """The agent's name in the log, if its display name differs."""
     return sanitise(row.key or "") if row.name and row.name != row.key else ""

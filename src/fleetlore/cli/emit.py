@@ -1,4 +1,4 @@
-"""`lore emit`: record one event from the arguments, or many from standard input. The fast path: loads next to nothing."""
+"""`lore emit`: record one event from the arguments, or many from standard input. Must start fast, so it imports little."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Exit code: 0 stored or already there, 1 failed, 2 refused (bad arguments; kept a
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The kind, and one option a field."""
+    """Add the arguments."""
     parser.add_argument("kind", metavar="KIND", help="such as fleet.commit; or - to read events from standard input, one JSON a line")
     for name, metavar, help in _FIELDS:
         parser.add_argument(f"--{name}", metavar=metavar, help=help)
@@ -61,17 +61,17 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Store it and print where."""
+    """Store the event and print its position."""
     if args.kind == "-":
         from fleetlore.cli import emit_lines
 
         return emit_lines.run(args)
-    with open_log.open_log(args, drain=False) as log:  # it runs in loops and hooks of others: the next command drains
+    with open_log.open_log(args, drain=False) as log:  # `emit` runs in loops and hooks: the next other command drains the spool
         try:
-            event = event_of(args)
+            event = parse_event(args)
             [position] = log.append([event])
         except (InvalidEvent, TooLarge) as error:
-            log.append([_rejection(args, str(error))])
+            log.append([_make_rejection(args, str(error))])
             raise
         if args.json:
             for stored in log.get([event.id or ""]):
@@ -81,22 +81,22 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def event_of(args: Namespace) -> Event:
+def parse_event(args: Namespace) -> Event:
     """The event that the arguments describe."""
     at = None
     if args.at is not None:
         from fleetlore.cli import times
 
-        at = times.moment(args.at, now=clock.now())
+        at = times.parse_time(args.at, now=clock.now())
     fields: dict[str, Any] = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name, _, _ in _FIELDS}
     if args.actor is None and args.agent is None:
-        fields["actor"] = user_name()
-    id = clock.uuid7() if args.json and args.id is None else _id_of(args.id)
-    return Event(id=id, at=at, kind=args.kind, visibility=args.visibility, data=_data_of(args.data), **fields)
+        fields["actor"] = find_user_name()
+    id = clock.uuid7() if args.json and args.id is None else _parse_id(args.id)
+    return Event(id=id, at=at, kind=args.kind, visibility=args.visibility, data=_parse_data(args.data), **fields)
 
 
-def _rejection(args: Namespace, reason: str) -> Event:
-    """What is kept of an event that was refused: a recorder does not lose even those."""
+def _make_rejection(args: Namespace, reason: str) -> Event:
+    """A `log.rejected` event with the refused arguments, so that nothing is lost."""
     from fleetlore.ingest.batch_writer import make_rejection
     from fleetlore.ingest.lines import SourceLine
 
@@ -106,16 +106,16 @@ def _rejection(args: Namespace, reason: str) -> Event:
     return event
 
 
-def _id_of(text: str | None) -> str | None:
+def _parse_id(text: str | None) -> str | None:
     if text is None:
         return None
-    known = find_uuid(text)
-    if known is None:
+    id = find_uuid(text)
+    if id is None:
         raise InvalidEvent("--id", f"not a UUID: {text!r}; leave it out and the log gives one")
-    return known
+    return id
 
 
-def _data_of(text: str | None) -> dict[str, Any]:
+def _parse_data(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
@@ -127,8 +127,8 @@ def _data_of(text: str | None) -> dict[str, Any]:
     return data
 
 
-def user_name() -> str:
-    """Who runs this, as the system calls them."""
+def find_user_name() -> str:
+    """The login name of the user."""
     name = os.environ.get("LOGNAME") or os.environ.get("USER")
     if name:
         return name

@@ -1,4 +1,4 @@
-"""`lore emit -`: events from standard input, one JSON a line, stored as they arrive."""
+"""`lore emit -`: reads events as NDJSON from standard input and stores them as they arrive."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ CHUNK = 64 * 1024
 
 
 def run(args: Namespace) -> int:
-    """Store what can be stored; answers 3 if some lines could not."""
+    """Store the valid lines; exit code 3 if some were rejected."""
     _refuse_fields(args)
     settings = open_log.settings_of(args)
     rejections = summary.Rejections()
     with open_log.open_log(args, settings=settings) as log:
         admission = Admission(redactor=open_log.redactor_of(settings))
-        deposit = BatchWriter(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
-        places = Places()
+        writer = BatchWriter(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
+        place_filter = ShippedPlaceFilter()
         try:
-            for lines in _arriving():
-                deposit.write_all(places.without(_item(line)) for line in lines)
+            for lines in _read_chunks():
+                writer.write_all(place_filter.without(_parse_line(line)) for line in lines)
         except LogError:
-            summary.end(deposit.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
+            summary.end(writer.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
             raise
     rejections.end()
-    places.end()
-    return summary.end(deposit.tally, json=args.json)
+    place_filter.end()
+    return summary.end(writer.tally, json=args.json)
 
 
-class Places:
-    """Takes out of events from where they were shipped: a shipper goes by it, so only `lore ship` may say it."""
+class ShippedPlaceFilter:
+    """Removes `origin.log` from events and counts them: shippers rely on it, so only `lore ship` may set it."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -57,12 +57,12 @@ class Places:
         return item._replace(events=tuple(map(self._without, item.events)))
 
     def _without(self, event: Event) -> Event:
-        left = strip_shipped_place(event)
-        self._count += left is not event
-        return left
+        stripped = strip_shipped_place(event)
+        self._count += stripped is not event
+        return stripped
 
     def end(self) -> None:
-        """Say that something was left out."""
+        """Print a warning if anything was removed."""
         if self._count:
             events = "1 event" if self._count == 1 else f"{self._count:,} events"
             terminal.err(f"lore: origin.log was left out of {events}: only `lore ship` says from where an event was shipped")
@@ -75,8 +75,8 @@ def _refuse_fields(args: Namespace) -> None:
         raise Invalid(f"--{(given or ['visibility'])[0].replace('_', '-')} does not go with -; write it into each line")
 
 
-def _arriving() -> Iterator[Iterator[SourceLine]]:
-    """Whatever has arrived, line by line: a slow writer's events are not kept waiting."""
+def _read_chunks() -> Iterator[Iterator[SourceLine]]:
+    """Lines as they arrive, so that events of a slow writer are stored at once."""
     splitter = LineSplitter("stdin")
     stdin = cast("BufferedReader", sys.stdin.buffer)
     while chunk := stdin.read1(CHUNK):
@@ -84,16 +84,16 @@ def _arriving() -> Iterator[Iterator[SourceLine]]:
     yield splitter.flush()
 
 
-def _item(line: SourceLine) -> ImportItem:
+def _parse_line(line: SourceLine) -> ImportItem:
     if line.too_long:
         return _rejection(line, f"longer than {LONGEST_LINE} bytes")
     try:
-        return ImportItem(line, (_stamped(codec.decode(line.raw)),))
+        return ImportItem(line, (_with_id(codec.decode(line.raw)),))
     except InvalidEvent as error:
         return _rejection(line, error.reason if error.path == "$" else str(error))
 
 
-def _stamped(event: Event) -> Event:
+def _with_id(event: Event) -> Event:
     return event if event.id is not None else replace(event, id=clock.uuid7())
 
 

@@ -1,4 +1,4 @@
-"""An event on one line for people: coloured and cut to the terminal's width, or as plain columns in a pipe."""
+"""Formats an event as one line: coloured and truncated for a terminal, or as plain columns for a pipe."""
 
 from __future__ import annotations
 
@@ -20,49 +20,52 @@ _SCOPES = ("task", "goal", "run", "mission", "parent", "child")
 _NAME, _KIND = 14, 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Colours of the 256 that can be read on dark and on light ground.
-_NAMES = (33, 37, 64, 68, 71, 97, 103, 106, 130, 132, 136, 140, 166, 169, 172, 173)
-_BEATS = {"setback": "31", "release": "33", "recovery": "32", "deliver": "1;32", "feat": "1;35", "judgement": "36", "propose": "36"}
+# Of the 256 colours, those that are readable on dark and light backgrounds.
+_NAME_COLOURS = (33, 37, 64, 68, 71, 97, 103, 106, 130, 132, 136, 140, 166, 169, 172, 173)
+_BEAT_STYLES = {"setback": "31", "release": "33", "recovery": "32", "deliver": "1;32", "feat": "1;35", "judgement": "36", "propose": "36"}
 _DIM = "2"
-_WIDE = 100
-"""Columns from which on there is room for the scopes."""
+_SCOPES_FROM_WIDTH = 100
+"""Terminals narrower than this show no scopes."""
 
 
-class Columns:
-    """Plain lines: time, name, kind, scopes, text, each cell whole."""
+class PlainEventLines:
+    """Plain lines with untruncated columns: time, name, kind, scopes, text."""
 
     def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
 
     def line(self, event: Event) -> str:
-        """One event."""
+        """The line of one event."""
         at = (event.at or _EPOCH).astimezone(self._zone).isoformat(timespec="seconds")
-        cells = (at, f"{name_of(event):<{_NAME}}", f"{sanitise(event.kind):<{_KIND}}", scopes_of(event) or "-", text_of(event))
+        cells = (at, f"{actor_name(event):<{_NAME}}", f"{sanitise(event.kind):<{_KIND}}", scope_text(event) or "-", event_text(event))
         return "  ".join(cells).rstrip()
 
 
-class Screen:
-    """Lines for a terminal; a day's first event brings a line with the date."""
+class TerminalEventLines:
+    """Lines for a terminal; the first event of a day has a heading with the date."""
 
     def __init__(self, zone: tzinfo | None, *, width: int, colour: bool) -> None:
         self._zone, self._width, self._colour = zone, width, colour
         self._day: date | None = None
 
     def line(self, event: Event) -> str:
-        """One event, and a heading where a new day begins."""
+        """The line of one event, with a heading if a new day begins."""
         at = (event.at or _EPOCH).astimezone(self._zone)
-        name, scopes, text = name_of(event), scopes_of(event), text_of(event)
-        narrow = self._width < _WIDE
+        name, scopes, text = actor_name(event), scope_text(event), event_text(event)
+        narrow = self._width < _SCOPES_FROM_WIDTH
         name_width, kind_width = (_NAME - 5, _KIND - 4) if narrow else (_NAME, _KIND)
         rest = self._width - len("00:00:00  ") - name_width - kind_width - 4
-        scopes = "" if narrow else cut(scopes, max(8, rest // 3))
-        rest -= cells(scopes) + 2 if scopes else 0
+        scopes = "" if narrow else truncate_columns(scopes, max(8, rest // 3))
+        rest -= display_width(scopes) + 2 if scopes else 0
         parts = (
             self._paint(at.strftime("%H:%M:%S"), _DIM),
-            self._paint(pad(cut(name, name_width), name_width), f"38;5;{_NAMES[crc32(name.encode()) % len(_NAMES)]}"),
-            self._paint(pad(cut(sanitise(event.kind), kind_width), kind_width), self._style_of(event)),
+            self._paint(
+                pad_columns(truncate_columns(name, name_width), name_width),
+                f"38;5;{_NAME_COLOURS[crc32(name.encode()) % len(_NAME_COLOURS)]}",
+            ),
+            self._paint(pad_columns(truncate_columns(sanitise(event.kind), kind_width), kind_width), self._style_of(event)),
             *((self._paint(scopes, _DIM),) if scopes else ()),
-            cut(text, max(0, rest)),
+            truncate_columns(text, max(0, rest)),
         )
         return self._heading(at) + "  ".join(parts).rstrip()
 
@@ -73,59 +76,59 @@ class Screen:
         return self._paint(f"── {at.strftime('%A')} {at.day} {at.strftime('%B %Y')}", "1") + "\n"
 
     def _style_of(self, event: Event) -> str:
-        return _DIM if not can_see(event, PUBLIC) else _BEATS.get(catalog.beat_of(event) or "", "")
+        return _DIM if not can_see(event, PUBLIC) else _BEAT_STYLES.get(catalog.beat_of(event) or "", "")
 
     def _paint(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text
 
 
-def name_of(event: Event) -> str:
-    """Whose deed it was."""
+def actor_name(event: Event) -> str:
+    """The agent, else the actor."""
     return sanitise(event.agent or event.actor or "?")
 
 
-def scopes_of(event: Event) -> str:
-    """What it belongs to, its agent aside."""
+def scope_text(event: Event) -> str:
+    """The scopes of an event, without its agent."""
     return " ".join(f"{name}:{sanitise(value)}" for name in _SCOPES if (value := getattr(event, name)) is not None)
 
 
-def text_of(event: Event) -> str:
-    """Its line for people; where it has none, its change of state, else the plain values of its payload."""
+def event_text(event: Event) -> str:
+    """The event's text, else its state change, else the simple values of its payload."""
     if event.text:
         return sanitise(event.text + shown_flags(flags_of_call(event), event.text))
     if event.old_state is not None or event.new_state is not None:
         return sanitise(f"{event.old_state or '?'} → {event.new_state or '?'}")
-    plain = (f"{key}={_plain(value)}" for key, value in event.data.items() if isinstance(value, str | int | float))
+    plain = (f"{key}={_format_value(value)}" for key, value in event.data.items() if isinstance(value, str | int | float))
     return sanitise(" ".join(plain))
 
 
-def _plain(value: str | float) -> str:
+def _format_value(value: str | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def cells(text: str) -> int:
-    """How many columns a text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
+def display_width(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
-def _cells(character: str) -> int:
+def _character_width(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-def cut(text: str, width: int) -> str:
-    """The text in at most so many columns, with … where something is missing."""
-    if cells(text) <= width:
+def truncate_columns(text: str, width: int) -> str:
+    """The text truncated to `width` columns, with … at the end."""
+    if display_width(text) <= width:
         return text
     taken, room = 0, width - 1
     for index, character in enumerate(text):
-        taken += _cells(character)
+        taken += _character_width(character)
         if taken > room:
             return text[:index] + "…" if width > 0 else ""
     return text
 
 
-def pad(text: str, width: int) -> str:
-    """The text, filled up with blanks."""
-    return text + " " * (width - cells(text))
+def pad_columns(text: str, width: int) -> str:
+    """The text padded to `width` columns."""
+    return text + " " * (width - display_width(text))

@@ -1,4 +1,4 @@
-"""`lore events`: what is in the log, oldest first, and what comes."""
+"""`lore events`: print events, oldest first, and follow new ones."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 SUMMARY = "read events back, oldest first, and follow them live"
 
-LAST = 20
+DEFAULT_LAST = 20
 _EXAMPLES = (
-    ("lore events", f"the newest {LAST}"),
+    ("lore events", f"the newest {DEFAULT_LAST}"),
     ("lore events --scope agent:ada --since 2h", "all of an agent's events of the last two hours"),
     ("lore events --kind 'tool.*' --kind model.failed --last 100", "the newest hundred of some kinds"),
     ("lore events --follow", "the newest, and then what comes; Ctrl-C ends it"),
     ("lore events --all --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with its position"),
 )
 _NOTES = f"""\
-Without --all, --last or --since the newest {LAST} are shown, on a terminal and in a pipe alike.
+Without --all, --last or --since the newest {DEFAULT_LAST} are shown, on a terminal and in a pipe alike.
 Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COLOR is honoured.
 {scopes.NOTE}
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Which events, and how to show them."""
+    """Add the arguments."""
     arguments.add_selection(parser)
-    parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (else {LAST}, unless --since or --all)")
+    parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (else {DEFAULT_LAST}, unless --since or --all)")
     parser.add_argument("--all", action="store_true", help="everything")
     parser.add_argument("--follow", "-f", action="store_true", help="go on with what comes")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
@@ -48,46 +48,46 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the past, then follow if asked to."""
+    """Print stored events, then follow with `--follow`."""
     if args.last is not None and args.last < 0:
         raise Invalid("--last: a number from 0 on is needed")
     check_scope(args.scope)
     try:
-        _show(args, times.since(args.since))
+        _print_events(args, times.parse_since(args.since))
     except KeyboardInterrupt:
         if not args.follow:
             raise
     return 0
 
 
-def _show(args: Namespace, since: datetime | None) -> None:
-    write = writer_of(args)
+def _print_events(args: Namespace, since: datetime | None) -> None:
+    write = make_writer(args)
     with open_log.open_log(args) if args.follow else open_log.open_existing_log(args) as log:
-        args.scope = scopes.resolve(log, args.scope, may_be_new=args.follow)
+        args.scope = scopes.resolve_scope(log, args.scope, may_be_new=args.follow)
         head = log.head()
-        shown = _print(_past(log, args, since), write)
+        shown = _write_events(_read_past(log, args, since), write)
         if args.follow:
             with draining():
                 _follow(log, args, since, write, after=max(shown, head or "") or None)
         else:
-            _say_what_is_missing(log, args, shown)
+            _hint_at_more(log, args, shown)
 
 
-def _past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
+def _read_past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
     if args.last is None and (args.all or since is not None):
         return log.read(args.scope, kinds=args.kind, since=since)
     from fleetlore.cli import fold
     from fleetlore.projections.newest_events import read_newest
 
-    limit = LAST if args.last is None else args.last
+    limit = DEFAULT_LAST if args.last is None else args.last
     if limit == 0:
         return iter(())
     newest = list(read_newest(log, fold.newest_blocks(log), args.scope, kinds=args.kind, since=since, limit=limit))
     return reversed(newest)
 
 
-def _print(events: Iterator[Event], write: Callable[[Event], None]) -> str:
-    """Write them; answers the last position that was among them."""
+def _write_events(events: Iterator[Event], write: Callable[[Event], None]) -> str:
+    """Write events; returns the highest position."""
     position = ""
     for event in events:
         write(event)
@@ -104,29 +104,31 @@ def _follow(log: BlockingRecorder, args: Namespace, since: datetime | None, writ
             terminal.flush()
 
 
-def writer_of(args: Namespace) -> Callable[[Event], None]:
-    """How events are shown: as `--json` and `--utc` say, and as the screen allows."""
+def make_writer(args: Namespace) -> Callable[[Event], None]:
+    """A function that prints an event: as JSON, for a terminal, or in plain columns."""
     if args.json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
-    from fleetlore.cli.event_lines import Columns, Screen
+    from fleetlore.cli.event_lines import PlainEventLines, TerminalEventLines
 
     zone = UTC if args.utc else None
     if terminal.is_terminal(sys.stdout):
-        form: Columns | Screen = Screen(zone, width=terminal.width(sys.stdout), colour=terminal.has_colour(sys.stdout))
+        form: PlainEventLines | TerminalEventLines = TerminalEventLines(
+            zone, width=terminal.width(sys.stdout), colour=terminal.has_colour(sys.stdout)
+        )
     else:
-        form = Columns(zone)
+        form = PlainEventLines(zone)
     return lambda event: terminal.out(form.line(event))
 
 
-def _say_what_is_missing(log: BlockingRecorder, args: Namespace, shown: str) -> None:
-    """On a terminal, say that there is more, or that there is nothing."""
+def _hint_at_more(log: BlockingRecorder, args: Namespace, shown: str) -> None:
+    """On a terminal, say if there are more events or none."""
     if args.json or not terminal.is_terminal(sys.stdout):
         return
     if not shown and args.last != 0:
         terminal.err("no such events yet")
-    elif args.last is None and not args.all and args.since is None and _is_more(log, args):
-        terminal.err(f"the newest {LAST} are shown; --all shows everything, --last N more")
+    elif args.last is None and not args.all and args.since is None and _has_more(log, args):
+        terminal.err(f"the newest {DEFAULT_LAST} are shown; --all shows everything, --last N more")
 
 
-def _is_more(log: BlockingRecorder, args: Namespace) -> bool:
-    return sum(1 for _ in log.read(args.scope, kinds=args.kind, limit=LAST + 1)) > LAST
+def _has_more(log: BlockingRecorder, args: Namespace) -> bool:
+    return sum(1 for _ in log.read(args.scope, kinds=args.kind, limit=DEFAULT_LAST + 1)) > DEFAULT_LAST

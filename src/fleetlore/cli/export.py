@@ -1,4 +1,4 @@
-"""`lore export`: give events back as other fleets write them."""
+"""`lore export`: write events in another dialect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Write = Callable[[bytes], None]
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The dialect, which events, where to."""
+    """Add the arguments."""
     parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.known())}")
     arguments.add_selection(parser)
     parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
@@ -40,14 +40,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Stream what can be said, count the rest."""
+    """Write the events that the dialect can express, and count the others."""
     dialect = dialects.find(args.dialect, only_read=registry.list_recordings())
     settings = open_log.settings_of(args)
     check_scope(args.scope)
-    since = times.since(args.since)
+    since = times.parse_since(args.since)
     left_out: Counter[str] = Counter()
     with open_log.open_existing_log(args, settings=settings) as log, _output(args.out) as write:
-        for event in log.read(scopes.resolve(log, args.scope), kinds=args.kind, since=since):
+        for event in log.read(scopes.resolve_scope(log, args.scope), kinds=args.kind, since=since):
             record = dialect.encode(event, town=settings.town.value)
             if record is None:
                 left_out[event.kind.partition(".")[0]] += 1
@@ -64,7 +64,7 @@ def _output(path: str | None) -> Iterator[Write]:
     if path is None:
         yield terminal.out_json if terminal.is_terminal(sys.stdout) else _write_to_pipe
         return
-    with output.private_file(path) as write:
+    with output.open_private_file(path) as write:
         yield lambda record: _write_line(write, record)
 
 

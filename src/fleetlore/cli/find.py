@@ -1,4 +1,4 @@
-"""`lore find`: events by their words, newest first."""
+"""`lore find`: full-text search, newest events first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "find events by their words, newest first"
 
-LAST = 20
+DEFAULT_LAST = 20
 _EXAMPLES = (
     ("lore find parser", "the newest events in which a word begins with parser"),
     ("lore find rate limit --scope agent:ada --since 1d", "both words, in any order, of one agent since yesterday"),
@@ -39,83 +39,85 @@ _NOTES = """\
 Every word must be there, in the text, the names or the payload; the last one may be the beginning of a word.
 Capitals and accents do not matter. The exit code is 1 if nothing was found, as grep's is.
 """
-_OURS = re.compile("(\x1b\\[[0-9;]*m)")
-_MARKED, _UNMARKED = "\x1b[7m", "\x1b[27m"  # reverse video leaves the colours be
+_COLOUR_CODES = re.compile("(\x1b\\[[0-9;]*m)")
+_HIGHLIGHT_ON, _HIGHLIGHT_OFF = "\x1b[7m", "\x1b[27m"  # reverse video keeps the colours
 
 
 def configure(parser: ArgumentParser) -> None:
-    """What to look for, and where."""
+    """Add the arguments."""
     parser.add_argument("text", metavar="TEXT", nargs="+", help="words, or phrases in double quotes")
     arguments.add_selection(parser)
-    parser.add_argument("--last", metavar="N", type=int, default=LAST, help=f"at most the newest N (else {LAST})")
+    parser.add_argument("--last", metavar="N", type=int, default=DEFAULT_LAST, help=f"at most the newest N (else {DEFAULT_LAST})")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
     arguments.add_json(parser, "one JSON a line: the canonical event and its position")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Print what is found."""
+    """Print matching events; exit code 1 if there are none, like grep."""
     text = " ".join(args.text)
     if not text.strip():
         raise Invalid("nothing to look for; say a word, as in `lore find parser`")
     if args.last < 1:
         raise Invalid("--last: a number from 1 on is needed")
-    wanted = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.since(args.since))
+    filter = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.parse_since(args.since))
     with open_log.open_existing_log(args) as log:
-        wanted = wanted._replace(scope=scopes.resolve(log, wanted.scope), by_time=bool(fold.newest_blocks(log)))
-        found = _find(log, text, wanted, limit=args.last + 1)
-    write = _writer(args, search.parse_terms(text))
+        filter = filter._replace(scope=scopes.resolve_scope(log, filter.scope), by_time=bool(fold.newest_blocks(log)))
+        found = _find(log, text, filter, limit=args.last + 1)
+    write = _make_writer(args, search.parse_terms(text))
     for event in found[: args.last]:
         write(event)
-    _say_what_is_missing(args, len(found))
+    _hint_at_more(args, len(found))
     return OK if found else FAILED
 
 
-def _find(log: BlockingRecorder, text: str, wanted: search.SearchFilter, *, limit: int) -> list[Event]:
+def _find(log: BlockingRecorder, text: str, filter: search.SearchFilter, *, limit: int) -> list[Event]:
     store = open_store(log.info())
     with store or nullcontext(), progress.bar_if_long() as show:
-        return search.find(log, text, wanted=wanted, limit=limit, store=store, progress=show)
+        return search.find(log, text, wanted=filter, limit=limit, store=store, progress=show)
 
 
-def _writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callable[[Event], None]:
+def _make_writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callable[[Event], None]:
     if args.json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
-    from fleetlore.cli.event_lines import Columns, Screen
+    from fleetlore.cli.event_lines import PlainEventLines, TerminalEventLines
 
     zone = UTC if args.utc else None
     if not terminal.is_terminal(sys.stdout):
-        columns = Columns(zone)
-        return lambda event: terminal.out(columns.line(_told(event, terms)))
+        columns = PlainEventLines(zone)
+        return lambda event: terminal.out(columns.line(_with_matching_text(event, terms)))
     colour = terminal.has_colour(sys.stdout)
-    screen = Screen(zone, width=terminal.width(sys.stdout), colour=colour)
-    return lambda event: terminal.out(_mark(screen.line(_told(event, terms)), terms) if colour else screen.line(_told(event, terms)))
+    screen = TerminalEventLines(zone, width=terminal.width(sys.stdout), colour=colour)
+    return lambda event: terminal.out(
+        _highlight(screen.line(_with_matching_text(event, terms)), terms) if colour else screen.line(_with_matching_text(event, terms))
+    )
 
 
-def _told(event: Event, terms: Sequence[search.SearchTerm]) -> Event:
-    """The event with a line that shows what was found, and whether it was only thought."""
-    from fleetlore.cli.event_lines import name_of, scopes_of, text_of
+def _with_matching_text(event: Event, terms: Sequence[search.SearchTerm]) -> Event:
+    """The event with a text that shows the match and marks private events."""
+    from fleetlore.cli.event_lines import actor_name, event_text, scope_text
 
-    line = text_of(event)
-    if not search.find_matches(" ".join((name_of(event), event.kind, scopes_of(event), line)), terms):
+    line = event_text(event)
+    if not search.find_matches(" ".join((actor_name(event), event.kind, scope_text(event), line)), terms):
         line = f"{line} ({search.make_excerpt(event, terms)})" if line else search.make_excerpt(event, terms)
     return replace(event, text=f"[private] {line}" if not can_see(event, READER) else line)
 
 
-def _mark(line: str, terms: Sequence[search.SearchTerm]) -> str:
-    """Emphasise what was found in a line that was made harmless; the only sequences in it are ours."""
-    return "".join(part if _OURS.fullmatch(part) else _mark_plain(part, terms) for part in _OURS.split(line))
+def _highlight(line: str, terms: Sequence[search.SearchTerm]) -> str:
+    """Highlight matches in a sanitised line; the only escape sequences in it are our colours."""
+    return "".join(part if _COLOUR_CODES.fullmatch(part) else _highlight_plain(part, terms) for part in _COLOUR_CODES.split(line))
 
 
-def _mark_plain(text: str, terms: Sequence[search.SearchTerm]) -> str:
+def _highlight_plain(text: str, terms: Sequence[search.SearchTerm]) -> str:
     shown, end = "", 0
     for start, stop in search.find_matches(text, terms):
-        shown += f"{text[end:start]}{_MARKED}{text[start:stop]}{_UNMARKED}"
+        shown += f"{text[end:start]}{_HIGHLIGHT_ON}{text[start:stop]}{_HIGHLIGHT_OFF}"
         end = stop
     return shown + text[end:]
 
 
-def _say_what_is_missing(args: Namespace, found: int) -> None:
-    """On a terminal, say that there is more, or that there is nothing."""
+def _hint_at_more(args: Namespace, found: int) -> None:
+    """On a terminal, say if there are more events or none."""
     if args.json or not terminal.is_terminal(sys.stdout):
         return
     if not found:

@@ -1,4 +1,4 @@
-"""`lore forget`: erase events for good. docs/privacy.md tells what goes and what does not."""
+"""`lore forget`: erase events for good. docs/privacy.md describes what goes and what stays."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "erase events for good: an agent's, a session's, or all before a day"
 
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 REASON = "asked for"
-"""It stays in the log, and so names nobody."""
+"""Stored in the log, so it names nobody."""
 
 _EXAMPLES = (
     ("lore forget --run 0f3e9a52-8a6f-4a39-9a7e-5d2d0d1c7f10 --dry-run", "what one session and its helpers would take with them"),
@@ -41,7 +41,7 @@ Exit code: 0 erased or nothing to erase, 1 failed or something came in meanwhile
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Whose, and how sure."""
+    """Add the arguments."""
     parser.add_argument("--agent", metavar="A", help="events that name it as agent, parent, child or actor")
     parser.add_argument("--run", metavar="R", help="events of a session, and of the helpers that it launched")
     parser.add_argument("--before", metavar="WHEN", help="events that happened before: 90d ago, a day, or a time such as 2026-11-15T20:00Z")
@@ -57,26 +57,26 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Show, ask, erase, and look whether anything is left."""
+    """Show what matches, ask, erase, and check that nothing is left."""
     from fleetlore.ingest import forget
 
     settings = open_log.settings_of(args)
     with open_log.open_existing_log(args, settings=settings) as log:
-        wanted = _wanted(args, log)
+        filter = _make_filter(args, log)
         with progress.bar("looking") as show:
-            found = forget.find_matching_events(log, wanted, progress=show)
+            found = forget.find_matching_events(log, filter, progress=show)
         if not args.json:
-            _print(found, config.masked(settings.log.value), args.dry_run)
+            _print_found(found, config.masked(settings.log.value), args.dry_run)
         if args.dry_run:
-            return _end(args, found, erased=0, left=len(found.ids), waiting=0)
-        if found.ids and not args.yes and not confirm.agrees(f"Erase {_events(len(found.ids))} for good?"):
+            return _print_result(args, found, erased=0, left=len(found.ids), waiting=0)
+        if found.ids and not args.yes and not confirm.agrees(f"Erase {_count_events(len(found.ids))} for good?"):
             terminal.err("nothing was erased")
             return FAILED
         passphrase.ask_key_of(settings, "to erase any of it")
-        return _forget(args, settings, log, wanted, found)
+        return _erase(args, settings, log, filter, found)
 
 
-def _wanted(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
+def _make_filter(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
     from fleetlore.ingest import forget as ingest_forget
 
     if not (args.agent or args.run or args.before or args.id):
@@ -88,58 +88,58 @@ def _wanted(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
     return ingest_forget.ForgetFilter(
         agent=args.agent,
         runs=ingest_forget.find_helper_runs(log, args.run) if args.run else None,
-        before=times.moment(args.before, now=clock.now()) if args.before else None,
+        before=times.parse_time(args.before, now=clock.now()) if args.before else None,
         kinds=tuple(args.kind),
         ids=ids,
     )
 
 
-def _forget(args: Namespace, settings: Settings, log: BlockingRecorder, wanted: ForgetFilter, found: FoundEvents) -> int:
-    """What waits goes first, so that nothing comes in behind us; what was made of the log goes last."""
+def _erase(args: Namespace, settings: Settings, log: BlockingRecorder, filter: ForgetFilter, found: FoundEvents) -> int:
+    """Erase the spool first, so that nothing comes in later, then the log, then the projections made of it."""
     from fleetlore.ingest import forget as ingest_forget
 
-    waiting = ingest_forget.purge_spool(wanted, settings)
+    waiting = ingest_forget.purge_spool(filter, settings)
     with progress.bar("erasing") as show:
         erased = ingest_forget.erase_events(log, found.ids, args.reason, progress=show)
     if args.agent and not (args.kind or args.before or args.id or args.run):
         ingest_forget.remove_agent_name(log, args.agent, args.reason)
     ingest_forget.purge_stores(log)
-    left = len(ingest_forget.find_matching_events(log, wanted).ids)
-    return _end(args, found, erased=erased, left=left, waiting=waiting)
+    left = len(ingest_forget.find_matching_events(log, filter).ids)
+    return _print_result(args, found, erased=erased, left=left, waiting=waiting)
 
 
-def _print(found: FoundEvents, log: str, is_dry: bool) -> None:
+def _print_found(found: FoundEvents, log: str, is_dry: bool) -> None:
     if not found.ids:
         terminal.out(f"nothing to forget in {terminal.sanitise(log)}")
         return
-    terminal.out(f"{_events(len(found.ids))} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} be erased for good:")
+    terminal.out(f"{_count_events(len(found.ids))} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} be erased for good:")
     for what, counts in (("agents", found.agents), ("kinds", found.kinds)):
-        terminal.out(f"  {what:<7} {terminal.sanitise(_largest(counts))}")
+        terminal.out(f"  {what:<7} {terminal.sanitise(_list_largest(counts))}")
     days = sorted(found.days)
-    span = days[0] if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}: {_largest(found.days)}"
+    span = days[0] if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}: {_list_largest(found.days)}"
     terminal.out(f"  {'days':<7} {span}")
 
 
-def _largest(counts: Counter[str]) -> str:
-    shown = [f"{name} {count:,}" for name, count in counts.most_common(MOST_SHOWN)]
+def _list_largest(counts: Counter[str]) -> str:
+    shown = [f"{name} {count:,}" for name, count in counts.most_common(MAX_SHOWN)]
     more = len(counts) - len(shown)
     return " · ".join([*shown, *([f"and {more:,} more"] if more else [])])
 
 
-def _end(args: Namespace, found: FoundEvents, *, erased: int, left: int, waiting: int) -> int:
+def _print_result(args: Namespace, found: FoundEvents, *, erased: int, left: int, waiting: int) -> int:
     if args.json:
-        told = {"found": len(found.ids), "agents": found.agents, "kinds": found.kinds, "days": dict(sorted(found.days.items()))}
-        terminal.out_value({**told, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})
+        fields = {"found": len(found.ids), "agents": found.agents, "kinds": found.kinds, "days": dict(sorted(found.days.items()))}
+        terminal.out_value({**fields, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})
     if args.dry_run:
         return OK
     if not args.json and (erased or waiting):
         spooled = f", and {waiting:,} waiting in the spool" if waiting else ""
-        terminal.out(f"erased {_events(erased)} for good{spooled}")
+        terminal.out(f"erased {_count_events(erased)} for good{spooled}")
     if left:
-        terminal.err(f"lore: {_events(left)} came in meanwhile; run it again")
+        terminal.err(f"lore: {_count_events(left)} came in meanwhile; run it again")
         return FAILED
     return OK
 
 
-def _events(count: int) -> str:
+def _count_events(count: int) -> str:
     return f"{count:,} {'event' if count == 1 else 'events'}"

@@ -1,11 +1,11 @@
-"""`lore name`: what an agent is called where people read of it. docs/costs.md tells the names that nobody set."""
+"""`lore name`: set the display name of an agent. docs/costs.md describes the default names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, terminal
-from fleetlore.cli.emit import user_name
+from fleetlore.cli.emit import find_user_name
 from fleetlore.errors import UnknownName
 from fleetlore.events.envelope import Event
 from fleetlore.views import names as view
@@ -28,40 +28,40 @@ AGENT is its name in the log, the beginning of that, or the name under which it 
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Whom, and what."""
+    """Add the arguments."""
     parser.add_argument("agent", metavar="AGENT", help="which agent")
     parser.add_argument("name", metavar="NAME", help='what to call it; "" takes the name away again')
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Record the name, and say under what the agent is shown now."""
+    """Store the name and print how the agent is shown now."""
     from fleetlore.cli.fold import fold
 
     with open_log.open_existing_log(args) as log:
-        agent = find(log, args.agent)
-        log.append([Event(kind="agent.named", actor=user_name(), agent=agent, data={"name": args.name.strip()})])
+        agent = find_agent(log, args.agent)
+        log.append([Event(kind="agent.named", actor=find_user_name(), agent=agent, data={"name": args.name.strip()})])
         shown = view.display_name(fold(log, view, "names"), agent)
     terminal.out(terminal.sanitise(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name"))
     return 0
 
 
-def find(log: BlockingRecorder, text: str) -> str:
-    """The agent that is meant: by its name in the log, by a name that it is shown under, or by how its name begins."""
+def find_agent(log: BlockingRecorder, text: str) -> str:
+    """The agent with this logged name, display name or unique prefix; an error with suggestions if there is none."""
     from fleetlore.cli.fold import fold
-    from fleetlore.cli.scopes import looking_at
+    from fleetlore.cli.scopes import view_opener
     from fleetlore.events.names import is_name
     from fleetlore.projections.name_lookup import HINTS, ambiguous_name_error, resolve_agent
 
     if not is_name(text):
         raise UnknownName("agent", text, (), HINTS["agent"])
     try:
-        return resolve_agent(log, text, looking_at(log))
+        return resolve_agent(log, text, view_opener(log))
     except UnknownName:
         names = fold(log, view, "names")
-        begin_so = sorted(agent for agent in names.agents if agent.startswith(text))
-        if len(begin_so) == 1:
-            return begin_so[0]
-        if begin_so:
-            raise ambiguous_name_error(names, "agent", text, begin_so) from None
+        matches = sorted(agent for agent in names.agents if agent.startswith(text))
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ambiguous_name_error(names, "agent", text, matches) from None
         raise

@@ -1,4 +1,4 @@
-"""From the command line and the settings to an open log."""
+"""Opens the log that command line and settings name, and drains the spool of hooks first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def load_settings(*, log: str | None, town: str | None) -> Settings:
-    """The settings as seen from the current folder; what they ignore is a warning on standard error."""
+    """The settings for the current folder; warnings go to standard error."""
     settings = config.load(log=log, town=town)
     for warning in settings.warnings:
         terminal.warn_once(warning)
@@ -33,17 +33,17 @@ def load_settings(*, log: str | None, town: str | None) -> Settings:
 
 
 def settings_of(args: Namespace) -> Settings:
-    """The settings that hold for this command line; `--redact`, where a command has it, adds to what the files want hidden."""
+    """The settings for this command line; `--redact` adds to the levels of the settings files."""
     settings = load_settings(log=args.log, town=args.town)
-    asked: tuple[str, ...] = getattr(args, "redact", ())
-    if not asked:
+    requested: tuple[str, ...] = getattr(args, "redact", ())
+    if not requested:
         return settings
-    levels = tuple(level for level in config.REDACT_LEVELS if level in (*settings.redact_levels.value, *asked))
+    levels = tuple(level for level in config.REDACT_LEVELS if level in (*settings.redact_levels.value, *requested))
     return settings._replace(redact_levels=config.Setting(levels, "--redact"))
 
 
 def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool = True) -> BlockingRecorder:
-    """The log to write to, made if need be; to be used in a `with`. What hooks have left in the spool goes in first."""
+    """Open the log for writing, created if it does not exist. Drains the spool first."""
     settings = settings or settings_of(args)
     if drain:
         drain_spool()
@@ -51,7 +51,7 @@ def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool =
 
 
 def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> BlockingRecorder:
-    """The log to read from; one that is not there is an error, so that a slip of the pen is noticed."""
+    """Open the log for reading; `LogError` if the file does not exist, so that a typing error is noticed."""
     settings = settings or settings_of(args)
     drain_spool()
     path = find_file(settings)
@@ -61,9 +61,9 @@ def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> B
 
 
 def drain_spool(*, said: set[str] | None = None) -> None:
-    """Take what hooks have left into the logs that it belongs to. A trouble there is one line on standard error, and no more.
+    """Import what hooks left in the spool. Errors are printed and do not stop the command.
 
-    Whoever does it again and again hands over what was said, so that it is said once.
+    Callers that drain repeatedly pass the same set, so that each error is printed once.
     """
     from fleetlore.ingest import spool
 
@@ -73,7 +73,7 @@ def drain_spool(*, said: set[str] | None = None) -> None:
         from fleetlore.ingest.drain import drain_into_logs
 
         problems = drain_into_logs(_open, on_warning=terminal.warn_once)
-    except Exception as error:  # noqa: BLE001  # what hooks brought waits; the command that was asked for does not
+    except Exception as error:  # noqa: BLE001  # the spool can wait, the command cannot
         problems = [f"the spool could not be read: {error}"]
     said = set() if said is None else said
     for problem in problems:
@@ -87,7 +87,7 @@ def _open(settings: Settings) -> BlockingRecorder:
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
-    """What takes secrets out, with the user's own patterns; `None` for the usual one."""
+    """The redactor with the user's patterns; `None` for the default one."""
     if not settings.redact_patterns.value:
         return None
     from fleetlore.redact import Redactor
@@ -96,7 +96,7 @@ def redactor_of(settings: Settings) -> Redactor | None:
 
 
 def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | None = None) -> None:
-    """Let go of what `[retention]` says is too old, on a sealed log with its key; a trouble there is one line on standard error."""
+    """Delete events that are older than `[retention]` allows. Needs the key on a sealed log; problems are printed."""
     if settings.keep_days.value is None:
         return
     from fleetlore import clock
@@ -108,7 +108,7 @@ def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | Non
 
 
 def veil_of(settings: Settings) -> Veil | None:
-    """What takes prompts, code, paths and names out, as far as they are not wanted; `None` if all of them are."""
+    """The anonymiser for the redact levels (prompts, code, paths, names); `None` if there are none."""
     if not settings.redact_levels.value:
         return None
     from fleetlore.ingest.anonymise import make_anonymiser
@@ -117,7 +117,7 @@ def veil_of(settings: Settings) -> Veil | None:
 
 
 def find_file(settings: Settings) -> str | None:
-    """The file of a `sqlite:` log, there or not; `None` for any other log."""
+    """The path of a `sqlite:` log, which may not exist; `None` for other logs."""
     scheme, path, _ = split_url(settings.log.value)
     if scheme != "sqlite":
         return None
@@ -127,12 +127,12 @@ def find_file(settings: Settings) -> str | None:
 
 
 def is_server(url: str) -> bool:
-    """Whether an address means a server."""
+    """Whether a log URL names a server."""
     return url.partition(":")[0] in config.SERVERS
 
 
 def log_file(args: Namespace) -> str:
-    """The file of the log, for commands that only make sense for one; the folder of the user's own log is made."""
+    """The path of the log, for commands that need a file; `Invalid` for other logs. Creates the folder of the default log."""
     settings = settings_of(args)
     if find_file(settings) is None:
         shown = config.masked(settings.log.value)
@@ -142,7 +142,7 @@ def log_file(args: Namespace) -> str:
 
 
 def need_file(path: str) -> str:
-    """The path, if there is a file."""
+    """The path, if the file exists; else `LogError`."""
     if not os.path.exists(path):
         raise LogError(f"{path}: there is no log yet; `lore setup`, `lore emit`, `lore import` or `lore goal run` makes one")
     return path

@@ -1,4 +1,4 @@
-"""Where a long text goes: to a file that is there whole or not at all, to a terminal, or into a pipe."""
+"""Writes long texts: atomically to a file, sanitised to a terminal, or as UTF-8 into a pipe."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Write = Callable[[str], None]
 
 
 @contextmanager
-def private_file(path: str) -> Iterator[Callable[[bytes], int]]:
-    """Write a file that only its owner may read; it takes its place when all of it is on the disk."""
+def open_private_file(path: str) -> Iterator[Callable[[bytes], int]]:
+    """Write a file atomically, readable only by its owner. `Invalid` if the path is not a file."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
@@ -27,29 +27,29 @@ def private_file(path: str) -> Iterator[Callable[[bytes], int]]:
 
 
 @contextmanager
-def text_file(path: str) -> Iterator[Write]:
-    """The same for text."""
-    with private_file(path) as write:
+def open_text_file(path: str) -> Iterator[Write]:
+    """`open_private_file` for text."""
+    with open_private_file(path) as write:
         yield lambda text: _write(write, text)
 
 
-def to_terminal(text: str) -> None:
-    """Write lines of ours, each without anything that could move a cursor."""
+def write_to_terminal(text: str) -> None:
+    """Write text, each line sanitised."""
     sys.stdout.write("\n".join(map(terminal.sanitise, text.split("\n"))))
 
 
-def painted(text: str) -> None:
-    """Write text whose colours are ours, and whose words are harmless already."""
+def write_styled(text: str) -> None:
+    """Write text with colours that was sanitised before."""
     sys.stdout.write(text)
 
 
-def json_to_terminal(text: str) -> None:
-    """Write JSON whose strings may be hostile; the line ends between them stay."""
+def write_json_to_terminal(text: str) -> None:
+    """Write JSON with unsafe characters escaped; line breaks stay."""
     sys.stdout.write("\n".join(map(terminal.escape_json, text.split("\n"))))
 
 
-def to_pipe(text: str) -> None:
-    """Write UTF-8, whatever the locale says: the formats promise it."""
+def write_to_pipe(text: str) -> None:
+    """Write UTF-8 regardless of the locale, as the formats require."""
     _write(sys.stdout.buffer.write, text)
 
 

@@ -1,4 +1,4 @@
-"""The passphrase of a sealed log, asked for on the controlling terminal: never on a command line, in the environment or on a pipe."""
+"""Asks for the passphrase of a sealed log on the controlling terminal, never on a command line, in the environment or a pipe."""
 
 from __future__ import annotations
 
@@ -16,126 +16,126 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.settings import Settings
 
-TRIES = 3
+MAX_TRIES = 3
 _TERMINAL = "/dev/tty"
-_LONGEST_LINE = 8192
+_MAX_LINE_BYTES = 8192
 _SEALED = "this log is sealed"
 
 
 def ask_key(shared: Coordination, why: str) -> OperatorKey | None:
-    """The operator key, for something that is told as "to trim it"; `None` on a log that is not sealed. `Denied` if it is not given."""
+    """The operator key; `None` if the log is not sealed. `why` ends the prompt, as in "to trim it". `Denied` without the passphrase."""
     seal = shared.load_seal()
-    return None if seal is None else _ask(seal, f"{_SEALED}; its passphrase is needed {why}")
+    return None if seal is None else _ask_and_unlock(seal, f"{_SEALED}; its passphrase is needed {why}")
 
 
 def ask_key_if_given(shared: Coordination, why: str) -> OperatorKey | None:
-    """The same for what can be done without: `None`, too, if nobody can be asked, or only presses Enter."""
+    """Like `ask_key`, but also `None` if there is no terminal or the person only presses Enter."""
     seal = shared.load_seal()
     if seal is None:
         return None
     try:
-        return _ask(seal, f"{_SEALED}; its passphrase is needed {why}, and Enter alone goes on without")
-    except (_Nobody, _Nothing):
+        return _ask_and_unlock(seal, f"{_SEALED}; its passphrase is needed {why}, and Enter alone goes on without")
+    except (_NoTerminal, _NoInput):
         return None
 
 
 def ask_key_of(settings: Settings, why: str) -> OperatorKey | None:
-    """`ask_key` for the log that the settings mean."""
+    """`ask_key` for the log in the settings."""
     from fleetlore.log.coordination import open_shared
 
     with open_shared(settings.log.value, town=settings.town.value) as shared:
         return ask_key(shared, why)
 
 
-def ask_for_file(path: str, why: str) -> None:
-    """Let a log's file be replaced only by who knows the passphrase of every sealed town in it."""
-    for town, seal in _seals_in(path).items():
-        _ask(seal, f"{terminal.sanitise(path)}: the town {terminal.sanitise(town)} is sealed; its passphrase is needed {why}")
+def ask_for_file_seals(path: str, why: str) -> None:
+    """Ask for the passphrase of every sealed town in a log file that is to be replaced."""
+    for town, seal in _read_seals(path).items():
+        _ask_and_unlock(seal, f"{terminal.sanitise(path)}: the town {terminal.sanitise(town)} is sealed; its passphrase is needed {why}")
 
 
-def ask_new() -> str:
-    """A passphrase to be set, typed twice."""
+def ask_new_passphrase() -> str:
+    """A new passphrase, typed twice; `Invalid` if the two differ."""
     from fleetlore.log.seal import MIN_PASSPHRASE_CHARS, check_passphrase
 
-    with _opened("a passphrase is to be set") as tty:
-        first = check_passphrase(_read(tty, f"New passphrase, at least {MIN_PASSPHRASE_CHARS} characters: "))
-        if _read(tty, "The same again: ") != first:
+    with _open_tty("a passphrase is to be set") as tty:
+        first = check_passphrase(_read_hidden_line(tty, f"New passphrase, at least {MIN_PASSPHRASE_CHARS} characters: "))
+        if _read_hidden_line(tty, "The same again: ") != first:
             raise Invalid("the two differ; nothing was changed, try again")
     return first
 
 
-def tell(text: str) -> None:
-    """Say something to the person at the terminal alone, wherever output goes."""
-    with _opened("what is meant for you alone is to be shown") as tty:
+def print_to_tty(text: str) -> None:
+    """Print to the terminal, even if the output is redirected."""
+    with _open_tty("what is meant for you alone is to be shown") as tty:
         _write(tty, f"{text}\n")
 
 
-def _ask(seal: Seal, need: str) -> OperatorKey:
+def _ask_and_unlock(seal: Seal, prompt_reason: str) -> OperatorKey:
     from fleetlore.log.seal import unlock_seal
 
-    with _opened(need) as tty:
-        _write(tty, f"{need}.\n")
-        for left in range(TRIES - 1, -1, -1):
+    with _open_tty(prompt_reason) as tty:
+        _write(tty, f"{prompt_reason}.\n")
+        for left in range(MAX_TRIES - 1, -1, -1):
             try:
-                key = unlock_seal(seal, _read(tty, "Passphrase: "))
-            except _Nothing:
+                key = unlock_seal(seal, _read_hidden_line(tty, "Passphrase: "))
+            except _NoInput:
                 raise
             except Denied:
                 if not left:
                     raise
                 _write(tty, "This is not it.\n")
             else:
-                _close_memory()
+                _forbid_core_dumps()
                 return key
     raise AssertionError
 
 
-class _Nobody(Denied):
+class _NoTerminal(Denied):
     """There is no terminal to ask on."""
 
 
-class _Nothing(Denied):
+class _NoInput(Denied):
     """Nothing was typed."""
 
 
 @contextmanager
-def _opened(need: str) -> Iterator[int]:
-    """The terminal, if somebody can be asked there: whoever asks from the background would be stopped."""
+def _open_tty(prompt_reason: str) -> Iterator[int]:
+    """The terminal; `Denied` if there is none, or in the background, where reading would stop the process."""
     terminal.flush()
     try:
         tty = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        raise _Nobody(f"{need}, and there is no terminal here to ask for it; run this in a terminal yourself") from error
+        raise _NoTerminal(f"{prompt_reason}, and there is no terminal here to ask for it; run this in a terminal yourself") from error
     try:
         if os.tcgetpgrp(tty) != os.getpgrp():
-            raise _Nobody(f"{need}, and this runs in the background of its terminal; run it in the foreground")
+            raise _NoTerminal(f"{prompt_reason}, and this runs in the background of its terminal; run it in the foreground")
         yield tty
     finally:
         os.close(tty)
 
 
-def _read(tty: int, prompt: str) -> str:
-    """One line that is not shown while it is typed."""
+def _read_hidden_line(tty: int, prompt: str) -> str:
+    """One line, read without echo."""
     import termios
 
     before = termios.tcgetattr(tty)
     hidden = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
     try:
-        termios.tcsetattr(tty, termios.TCSAFLUSH, hidden)  # what was typed before it was asked for is not the answer
+        termios.tcsetattr(tty, termios.TCSAFLUSH, hidden)  # drops what was typed before the prompt
         _write(tty, prompt)
-        line = _line(tty)
+        line = _read_line(tty)
     finally:
         termios.tcsetattr(tty, termios.TCSAFLUSH, before)
         _write(tty, "\n")
     if not line:
-        raise _Nothing("no passphrase was given; nothing was done")
+        raise _NoInput("no passphrase was given; nothing was done")
     return line
 
 
-def _line(tty: int) -> str:
+def _read_line(tty: int) -> str:
     typed = b""
-    while not typed.endswith(b"\n") and len(typed) < _LONGEST_LINE and (some := os.read(tty, 1024)):
-        typed += some
+    while not typed.endswith(b"\n") and len(typed) < _MAX_LINE_BYTES and (chunk := os.read(tty, 1024)):
+        typed += chunk
     return typed.rstrip(b"\r\n").decode(errors="surrogateescape")
 
 
@@ -143,8 +143,8 @@ def _write(tty: int, text: str) -> None:
     os.write(tty, text.encode(errors="replace"))
 
 
-def _seals_in(path: str) -> dict[str, Seal]:
-    """The seals of every town in a log's file; none in what is no log, or so damaged that nobody can read it."""
+def _read_seals(path: str) -> dict[str, Seal]:
+    """The seals of all towns in a log file; none if it is not a log or cannot be read."""
     import apsw
 
     from fleetlore.log.seal import decode_seal
@@ -161,8 +161,8 @@ def _seals_in(path: str) -> dict[str, Seal]:
     return {town: decode_seal(seal) for town, seal in rows}
 
 
-def _close_memory() -> None:
-    """Let no other program of this user look into the memory of this process, where the system can do that."""
+def _forbid_core_dumps() -> None:
+    """On Linux, keep other processes of this user from reading the memory of this one."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -1,4 +1,4 @@
-"""A progress bar for long jobs, on a terminal only."""
+"""Progress bars for long jobs, on standard error and only on a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from functools import partial
 from fleetlore.cli import terminal
 
 Progress = Callable[[int, int], None]
-"""Told how much is done, and out of how much."""
+"""Called with how much is done, and the total."""
 
-LONG = 10_000
-"""Events still to be read from which on progress is worth showing."""
+MIN_EVENTS_FOR_BAR = 10_000
+"""`bar_if_long` shows a bar if at least so many events are left."""
 
 
 @contextmanager
 def bar(what: str, *, bytes: bool = False) -> Iterator[Progress]:
-    """A bar on standard error as long as the job runs; nothing where nobody looks."""
+    """A progress bar for the length of the block; does nothing without a terminal."""
     if not terminal.is_terminal(sys.stderr):
         yield lambda done, total: None
         return
@@ -33,24 +33,24 @@ def bar(what: str, *, bytes: bool = False) -> Iterator[Progress]:
 
 
 class FileBar:
-    """How far an import of many files has come: bytes, files, and the day that is being read."""
+    """Progress of an import of many files: bytes, files, and the day that is read."""
 
     def __init__(self, update: Callable[..., None] = lambda **shown: None) -> None:
         self._update, self._done = update, 0
 
     def begin(self, day: str, files_done: int) -> None:
-        """The files of a day are next."""
+        """Show the day that is read next."""
         self._update(day=day, files_done=files_done)
 
     def add(self, size: int) -> None:
-        """So many more bytes were read."""
+        """Add bytes that were read."""
         self._done += size
         self._update(completed=self._done)
 
 
 @contextmanager
 def bar_of_files(what: str, files: int, size: int) -> Iterator[FileBar]:
-    """The same for files of so many bytes in all."""
+    """A progress bar for many files with `size` bytes in total."""
     if not terminal.is_terminal(sys.stderr):
         yield FileBar()
         return
@@ -66,14 +66,14 @@ def bar_of_files(what: str, files: int, size: int) -> Iterator[FileBar]:
 
 @contextmanager
 def bar_if_long() -> Iterator[Progress]:
-    """A bar as soon as it is known that there is much to read."""
+    """A bar that appears if there is much to read."""
     with ExitStack() as stack:
         bars: list[Progress] = []
 
         def show(done: int, total: int) -> None:
-            if not bars and total - done >= LONG:
+            if not bars and total - done >= MIN_EVENTS_FOR_BAR:
                 bars.append(stack.enter_context(bar("reading")))
-            for shown in bars:
-                shown(done, total)
+            for update in bars:
+                update(done, total)
 
         yield show

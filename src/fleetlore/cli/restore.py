@@ -1,4 +1,4 @@
-"""`lore restore`: bring a backup back."""
+"""`lore restore`: replace the log by a backup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ stays sealed by its own seal (docs/sealing.md).
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Where from."""
+    """Add the arguments."""
     parser.add_argument("file", metavar="FILE", help="a file that `lore backup` made")
     parser.add_argument("--force", action="store_true", help="replace a log that holds events")
     arguments.add_json(parser)
@@ -31,11 +31,11 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Put it in the log's place."""
+    """Replace the log by the backup."""
     from fleetlore.log.sqlite import maintenance
 
     path = open_log.log_file(args)
-    passphrase.ask_for_file(path, "to put a backup in its place")
+    passphrase.ask_for_file_seals(path, "to put a backup in its place")
     with progress.bar("restoring") as show:
         events = maintenance.restore(args.file, path, overwrite=args.force, progress=show)
     if args.json:

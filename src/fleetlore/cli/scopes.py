@@ -18,34 +18,34 @@ class _OpenedViews(NamedTuple):
     states: dict[str, Any]
 
 
-def looking_at(log: BlockingRecorder) -> OpenViews:
-    """The views that names are looked up in; what was folded before is not read again."""
+def view_opener(log: BlockingRecorder) -> OpenViews:
+    """A function that opens the views for name lookup, with saved folds."""
 
     @contextmanager
-    def look() -> Iterator[_OpenedViews]:
+    def open_views() -> Iterator[_OpenedViews]:
         from fleetlore.cli.fold import fold
         from fleetlore.views import names, threads
 
         yield _OpenedViews({"names": fold(log, names, "names"), "threads": fold(log, threads, "threads")})
 
-    return look
+    return open_views
 
 
-def resolve(log: BlockingRecorder, scope: str, *, may_be_new: bool = False) -> str:
-    """The scope of the log that is meant; an error with suggestions if there is none, unless it may be new."""
+def resolve_scope(log: BlockingRecorder, scope: str, *, may_be_new: bool = False) -> str:
+    """The scope in the log; an error with suggestions if it is unknown, unless it may be new."""
     from fleetlore.projections.name_lookup import resolve_scope
 
-    return resolve_scope(log, scope, looking_at(log), may_be_new=may_be_new)
+    return resolve_scope(log, scope, view_opener(log), may_be_new=may_be_new)
 
 
-def select(log: BlockingRecorder, scope: str, *, live: bool = False) -> Selection:
-    """What a story of a scope tells: of a task, its whole thread, as the Threads page shows it. The scope of a live story may be new."""
+def select_events(log: BlockingRecorder, scope: str, *, live: bool = False) -> Selection:
+    """The events of a story's scope: for a task its whole thread, as on the Threads page. A live scope may be new."""
     from fleetlore.projections import thread_events
 
-    meant = resolve(log, scope, may_be_new=live)
-    if not meant.startswith("task:"):
-        return meant
+    resolved = resolve_scope(log, scope, may_be_new=live)
+    if not resolved.startswith("task:"):
+        return resolved
     from fleetlore.cli.fold import fold
     from fleetlore.views import threads
 
-    return thread_events.select(meant, fold(log, threads, "threads"), live=live)
+    return thread_events.select(resolved, fold(log, threads, "threads"), live=live)

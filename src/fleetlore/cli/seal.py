@@ -1,4 +1,4 @@
-"""`lore seal`: have goals obey nobody but who knows a passphrase. docs/sealing.md tells what that guards against, and what not."""
+"""`lore seal`: sign commands to goals with a key that a passphrase protects. docs/sealing.md describes the threat model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ A new passphrase keeps the key, so that goals under way go on. --new-key does no
 
 
 def configure(parser: ArgumentParser) -> None:
-    """What to do about the seal."""
+    """Add the arguments."""
     parser.add_argument("--status", action="store_true", help="only say whether the log is sealed")
     parser.add_argument("--new-key", action="store_true", help="a new key, too: what was signed before is obeyed no more")
     arguments.add_json(parser)
@@ -38,19 +38,19 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Set it, change it, or tell of it."""
+    """Set or change the passphrase, or print the status."""
     settings = open_log.settings_of(args)
     if args.status and args.new_key:
         raise Invalid("--new-key changes the seal, and --status only looks; say one of them")
-    with _open(settings, is_new=not args.status) as shared:
+    with _open_coordination(settings, is_new=not args.status) as shared:
         if args.status:
-            _tell(shared.load_seal(), args)
+            _print_status(shared.load_seal(), args)
         else:
-            _seal(shared, args)
+            _set_passphrase(shared, args)
     return 0
 
 
-def _open(settings: Settings, *, is_new: bool) -> Coordination:
+def _open_coordination(settings: Settings, *, is_new: bool) -> Coordination:
     from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
@@ -65,19 +65,19 @@ def _open(settings: Settings, *, is_new: bool) -> Coordination:
     return open_shared(settings.log.value, town=settings.town.value)
 
 
-def _seal(shared: Coordination, args: Namespace) -> None:
+def _set_passphrase(shared: Coordination, args: Namespace) -> None:
     from fleetlore.log.seal import make_seal
 
     before = shared.load_seal()
     if before is None and args.new_key:
         raise Invalid("this log is not sealed, so there is no key to replace; `lore seal` makes the first")
-    known = passphrase.ask_key(shared, "to change it")
-    seal, _ = make_seal(passphrase.ask_new(), key=None if args.new_key else known)
+    key = passphrase.ask_key(shared, "to change it")
+    seal, _ = make_seal(passphrase.ask_new_passphrase(), key=None if args.new_key else key)
     shared.set_seal(seal, before)
     has_new_key = before is None or args.new_key
-    revoked = _revoke_admins(shared) if has_new_key else 0
+    revoked = _revoke_admin_tokens(shared) if has_new_key else 0
     if args.json:
-        terminal.out_value(_told(seal) | {"new_key": has_new_key, "revoked": revoked})
+        terminal.out_value(_seal_fields(seal) | {"new_key": has_new_key, "revoked": revoked})
         return
     terminal.out("The log is sealed: goals obey nobody but who knows the passphrase." if before is None else "The passphrase was changed.")
     if has_new_key:
@@ -90,28 +90,28 @@ def _seal(shared: Coordination, args: Namespace) -> None:
         )
 
 
-def _revoke_admins(shared: Coordination) -> int:
-    """End the tokens that anybody could have made; they would count for no more than `write` now."""
+def _revoke_admin_tokens(shared: Coordination) -> int:
+    """Revoke admin tokens made before the seal; they would only count as `write` now."""
     found = [token for token in shared.list_tokens() if token.scope == "admin"]
     for token in found:
         shared.delete_token(token.id)
     return len(found)
 
 
-def _tell(seal: Seal | None, args: Namespace) -> None:
+def _print_status(seal: Seal | None, args: Namespace) -> None:
     if args.json:
-        terminal.out_value(_told(seal))
+        terminal.out_value(_seal_fields(seal))
     elif seal is None:
         terminal.out("not sealed: anyone who can write to this log is trusted; `lore seal` changes that")
     else:
-        terminal.out(f"sealed with the key {seal.key}; the passphrase was set at {_time(seal)}")
+        terminal.out(f"sealed with the key {seal.key}; the passphrase was set at {_format_time(seal)}")
 
 
-def _told(seal: Seal | None) -> dict[str, object]:
+def _seal_fields(seal: Seal | None) -> dict[str, object]:
     if seal is None:
         return {"sealed": False, "key": None, "made_at": None}
     return {"sealed": True, "key": seal.key, "made_at": seal.made_at}
 
 
-def _time(seal: Seal) -> str:
+def _format_time(seal: Seal) -> str:
     return seal.made_at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -68,7 +68,7 @@ def select_sessions(args: Namespace, log: BlockingRecorder, now: datetime) -> Wa
 
     is_limited = args.all or args.since is not None or args.day is not None
     span = span_of(args, zone_of(args.tz), now) if is_limited else Span(since=now - timedelta(days=DAYS))
-    scope = scopes.resolve(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
+    scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
     return Wanted(span.since, span.until, runs_in(log, scope))
 
 

@@ -1,4 +1,4 @@
-"""`lore ship`: carry this log into another, and go on as it grows. docs/ship.md tells what goes and what stays."""
+"""`lore ship`: copy this log into another and follow it. docs/ship.md describes what is copied."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ An address with a password is better put into FLEETLORE_SHIP_TO than on the comm
 _LIVE_SECONDS, _JSON_SECONDS = 0.1, 1.0
 
 
-class Way(NamedTuple):
-    """From where to where, as it may be shown, and how each is opened."""
+class ShipRoute(NamedTuple):
+    """Source and target: their masked URLs, and functions that open them."""
 
     source: str
     target: str
@@ -51,12 +51,12 @@ class Way(NamedTuple):
     open_target: Callable[[], AbstractContextManager[BlockingRecorder]]
     full: bool
     town: str = config.DEFAULT_TOWN
-    """The source's."""
+    """The town of the source."""
     once: bool = False
 
 
 def configure(parser: ArgumentParser) -> None:
-    """From where, where to, and how much."""
+    """Add the arguments."""
     parser.add_argument("--from", metavar="URL", dest="source", help="which log to ship (else --log, else the configuration's)")
     parser.add_argument("--to", metavar="URL", help="the log to ship it to (else FLEETLORE_SHIP_TO, else [ship] to of the configuration)")
     parser.add_argument("--full", action="store_true", help="ship prompts, code and private thoughts too")
@@ -66,37 +66,37 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Ship, and say how it goes."""
+    """Ship until interrupted and print the status."""
     stop = Flag()
     try:
-        with _ended_by_signals(stop):
+        with _stop_on_signals(stop):
             return _run(args, stop)
-    except KeyboardInterrupt:  # before there was anything to say, or for the second time
+    except KeyboardInterrupt:  # before the shipper started, or a second Ctrl-C
         return OK
 
 
 def _run(args: Namespace, stop: Flag) -> int:
     from fleetlore.ingest.ship import Shipper
 
-    way = way_of(args)
-    teller = _teller(args, way)
-    shipper = Shipper(way.open_source, way.open_target, full=way.full)
-    with _warnings_told_by(teller):
-        teller.begin()
+    route = parse_route(args)
+    reporter = _make_reporter(args, route)
+    shipper = Shipper(route.open_source, route.open_target, full=route.full)
+    with _route_warnings(reporter):
+        reporter.begin()
         try:
-            shipper.run(stop, once=args.once, on_progress=teller.tell)
+            shipper.run(stop, once=args.once, on_progress=reporter.update)
         except KeyboardInterrupt:  # the usual way to end it
             stop.set()
         except BaseException:
-            teller.clear()
+            reporter.clear()
             raise
-        teller.end(shipper.status)
+        reporter.end(shipper.status)
     return SOME_REJECTED if shipper.status.rejected and not stop.is_set() else OK
 
 
 @contextmanager
-def _ended_by_signals(stop: Flag) -> Iterator[None]:
-    """Have SIGTERM, as services send it, end everything as Ctrl-C does; what is ignored, as behind `nohup`, stays so."""
+def _stop_on_signals(stop: Flag) -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C. Ignored signals (`nohup`) stay ignored."""
 
     def end(number: int, frame: FrameType | None) -> None:
         stop.set()
@@ -112,13 +112,13 @@ def _ended_by_signals(stop: Flag) -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_told_by(teller: Teller) -> Iterator[None]:
-    """Have what the log's clients warn of told between our own lines, not into them."""
+def _route_warnings(reporter: ShipReporter) -> Iterator[None]:
+    """Print warnings of the log's clients on lines of their own."""
     import logging
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            teller.warn(self.format(record))
+            reporter.warn(self.format(record))
 
     handler = Handler(logging.WARNING)
     logging.getLogger().addHandler(handler)
@@ -128,11 +128,11 @@ def _warnings_told_by(teller: Teller) -> Iterator[None]:
         logging.getLogger().removeHandler(handler)
 
 
-def way_of(args: Namespace) -> Way:
-    """What the command line and the settings say."""
+def parse_route(args: Namespace) -> ShipRoute:
+    """The route from the command line and the settings; `UsageError` if something is missing."""
     if args.source is not None and args.log is not None:
         raise UsageError("--from and --log both say which log to ship; give one of them")
-    own_town = None if args.source is None else town_in(args.source)
+    own_town = None if args.source is None else town_of_url(args.source)
     settings = open_log.load_settings(log=args.source or args.log, town=args.town if own_town is None else own_town)
     to = args.to or settings.ship_to.value
     if to is None:
@@ -140,17 +140,17 @@ def way_of(args: Namespace) -> Way:
             f"where to? write --to nats://HOST:4222, set FLEETLORE_SHIP_TO,"
             f" or write [ship] to in the fleetlore.toml of {config.masked(settings.log.value)}"
         )
-    town = town_in(to) or args.town or settings.town.value
+    town = town_of_url(to) or args.town or settings.town.value
     for url in (settings.log.value, to):
         if split_url(url)[0] == "memory":
             raise UsageError("memory: ends with the command; ship from and to logs that are kept")
     target = connect(to, town=town, redactor=open_log.redactor_of(settings))
-    return Way(
+    return ShipRoute(
         source=config.masked(settings.log.value),
         target=config.masked(to),
         open_source=lambda: _open_source(settings),
         open_target=target.blocking,
-        # What the file says of prompts and code holds for its own target only.
+        # `full` in the settings file only applies to the target in that file.
         full=args.full or (args.to is None and settings.ship_full.value),
         town=settings.town.value,
         once=args.once,
@@ -164,102 +164,102 @@ def _open_source(settings: Settings) -> BlockingRecorder:
     return connect(settings.log.value, town=settings.town.value).blocking()
 
 
-def town_in(url: str) -> str | None:
-    """The town that an address names."""
+def town_of_url(url: str) -> str | None:
+    """The town in a log's URL; `None` if it has none."""
     return split_url(url)[2].get("town") or None
 
 
-def _teller(args: Namespace, way: Way) -> Teller:
+def _make_reporter(args: Namespace, route: ShipRoute) -> ShipReporter:
     if args.json:
-        return JsonTeller(way)
+        return JsonShipReporter(route)
     if terminal.is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb":
-        return LiveTeller(way)
-    return Teller(way)
+        return LiveShipReporter(route)
+    return ShipReporter(route)
 
 
-class Teller:
-    """Says on plain lines what changes; for pipes and journals."""
+class ShipReporter:
+    """Prints changes as plain lines, for pipes and journals."""
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
-        self._said: str | None = None
+    def __init__(self, route: ShipRoute) -> None:
+        self._route = route
+        self._last_state: str | None = None
         self._pause: float | None = None
         self._shipped = 0
         self._went_back: str | None = None
 
     def begin(self) -> None:
-        """What is about to be done."""
-        how = "with prompts and code" if self._way.full else "prompts and code stay here"
-        self._line(f"shipping {self._way.source} to {self._way.target} ({how})")
+        """Print source and target."""
+        how = "with prompts and code" if self._route.full else "prompts and code stay here"
+        self._print(f"shipping {self._route.source} to {self._route.target} ({how})")
 
-    def tell(self, standing: ShipStatus) -> None:
-        """Each trouble, its end, and the first time that all is there; an outage of hours is not told twice a minute."""
-        self._tell_of_going_back(standing)
-        if standing.state == "lost":
-            self._tell_of_trouble(standing)
-        elif standing.state == "caught up":
-            self._tell_of_rest(standing)
-        elif standing.state == "shipping" and self._said == "lost" and standing.shipped > self._shipped:
-            self._said = "shipping"
-            self._line(f"going on: {summary(standing)}")
+    def update(self, status: ShipStatus) -> None:
+        """Print each outage, its end, and when the target has caught up. A long outage is not repeated on every retry."""
+        self._report_rewind(status)
+        if status.state == "lost":
+            self._report_outage(status)
+        elif status.state == "caught up":
+            self._report_caught_up(status)
+        elif status.state == "shipping" and self._last_state == "lost" and status.shipped > self._shipped:
+            self._last_state = "shipping"
+            self._print(f"going on: {format_summary(status)}")
 
-    def _tell_of_trouble(self, standing: ShipStatus) -> None:
-        if self._said != "lost" or standing.retry_in != self._pause:
-            self._line(trouble(standing))
-        self._said, self._pause, self._shipped = "lost", standing.retry_in, standing.shipped
+    def _report_outage(self, status: ShipStatus) -> None:
+        if self._last_state != "lost" or status.retry_in != self._pause:
+            self._print(format_outage(status))
+        self._last_state, self._pause, self._shipped = "lost", status.retry_in, status.shipped
 
-    def _tell_of_rest(self, standing: ShipStatus) -> None:
-        rest = "empty" if standing.empty else "caught up"
-        if self._said != rest:
-            self._said = rest
-            self._line(emptiness(self._way) if standing.empty else f"caught up: {summary(standing)}")
+    def _report_caught_up(self, status: ShipStatus) -> None:
+        rest = "empty" if status.empty else "caught up"
+        if self._last_state != rest:
+            self._last_state = rest
+            self._print(format_empty(self._route) if status.empty else f"caught up: {format_summary(status)}")
 
-    def _tell_of_going_back(self, standing: ShipStatus) -> None:
-        if standing.went_back != self._went_back:
-            self._went_back = standing.went_back
+    def _report_rewind(self, status: ShipStatus) -> None:
+        if status.went_back != self._went_back:
+            self._went_back = status.went_back
             self.clear()
-            self._line(going_back(standing))
+            self._print(format_rewind(status))
 
-    def end(self, standing: ShipStatus) -> None:
-        """Where it stands."""
+    def end(self, status: ShipStatus) -> None:
+        """Print a summary."""
         self.clear()
-        self._line(f"ended: {summary(standing)}")
+        self._print(f"ended: {format_summary(status)}")
 
     def warn(self, text: str) -> None:
-        """What somebody else has to say, on a line of its own."""
+        """Print a warning on its own line."""
         self.clear()
         terminal.flush()
         terminal.err(f"lore: {text}")
         terminal.flush()
 
     def clear(self) -> None:
-        """Leave nothing half written."""
+        """Remove an unfinished line."""
 
-    def _line(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         terminal.out(terminal.sanitise(text))
         terminal.flush()
 
 
-class LiveTeller(Teller):
-    """One line on a terminal that is written over and over."""
+class LiveShipReporter(ShipReporter):
+    """One status line on a terminal, overwritten with each update."""
 
-    def __init__(self, way: Way) -> None:
-        super().__init__(way)
+    def __init__(self, route: ShipRoute) -> None:
+        super().__init__(route)
         self._shown_at, self._state, self._shown = 0.0, "", ""
 
     def begin(self) -> None:
-        """What is about to be done, and that it may take a while to begin."""
+        """Print source and target, then "connecting"."""
         super().begin()
         self._show("connecting…")
 
-    def tell(self, standing: ShipStatus) -> None:
-        """At most ten times a second, and whenever the state changes."""
-        self._tell_of_going_back(standing)
+    def update(self, status: ShipStatus) -> None:
+        """Redraw at most ten times a second, and when the state changes."""
+        self._report_rewind(status)
         now = monotonic()
-        if standing.state == self._state != "lost" and now - self._shown_at < _LIVE_SECONDS:
+        if status.state == self._state != "lost" and now - self._shown_at < _LIVE_SECONDS:
             return
-        self._shown_at, self._state = now, standing.state
-        self._show(emptiness(self._way) if standing.empty else live(standing))
+        self._shown_at, self._state = now, status.state
+        self._show(format_empty(self._route) if status.empty else format_live_line(status))
 
     def _show(self, line: str) -> None:
         self._shown = line
@@ -267,104 +267,104 @@ class LiveTeller(Teller):
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
-        """Above the live line, which comes again."""
+        """Print a warning above the status line."""
         super().warn(text)
         self._show(self._shown)
 
     def clear(self) -> None:
-        """Wipe the line."""
+        """Clear the status line."""
         sys.stdout.write("\r\x1b[K")
 
 
-class JsonTeller(Teller):
-    """Status lines for programs."""
+class JsonShipReporter(ShipReporter):
+    """Status as JSON lines."""
 
-    def __init__(self, way: Way) -> None:
-        super().__init__(way)
+    def __init__(self, route: ShipRoute) -> None:
+        super().__init__(route)
         self._shown_at, self._state = 0.0, ""
 
     def begin(self) -> None:
-        """Programs know what they asked for."""
+        """Print nothing: programs know source and target."""
 
-    def tell(self, standing: ShipStatus) -> None:
-        """Whenever the state changes, and every second while it ships."""
+    def update(self, status: ShipStatus) -> None:
+        """Print when the state changes, and every second while shipping."""
         now = monotonic()
-        is_quiet = standing.state == "caught up" or now - self._shown_at < _JSON_SECONDS
-        if standing.state == self._state != "lost" and is_quiet:
+        is_quiet = status.state == "caught up" or now - self._shown_at < _JSON_SECONDS
+        if status.state == self._state != "lost" and is_quiet:
             return
-        self._shown_at, self._state = now, standing.state
-        self.end(standing)
+        self._shown_at, self._state = now, status.state
+        self.end(status)
 
-    def end(self, standing: ShipStatus) -> None:
-        """The last line has the state `stopped`."""
-        if standing.state == "stopped" == self._said:
+    def end(self, status: ShipStatus) -> None:
+        """Print the status; the last one has the state `stopped`."""
+        if status.state == "stopped" == self._last_state:
             return
-        self._said = standing.state
-        terminal.out_value(described(standing))
+        self._last_state = status.state
+        terminal.out_value(status_fields(status))
         terminal.flush()
 
 
-def described(standing: ShipStatus) -> dict[str, Any]:
-    """The standing as plain values."""
-    return {name: getattr(standing, name) for name in standing.__struct_fields__}
+def status_fields(status: ShipStatus) -> dict[str, Any]:
+    """The status as JSON fields."""
+    return {name: getattr(status, name) for name in status.__struct_fields__}
 
 
-def summary(standing: ShipStatus) -> str:
-    """What was done so far, in one line."""
-    if standing.empty:
+def format_summary(status: ShipStatus) -> str:
+    """All counts in one line."""
+    if status.empty:
         return "shipped 0 · the town is empty"
-    parts = [f"shipped {standing.shipped:,}", left(standing.to_go)]
+    parts = [f"shipped {status.shipped:,}", format_remaining(status.to_go)]
     more = (
-        ("withheld parts of", standing.withheld),
-        ("not taken", standing.rejected),
-        ("erased there earlier", standing.forgotten),
-        ("erased there now", standing.erased),
-        ("not sent back", standing.returned),
-        ("there already", standing.already),
+        ("withheld parts of", status.withheld),
+        ("not taken", status.rejected),
+        ("erased there earlier", status.forgotten),
+        ("erased there now", status.erased),
+        ("not sent back", status.returned),
+        ("there already", status.already),
     )
     return " · ".join([*parts, *(f"{what} {count:,}" for what, count in more if count)])
 
 
-def left(to_go: int | None) -> str:
-    """How much waits."""
+def format_remaining(to_go: int | None) -> str:
+    """How many events are left."""
     if to_go is None:
         return "not known how many to go"
     return f"{to_go:,} to go" if to_go else "nothing to go"
 
 
-def live(standing: ShipStatus) -> str:
-    """The line that is written over and over."""
-    if standing.state in ("lost", "trying"):
-        return trouble(standing)
-    if standing.state == "caught up":
-        return f"shipped {standing.shipped:,} · nothing to go"
-    parts = [f"shipped {standing.shipped:,}"]
-    if standing.to_go is not None:
-        parts.append(f"{standing.to_go:,} to go")
-    if standing.shipped:
-        parts.append(f"last {age(standing.behind_seconds)} behind")
+def format_live_line(status: ShipStatus) -> str:
+    """The status line."""
+    if status.state in ("lost", "trying"):
+        return format_outage(status)
+    if status.state == "caught up":
+        return f"shipped {status.shipped:,} · nothing to go"
+    parts = [f"shipped {status.shipped:,}"]
+    if status.to_go is not None:
+        parts.append(f"{status.to_go:,} to go")
+    if status.shipped:
+        parts.append(f"last {format_age(status.behind_seconds)} behind")
     return " · ".join(parts)
 
 
-def trouble(standing: ShipStatus) -> str:
-    """What does not answer, when it is tried again, how much waits, and why."""
-    waiting = f" · {standing.to_go:,} to go" if standing.to_go else ""
-    again = "trying…" if standing.retry_in is None else f"trying again in {standing.retry_in:g} s"
-    return f"the {standing.lost} {standing.trouble}; {again}{waiting} ({standing.reason})"
+def format_outage(status: ShipStatus) -> str:
+    """What does not answer, the next retry, how much is left, and why."""
+    waiting = f" · {status.to_go:,} to go" if status.to_go else ""
+    again = "trying…" if status.retry_in is None else f"trying again in {status.retry_in:g} s"
+    return f"the {status.lost} {status.trouble}; {again}{waiting} ({status.reason})"
 
 
-def emptiness(way: Way) -> str:
-    """That nothing was ever stored, which may be a slip of the pen."""
-    return f"the town {way.town!r} of {way.source} is empty{'' if way.once else '; waiting for its first event'}"
+def format_empty(route: ShipRoute) -> str:
+    """A note that the source is empty, which may be a typing error."""
+    return f"the town {route.town!r} of {route.source} is empty{'' if route.once else '; waiting for its first event'}"
 
 
-def going_back(standing: ShipStatus) -> str:
-    """That the source has lost events which the target has."""
-    return f"the source went back to {standing.went_back}: it was restored, or lost its newest events; what it has behind that is shipped"
+def format_rewind(status: ShipStatus) -> str:
+    """A note that the source lost events that the target has."""
+    return f"the source went back to {status.went_back}: it was restored, or lost its newest events; what it has behind that is shipped"
 
 
-def age(seconds: float) -> str:
-    """A span in its largest unit."""
+def format_age(seconds: float) -> str:
+    """A duration in its largest unit."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{int(seconds // size):,} {unit}"

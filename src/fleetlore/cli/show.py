@@ -60,12 +60,12 @@ def run(args: Namespace) -> int:
 def _resolve(log: BlockingRecorder, name: str) -> str:
     """The scope that is meant: a session, else an agent, else a task."""
     if _SCOPED.match(name):
-        return scopes.resolve(log, name)
+        return scopes.resolve_scope(log, name)
     if not name.strip():
         raise Invalid("which session? `lore sessions` lists them")
     for kind in ("run", "agent", "task"):
         try:
-            return scopes.resolve(log, f"{kind}:{name}")
+            return scopes.resolve_scope(log, f"{kind}:{name}")
         except UnknownName:
             continue
     raise UnknownName("run", name, [], "`lore sessions --all` lists the sessions")

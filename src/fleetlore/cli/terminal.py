@@ -1,4 +1,4 @@
-"""Everything that is written to a terminal or a pipe goes through here; hostile text leaves harmless."""
+"""Output to terminals and pipes. Removes escape sequences and invisible characters from untrusted text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import cache
 from io import TextIOWrapper
 from typing import IO
 
-# CSI: colours, cursor. OSC and its like: titles, links, clipboard. Then every shorter one.
+# CSI: colours, cursor. OSC, DCS and so on: titles, links, clipboard. Then all shorter sequences.
 _SEQUENCES = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]"
 _BREAKS = "[\t\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]+"
-# Controls; marks that turn the direction of writing; what is not seen at all; halves of characters.
-# The joiners U+200C and U+200D stay: they belong to words and to emoji.
+# Control characters, bidi marks, invisible characters, lone surrogates.
+# The joiners U+200C and U+200D stay: words and emoji need them.
 _HOSTILE = (
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
@@ -21,19 +21,19 @@ _HOSTILE = (
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled at first use: `lore emit` prints a number and needs none."""
+    """Compiled at first use, because `lore emit` needs none of them."""
     return re.compile(pattern)
 
 
 def sanitise(text: str) -> str:
-    """The text on one line, without anything that could move a cursor, change a colour or turn words around."""
+    """The text on one line, without escape sequences, control, bidi and invisible characters."""
     if text.isascii() and text.isprintable():
         return text
     return _compiled(_HOSTILE).sub("�", _compiled(_BREAKS).sub(" ", _compiled(_SEQUENCES).sub("", text)))
 
 
 def escape_json(text: str) -> str:
-    """JSON with the same meaning whose strings hold no hostile character."""
+    """Equivalent JSON with unsafe characters as \\u escapes."""
     return _compiled(_HOSTILE).sub(_escape, text)
 
 
@@ -46,18 +46,18 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def be_lenient() -> None:
-    """Have characters that the locale cannot say written as `?` rather than not at all."""
+    """Write characters that the locale cannot encode as `?` instead of failing."""
     if sys.stdout.encoding.lower() not in ("utf-8", "utf8") and isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def out(line: str) -> None:
-    """One line, made by us, to standard output."""
+    """Print a trusted line to standard output."""
     sys.stdout.write(f"{line}\n")
 
 
 def err(message: str) -> None:
-    """A message to standard error, whatever it quotes."""
+    """Print a message to standard error, sanitised."""
     sys.stderr.write("".join(f"{sanitise(line)}\n" for line in message.split("\n")))
 
 
@@ -65,19 +65,19 @@ _warned: set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """A warning to standard error, once for each command however often its cause is met."""
+    """Print a warning to standard error, once per command."""
     if message not in _warned:
         _warned.add(message)
         err(f"lore: {message}")
 
 
 def forget_warnings() -> None:
-    """Begin a new command, which warns again."""
+    """Forget which warnings were printed, for the next command in this process."""
     _warned.clear()
 
 
 def out_json(raw: bytes) -> None:
-    """One line of JSON to standard output; on a terminal its strings are made harmless."""
+    """Print a line of JSON; on a terminal with unsafe characters escaped."""
     if is_terminal(sys.stdout):
         sys.stdout.write(f"{escape_json(raw.decode(errors='replace'))}\n")
     else:
@@ -85,20 +85,20 @@ def out_json(raw: bytes) -> None:
 
 
 def out_value(value: object) -> None:
-    """Any plain value as one line of JSON."""
+    """Print a value as one line of JSON."""
     import msgspec
 
     out_json(msgspec.json.encode(value))
 
 
 def flush() -> None:
-    """Have everything out, so that a full disk or a closed pipe is noticed."""
+    """Flush both streams, so that a full disk or a closed pipe raises here."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether somebody looks at it."""
+    """Whether a stream is a terminal."""
     try:
         return stream.isatty()
     except ValueError:  # closed
@@ -111,7 +111,7 @@ def has_colour(stream: IO[str]) -> bool:
 
 
 def width(stream: IO[str]) -> int:
-    """How many columns there are."""
+    """The width of the terminal, else $COLUMNS, else 80."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):

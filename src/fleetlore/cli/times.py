@@ -1,4 +1,4 @@
-"""Moments as people write them on a command line."""
+"""Parses times on the command line."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _AGO = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
 _PART = re.compile(r"([0-9]+)([smhdw])")
 
 
-def since(text: str | None) -> datetime | None:
-    """What `--since` says, seen from now."""
-    return None if text is None else moment(text, now=clock.now())
+def parse_since(text: str | None) -> datetime | None:
+    """The time of a `--since` option; `None` if it is not given."""
+    return None if text is None else parse_time(text, now=clock.now())
 
 
-def moment(text: str, *, now: datetime) -> datetime:
-    """`2h`, `1d12h` ago; a day; or an ISO time, in the local time zone unless it names one."""
+def parse_time(text: str, *, now: datetime) -> datetime:
+    """`2h` or `1d12h` ago, a day, or an ISO time (local if it has no zone). `Invalid` for anything else."""
     text = text.strip()
     if _AGO.fullmatch(text):
-        return _ago(text, now)
+        return _parse_ago(text, now)
     try:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC)  # one without a zone is taken as local
@@ -30,9 +30,9 @@ def moment(text: str, *, now: datetime) -> datetime:
         raise Invalid(f"not a time: {text!r}; say 30m, 2h or 3d for that long ago, 2026-11-15, or 2026-11-15T20:00Z") from error
 
 
-def until(text: str, *, now: datetime) -> datetime:
-    """`12h`, `30d` from now; or a day or a time that is yet to come, written as for `moment`."""
-    at = moment(text, now=now)
+def parse_until(text: str, *, now: datetime) -> datetime:
+    """`12h` or `30d` from now, or a future day or time. `Invalid` for anything else."""
+    at = parse_time(text, now=now)
     try:
         at = now + (now - at) if _AGO.fullmatch(text.strip()) else at
     except OverflowError as error:
@@ -42,7 +42,7 @@ def until(text: str, *, now: datetime) -> datetime:
     return at
 
 
-def _ago(text: str, now: datetime) -> datetime:
+def _parse_ago(text: str, now: datetime) -> datetime:
     try:
         return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in _PART.findall(text)), timedelta())
     except OverflowError as error:

@@ -1,4 +1,4 @@
-"""`lore token`: who may read, write or steer over the network. docs/server-safety.md tells how tokens are kept and checked."""
+"""`lore token`: create, list and revoke API tokens. docs/server-safety.md describes how they are stored and checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ A token is sent as `Authorization: Bearer lore_…`. It is for one log and one t
 
 
 def configure(parser: ArgumentParser) -> None:
-    """What to do, and to which."""
+    """Add the arguments."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help=f"what to do: {', '.join(VERBS)}")
     parser.add_argument("id", metavar="ID", nargs="?", help="which to revoke, as `lore token list` shows it")
     parser.add_argument("--scope", metavar="S", choices=_SCOPES, help=f"what a new one is for: {', '.join(_SCOPES)}")
@@ -46,16 +46,16 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Do it beside the log that is meant."""
-    _check(args)
+    """Run the verb."""
+    _check_arguments(args)
     settings = open_log.settings_of(args)
-    with _open(settings, is_new=args.verb == "create") as shared:
-        {"create": _create, "list": _list, "revoke": _revoke}[args.verb](shared, args)
+    with _open_coordination(settings, is_new=args.verb == "create") as shared:
+        {"create": _create_token, "list": _list_tokens, "revoke": _revoke_token}[args.verb](shared, args)
     return 0
 
 
-def _check(args: Namespace) -> None:
-    """Each verb has its own arguments, and needs them."""
+def _check_arguments(args: Namespace) -> None:
+    """Check the arguments that each verb needs."""
     if args.verb == "create" and args.scope is None:
         raise Invalid(f"--scope: say what the token is for: {', '.join(_SCOPES)}")
     if args.verb == "revoke" and args.id is None:
@@ -67,7 +67,7 @@ def _check(args: Namespace) -> None:
             raise Invalid(f"--{name} is for `lore token create`")
 
 
-def _open(settings: Settings, *, is_new: bool) -> Coordination:
+def _open_coordination(settings: Settings, *, is_new: bool) -> Coordination:
     from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
@@ -79,49 +79,51 @@ def _open(settings: Settings, *, is_new: bool) -> Coordination:
     return open_shared(settings.log.value, town=settings.town.value)
 
 
-def _create(shared: Coordination, args: Namespace) -> None:
+def _create_token(shared: Coordination, args: Namespace) -> None:
     from fleetlore.log.tokens import create_token
 
     now = clock.now()
-    expires_at = None if args.expires is None else times.until(args.expires, now=now)
+    expires_at = None if args.expires is None else times.parse_until(args.expires, now=now)
     secret, token = create_token(args.scope, label=args.label or "", expires_at=expires_at, now=now)
     if token.scope == "admin" and (key := passphrase.ask_key(shared, "to let a token steer")) is not None:
         token = key.sign_token(token)
     shared.save_token(token)
     if args.json:
-        terminal.out_value(_shown(token) | {"token": secret})
+        terminal.out_value(_token_fields(token) | {"token": secret})
         return
     terminal.out(secret)
-    terminal.err(f"token {token.id} for {token.scope}{_until(token)}; it is shown this once, so keep it where only its user can read it")
+    terminal.err(
+        f"token {token.id} for {token.scope}{_expiry_text(token)}; it is shown this once, so keep it where only its user can read it"
+    )
     terminal.err('use: curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7077/api/meta')
     terminal.err(f"end it with: lore token revoke {token.id}")
 
 
-def _list(shared: Coordination, args: Namespace) -> None:
+def _list_tokens(shared: Coordination, args: Namespace) -> None:
     tokens = shared.list_tokens()
     if args.json:
         for token in tokens:
-            terminal.out_value(_shown(token))
+            terminal.out_value(_token_fields(token))
         return
     now = clock.now()
     for token in tokens:
-        over = "  (its time is up)" if token.is_expired(now) else _until(token)
-        terminal.out(f"{token.id}  {token.scope:<5}  {_time(token.created_at)}  {terminal.sanitise(token.label) or '-'}{over}")
+        over = "  (its time is up)" if token.is_expired(now) else _expiry_text(token)
+        terminal.out(f"{token.id}  {token.scope:<5}  {_format_time(token.created_at)}  {terminal.sanitise(token.label) or '-'}{over}")
     if not tokens:
         terminal.err("no tokens yet; `lore token create --scope read` makes one")
 
 
-def _revoke(shared: Coordination, args: Namespace) -> None:
-    token = _find(shared.list_tokens(), args.id)
+def _revoke_token(shared: Coordination, args: Namespace) -> None:
+    token = _find_token(shared.list_tokens(), args.id)
     shared.delete_token(token.id)
     if args.json:
-        terminal.out_value(_shown(token))
+        terminal.out_value(_token_fields(token))
     else:
         label = f" ({token.label})" if token.label else ""
         terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it lets nobody in any more"))
 
 
-def _find(tokens: Sequence[Token], id: str) -> Token:
+def _find_token(tokens: Sequence[Token], id: str) -> Token:
     found = next((token for token in tokens if token.id == id.lower()), None)
     if found is None:
         what = "this is a token, not its id" if id.startswith("lore_") else f"no token has the id {id[:80]!r}"
@@ -129,8 +131,8 @@ def _find(tokens: Sequence[Token], id: str) -> Token:
     return found
 
 
-def _shown(token: Token) -> dict[str, object]:
-    """What may be told of a token."""
+def _token_fields(token: Token) -> dict[str, object]:
+    """The public fields of a token."""
     return {
         "id": token.id,
         "scope": token.scope,
@@ -140,9 +142,9 @@ def _shown(token: Token) -> dict[str, object]:
     }
 
 
-def _until(token: Token) -> str:
-    return "" if token.expires_at is None else f", until {_time(token.expires_at)}"
+def _expiry_text(token: Token) -> str:
+    return "" if token.expires_at is None else f", until {_format_time(token.expires_at)}"
 
 
-def _time(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""`lore trim`: cut off the oldest part of the log. docs/privacy.md tells what is left of it."""
+"""`lore trim`: delete the oldest part of the log. docs/privacy.md describes what is kept of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Exit code: 0 trimmed or nothing to trim, 1 failed or not trimmed, 2 bad argument
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Where to cut."""
+    """Add the arguments."""
     parser.add_argument("--before", metavar="WHEN", help="90d, 12w or 1y ago, a day, a time, or a position (else [retention] keep)")
     parser.add_argument("--dry-run", action="store_true", help="only show what would go")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -49,7 +49,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Find the place, show, ask, cut."""
+    """Find the position, show what would go, ask, then trim."""
     from fleetlore.projections.store import open_store
 
     settings, now = open_log.settings_of(args), clock.now()
@@ -67,30 +67,32 @@ def _trim(
 
     if not args.dry_run:
         trim.finish_interrupted_trim(log, key)
-    last = _place(args.before, settings, now, log, store)
+    last = _find_last_position(args.before, settings, now, log, store)
     note = retention.explain_held_up(log, last, now)
     costs = retention.make_costs(settings)
     with progress.bar("looking") as show:
         found = None if last is None else trim.plan_trim(log, last, costs=costs, progress=show)
     if found is None:
-        return _end(args, None, done=False, note=note)
+        return _print_result(args, None, done=False, note=note)
     if not args.json:
-        terminal.out(_told(found, config.masked(settings.log.value), args.dry_run))
+        terminal.out(_describe_trim(found, config.masked(settings.log.value), args.dry_run))
     if args.dry_run:
-        return _end(args, found, done=False, note=note)
+        return _print_result(args, found, done=False, note=note)
     if why := retention.explain_unshipped(log, settings, found.last):
         terminal.err(f"lore: {why}")
         return FAILED
-    if not args.yes and not confirm.agrees(f"Cut off {_events(found.events)}?"):
+    if not args.yes and not confirm.agrees(f"Cut off {_count_events(found.events)}?"):
         terminal.err("nothing was trimmed")
         return FAILED
     with progress.bar("trimming") as show:
         done = trim.trim_log(log, found.last, store=store, costs=costs, progress=show, key=key)
-    return _end(args, done or found, done=True, note=note)
+    return _print_result(args, done or found, done=True, note=note)
 
 
-def _place(before: str | None, settings: Settings, now: datetime, log: BlockingRecorder, store: ProjectionStore | None) -> str | None:
-    """The last position that is to go; `None` if there is none."""
+def _find_last_position(
+    before: str | None, settings: Settings, now: datetime, log: BlockingRecorder, store: ProjectionStore | None
+) -> str | None:
+    """The last position to delete; `None` if there is nothing to trim."""
     from fleetlore.ingest import retention
     from fleetlore.ingest import trim as ingest_trim
 
@@ -98,44 +100,44 @@ def _place(before: str | None, settings: Settings, now: datetime, log: BlockingR
     if before is not None and head is not None and len(before) == len(head) and before.isascii() and before.isdigit():
         newest = next(log.read(before=before, newest_first=True, limit=1), None)
         return None if newest is None else newest.position
-    moment = retention.retention_cutoff(settings, now) if before is None else _moment(before, now)
-    if moment is None:
+    time = retention.retention_cutoff(settings, now) if before is None else _parse_time(before, now)
+    if time is None:
         raise UsageError("how old? write --before 90d, or keep under [retention] in fleetlore.toml")
     with progress.bar_if_long() as show:
-        return ingest_trim.find_position_before(log, moment, store=store, progress=show)
+        return ingest_trim.find_position_before(log, time, store=store, progress=show)
 
 
-def _moment(text: str, now: datetime) -> datetime:
+def _parse_time(text: str, now: datetime) -> datetime:
     from datetime import timedelta
 
     days = config.days_in(text.strip())
     try:
-        return times.moment(text, now=now) if days is None else now - timedelta(days=days)
+        return times.parse_time(text, now=now) if days is None else now - timedelta(days=days)
     except OverflowError as error:
         raise Invalid(f"too long ago: {text}; say 90d, or a day such as 2026-11-15") from error
 
 
-def _told(found: TrimResult, log: str, is_dry: bool) -> str:
+def _describe_trim(found: TrimResult, log: str, is_dry: bool) -> str:
     totals = found.totals
     span = f" from {totals['first_at'][:10]} to {totals['last_at'][:10]}" if "first_at" in totals else ""
     cost = f", ${totals['usd']:,.2f}" if "usd" in totals else ""
     agents = len(totals["agents"])
     whose = f" of {agents:,} {'agent' if agents == 1 else 'agents'}" if agents else ""
-    return f"the oldest {_events(found.events)} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} go:{whose}{span}{cost}"
+    return f"the oldest {_count_events(found.events)} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} go:{whose}{span}{cost}"
 
 
-def _end(args: Namespace, found: TrimResult | None, *, done: bool, note: str | None) -> int:
+def _print_result(args: Namespace, found: TrimResult | None, *, done: bool, note: str | None) -> int:
     if args.json:
-        told: dict[str, Any] = {} if found is None else {"before": found.before, **found.totals}
-        terminal.out_value({"trimmed": found.events if found and done else 0, "dry_run": args.dry_run, "note": note, **told})
+        fields: dict[str, Any] = {} if found is None else {"before": found.before, **found.totals}
+        terminal.out_value({"trimmed": found.events if found and done else 0, "dry_run": args.dry_run, "note": note, **fields})
     elif found is None:
         terminal.out("nothing to trim")
     elif done:
-        terminal.out(f"trimmed {_events(found.events)}; the log now begins at {found.before}")
+        terminal.out(f"trimmed {_count_events(found.events)}; the log now begins at {found.before}")
     if note and not args.json:
         terminal.err(f"lore: {note}")
     return OK
 
 
-def _events(count: int) -> str:
+def _count_events(count: int) -> str:
     return f"{count:,} {'event' if count == 1 else 'events'}"

@@ -1,4 +1,4 @@
-"""`lore verify`: read the whole log and see that it is sound."""
+"""`lore verify`: read the whole log and check that it is consistent."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _EXAMPLES = (
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Nothing of its own but `--json`."""
+    """Add the arguments."""
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, "All towns of the file are checked. Others may go on writing meanwhile. Nothing is changed.")
 
 
 def run(args: Namespace) -> int:
-    """Check, and say what was found."""
+    """Check the log; exit code 1 if there are problems."""
     from fleetlore.log.sqlite import maintenance
 
     path = open_log.need_file(open_log.log_file(args))

@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
             log,
             folders,
             program=args.program,
-            since=times.moment(args.since, now=clock.now()).timestamp(),
+            since=times.parse_time(args.since, now=clock.now()).timestamp(),
             redactor=open_log.redactor_of(settings),
             veil=open_log.veil_of(settings),
             not_before=retention.retention_cutoff(settings, clock.now()),
@@ -88,7 +88,7 @@ def _need(folders: Sequence[str], program: str) -> list[str]:
 
 
 def _follow(log: BlockingRecorder, tail: TranscriptFollower, args: Namespace, total: ImportTally) -> None:
-    write, never = events.writer_of(args), Flag()
+    write, never = events.make_writer(args), Flag()
     said: set[str] = set()
     if not args.once and not args.quiet:
         terminal.err("watching; Ctrl-C ends it")

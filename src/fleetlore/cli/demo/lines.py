@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import Columns, cut, name_of, pad, text_of
+from fleetlore.cli.event_lines import PlainEventLines, actor_name, event_text, pad_columns, truncate_columns
 from fleetlore.events import catalog, codec
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def writer(*, json: bool) -> Callable[[Event], None]:
     if json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
     if not terminal.is_terminal(sys.stdout):
-        columns = Columns(None)
+        columns = PlainEventLines(None)
         return lambda event: terminal.out(columns.line(event))
     width, colour = terminal.width(sys.stdout), terminal.has_colour(sys.stdout)
     return lambda event: terminal.out(line(event, width=width, colour=colour))
@@ -48,14 +48,14 @@ def writer(*, json: bool) -> Callable[[Event], None]:
 def line(event: Event, *, width: int, colour: bool) -> str:
     """Time, sign, name, deed, task, words."""
     sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.beat_of(event) or "", (" ", ""))
-    name, at = name_of(event), event.at
+    name, at = actor_name(event), event.at
     cells = (
         ("     " if at is None else at.astimezone(None).strftime("%H:%M"), "2"),
         (sign, style),
-        (pad(cut(name, 5), 5), f"38;5;{_COLOURS[name]}" if name in _COLOURS else "1"),
-        (pad(cut(_deed(event.kind), 15), 15), style),
-        (pad(cut(event.task or "", 4), 4), "2"),
-        (cut(text_of(event), max(10, width - 40)), "2" if style == "2" else "1" if style.startswith("1;") else ""),
+        (pad_columns(truncate_columns(name, 5), 5), f"38;5;{_COLOURS[name]}" if name in _COLOURS else "1"),
+        (pad_columns(truncate_columns(_deed(event.kind), 15), 15), style),
+        (pad_columns(truncate_columns(event.task or "", 4), 4), "2"),
+        (truncate_columns(event_text(event), max(10, width - 40)), "2" if style == "2" else "1" if style.startswith("1;") else ""),
     )
     return "  ".join(f"\x1b[{style}m{cell}\x1b[0m" if colour and style else cell for cell, style in cells).rstrip()
 

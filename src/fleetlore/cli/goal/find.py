@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli import open_log
-from fleetlore.cli.emit import user_name
+from fleetlore.cli.emit import find_user_name
 from fleetlore.errors import Invalid
 from fleetlore.views import goals as view
 from fleetlore.views.goal_state import GoalState
@@ -137,4 +137,4 @@ def short_ids(known: Sequence[str]) -> dict[str, str]:
 
 def person() -> str:
     """Who steers, by name."""
-    return user_name()
+    return find_user_name()

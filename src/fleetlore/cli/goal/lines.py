@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from fleetlore.cli.event_lines import cells, cut, pad
+from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.status_table import span
 from fleetlore.cli.terminal import sanitise
 from fleetlore.views.goal_state import GoalState, GoalStatus, elapsed_seconds, goal_status, used_tokens, used_usd
@@ -101,7 +101,7 @@ def bar(used: Used, width: int = BAR) -> Line:
     """`turns    ███░░░░░░░  3 of 40`."""
     full = min(width, round(used.share * width) or (1 if used.share > 0 else 0))
     colour = BAD if used.share >= 0.9 else WARN if used.share >= 0.7 else GOOD
-    return [(pad(used.name, _NAME + 1), DIM), ("█" * full, colour), ("░" * (width - full), DIM), (f"  {used.words}", "")]
+    return [(pad_columns(used.name, _NAME + 1), DIM), ("█" * full, colour), ("░" * (width - full), DIM), (f"  {used.words}", "")]
 
 
 def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
@@ -109,11 +109,11 @@ def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
     width = NARROW_BAR if 0 < columns < 60 else BAR
     found = [bar(used, width=width) for used in budgets(goal, now)]
     wide = columns >= 96
-    widest = max(sum(cells(text) for text, _ in left) for left in found[::2])
+    widest = max(sum(display_width(text) for text, _ in left) for left in found[::2])
     for index in range(0, len(found), 2 if wide else 1):
         left = found[index]
         if wide and index + 1 < len(found):
-            size = sum(cells(text) for text, _ in left)
+            size = sum(display_width(text) for text, _ in left)
             yield [*left, (" " * (max(widest + 2, columns // 2) - size), ""), *found[index + 1]]
         else:
             yield left
@@ -226,17 +226,17 @@ def spent_words(goal: GoalState, now: datetime) -> str:
 
 def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
     """Words of others on one line, harmless, not too many."""
-    return cut(" ".join(sanitise(" ".join(text.split())).split()), most)
+    return truncate_columns(" ".join(sanitise(" ".join(text.split())).split()), most)
 
 
 def fitted(line: Line, columns: int) -> Line:
     """The line in so many columns."""
     fitting: Line = []
     for text, style in line:
-        room = columns - sum(cells(part) for part, _ in fitting)
+        room = columns - sum(display_width(part) for part, _ in fitting)
         if room <= 0:
             break
-        fitting.append((cut(text, room), style))
+        fitting.append((truncate_columns(text, room), style))
     return fitting
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import cells, pad
+from fleetlore.cli.event_lines import display_width, pad_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal import workspace_notes
 from fleetlore.cli.goal.lines import BAD, BOLD, DIM, GOOD, WARN, Line
@@ -236,7 +236,7 @@ class Plain(View):
     def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
         super().__init__()
         self._names, self._on = names, on
-        self._widest = min(_WIDEST_NAME, max((cells(sanitise(name)) for name in names.values()), default=0))
+        self._widest = min(_WIDEST_NAME, max((display_width(sanitise(name)) for name in names.values()), default=0))
 
     def tell(self, event: Event) -> None:
         """The lines that an event is worth."""
@@ -261,7 +261,7 @@ class Plain(View):
         terminal.flush()
 
     def _whose(self, goal: str) -> Line:
-        return [(f"{pad(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
+        return [(f"{pad_columns(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
 
 
 class Screen(Plain):

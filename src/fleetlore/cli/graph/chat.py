@@ -1,4 +1,4 @@
-"""`lore graph chat`: a conversation in the terminal, line by line."""
+"""`lore graph chat`: a chat session in the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from fleetlore.cli import open_log, terminal
-from fleetlore.cli.graph.command import settings_of
+from fleetlore.cli.graph.command import graph_settings_of
 from fleetlore.cli.main import INTERRUPTED, OK
 from fleetlore.errors import Invalid
 from fleetlore.log.connect import connect
@@ -24,49 +24,49 @@ HELP = "/press ACTION presses a button, /switch GRAPH changes the graph, /screen
 
 
 def chat(args: Namespace) -> int:
-    """Talk until the input ends."""
+    """Chat until the input ends."""
     try:
-        return asyncio.run(_talk(args))
+        return asyncio.run(_run_chat(args))
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _talk(args: Namespace) -> int:
+async def _run_chat(args: Namespace) -> int:
     from fleetlore.graph.sessions import SessionManager
 
     settings = open_log.settings_of(args)
     open_log.drain_spool()
     redactor, veil = open_log.redactor_of(settings), open_log.veil_of(settings)
     log = connect(settings.log.value, town=settings.town.value, redactor=redactor, veil=veil)
-    async with log as recorder, SessionManager(recorder, settings_of(args)) as sessions:
+    async with log as recorder, SessionManager(recorder, graph_settings_of(args)) as sessions:
         id = args.session or sessions.new_id()
         session = await sessions.open_session(id, identity=getpass.getuser(), channel="terminal")
         if args.graph is not None and session.graph.name != sessions.default_graph:
             await session.switch_graph(args.graph)
-        voice = _Json() if args.json else _Voice()
-        session.attach_sink(voice)
+        output = _JsonOutput() if args.json else _TextOutput()
+        session.attach_sink(output)
         if not args.json:
             terminal.err(terminal.sanitise(f"session {id}, graph {session.graph.name}"))
             terminal.err("\n".join(f"  {each}" for each in HELP.split(", ")))
-            voice.show(session)
-        await _converse(session, voice)
+            output.show(session)
+        await _read_and_answer(session, output)
     return OK
 
 
-async def _converse(session: Session, voice: _Json | _Voice) -> None:
-    lines = _lines()
-    voice.prompt()
+async def _read_and_answer(session: Session, output: _JsonOutput | _TextOutput) -> None:
+    lines = _read_stdin()
+    output.prompt()
     while (line := await lines.get()) is not None:
         if line.strip() == "/quit":
             break
         try:
-            await _act(session, voice, line.strip())
+            await _handle_line(session, output, line.strip())
         except Invalid as error:
             terminal.err(terminal.sanitise(f"lore: {error}"))
-        voice.prompt()
+        output.prompt()
 
 
-async def _act(session: Session, voice: _Json | _Voice, line: str) -> None:
+async def _handle_line(session: Session, output: _JsonOutput | _TextOutput, line: str) -> None:
     word, _, rest = line.partition(" ")
     match word:
         case "":
@@ -78,15 +78,15 @@ async def _act(session: Session, voice: _Json | _Voice, line: str) -> None:
         case "/clear":
             await session.clear_conversation()
         case "/screen":
-            voice.show(session)
+            output.show(session)
         case _ if word.startswith("/"):
             raise Invalid(f"no such command: {word}; {HELP}")
         case _:
             await session.handle_text(line)
 
 
-def _lines() -> asyncio.Queue[str | None]:
-    """What is typed, line by line; `None` at the end. A thread of its own, which nobody has to wait for."""
+def _read_stdin() -> asyncio.Queue[str | None]:
+    """Lines from standard input, `None` at the end. Read in a daemon thread, because the read cannot be cancelled."""
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -102,18 +102,18 @@ def _lines() -> asyncio.Queue[str | None]:
     return lines
 
 
-class _Voice:
-    """Writes a reply as it comes, and what is on the screen once it changes."""
+class _TextOutput:
+    """Prints replies as they stream in, and the screen when it changes."""
 
     def __init__(self) -> None:
         self._controls: list[dict[str, Any]] | None = None
-        self._is_speaking = False
+        self._is_in_line = False
 
     def send(self, message: SinkMessage) -> None:
-        """One message."""
+        """Print a message."""
         match message["type"]:
             case "delta":
-                self._is_speaking = True
+                self._is_in_line = True
                 for number, part in enumerate(str(message["content"]).split("\n")):
                     sys.stdout.write(("\n" if number else "") + terminal.sanitise(part))
                 sys.stdout.flush()
@@ -128,43 +128,43 @@ class _Voice:
                 self._controls = None
 
     def _end_line(self) -> None:
-        if self._is_speaking:
+        if self._is_in_line:
             terminal.out("")
-        self._is_speaking = False
+        self._is_in_line = False
 
     def show(self, session: Session) -> None:
-        """All that is on the screen."""
+        """Print the screen."""
         self._show(session.build_screen().controls)
 
     def _show(self, controls: list[dict[str, Any]] | None) -> None:
         for control in controls or ():
-            terminal.out(terminal.sanitise(f"  {_line(control)}"))
+            terminal.out(terminal.sanitise(f"  {_control_line(control)}"))
 
     def prompt(self) -> None:
-        """Whose turn it is, where somebody sits."""
+        """Print the prompt on a terminal."""
         if terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout):
             sys.stdout.write("> ")
             sys.stdout.flush()
 
 
-class _Json:
-    """Every message as one line of JSON."""
+class _JsonOutput:
+    """Prints every message as a line of JSON."""
 
     def send(self, message: SinkMessage) -> None:
-        """One message."""
+        """Print a message."""
         terminal.out_value(message)
 
     def show(self, session: Session) -> None:
-        """The screen, as the page has it."""
+        """Print the screen as JSON."""
         import msgspec
 
         terminal.out_value(msgspec.to_builtins(session.build_screen()))
 
     def prompt(self) -> None:
-        """Nobody sits there."""
+        """No prompt for programs."""
 
 
-def _line(control: dict[str, Any]) -> str:
+def _control_line(control: dict[str, Any]) -> str:
     match control.get("type"):
         case "button":
             return f"[{control.get('label')}]  /press {control.get('action')}"

@@ -1,4 +1,4 @@
-"""`lore graph`: conversational agents made of nodes: list, check and draw their graphs, talk to one, test it."""
+"""`lore graph`: list, check, draw, test and chat with agents that are graphs of nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ scenarios are written.
 
 
 def configure(parser: ArgumentParser) -> None:
-    """What to do, and with what."""
+    """Add the arguments."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list, nodes, check, draw, chat or test")
     parser.add_argument("places", metavar="GRAPH|FILE", nargs="*", default=[], help="a graph's name or file; for test, scenario files")
     parser.add_argument("--form", choices=FORMS, help="draw: text, mermaid or dot (else text)")
@@ -46,7 +46,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """List, check, draw, talk or test."""
+    """Run the verb."""
     for name, verbs in (("form", ("draw",)), ("session", ("chat",)), ("graph", ("chat", "test")), ("mind", ("chat", "test"))):
         if getattr(args, name) is not None and args.verb not in verbs:
             raise UsageError(f"--{name} is for `lore graph {verbs[0]}`")
@@ -63,22 +63,22 @@ def run(args: Namespace) -> int:
     return {"list": _list, "nodes": _nodes, "check": _check, "draw": _draw}[args.verb](args)
 
 
-def settings_of(args: Namespace) -> GraphSettings:
-    """What the configuration says, with what the flags say."""
+def graph_settings_of(args: Namespace) -> GraphSettings:
+    """The graph settings, with the flags on top."""
     from fleetlore.graph.settings import GraphSettings
 
-    said = dict(open_log.settings_of(args).graph.value)
+    options = dict(open_log.settings_of(args).graph.value)
     if args.graph is not None:
-        said["default"] = args.graph
+        options["default"] = args.graph
     if args.mind is not None:
-        said["minds"] = {"default": args.mind}
-    return GraphSettings(**said)
+        options["minds"] = {"default": args.mind}
+    return GraphSettings(**options)
 
 
 def _list(args: Namespace) -> int:
     from fleetlore.graph import files
 
-    settings = settings_of(args)
+    settings = graph_settings_of(args)
     rows: list[dict[str, Any]] = []
     for name in files.names(settings.folder):
         try:
@@ -113,7 +113,7 @@ def _check(args: Namespace) -> int:
     from fleetlore.graph.engine import Engine
     from fleetlore.graph.registry import REGISTRY
 
-    settings, code = settings_of(args), OK
+    settings, code = graph_settings_of(args), OK
     for place in args.places or graph_files.names(settings.folder):
         problems: list[str] = []
         try:
@@ -134,7 +134,7 @@ def _draw(args: Namespace) -> int:
     from fleetlore.graph import drawing
     from fleetlore.graph import files as graph_files
 
-    settings = settings_of(args)
+    settings = graph_settings_of(args)
     for place in args.places or [settings.default]:
         graph = graph_files.load(place, folder=settings.folder)
         lines = list(drawing.FORMATS[args.form or "text"](graph))

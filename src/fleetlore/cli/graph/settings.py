@@ -1,4 +1,4 @@
-"""From flags and the settings file to what conversational agents are run with."""
+"""Merges flags and settings for agents that are graphs. Used by `lore up` and `lore graph`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
 
 PROFILE = "default"
-"""Whose mind `--mind ADDRESS` names; nodes that ask for another go to it, too, unless that one is named."""
+"""The model profile that `--mind ADDRESS` sets; also used for profiles without a model of their own."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """`--graph` and `--mind`."""
+    """Add `--graph` and `--mind`."""
     parser.add_argument("--graph", metavar="NAME", help="the graph that a new conversation with an agent begins with")
     parser.add_argument(
         "--mind",
@@ -28,27 +28,27 @@ def add_options(parser: ArgumentParser) -> None:
     )
 
 
-def graph_settings(settings: Settings, args: Namespace) -> GraphSettings:
-    """What the file says, and over it what the flags say; `Invalid` for what cannot be."""
+def merge_graph_settings(settings: Settings, args: Namespace) -> GraphSettings:
+    """The graph settings, with the flags on top; an error if they are invalid."""
     import msgspec
 
     from fleetlore.graph.settings import GraphSettings
 
-    said = dict(settings.graph.value)
-    said["minds"] = {**said.get("minds", {}), **minds_of(args.mind)}
+    options = dict(settings.graph.value)
+    options["minds"] = {**options.get("minds", {}), **parse_model_options(args.mind)}
     if args.graph:
-        said["default"] = args.graph
-    return msgspec.convert(said, GraphSettings)
+        options["default"] = args.graph
+    return msgspec.convert(options, GraphSettings)
 
 
-def minds_of(given: list[str]) -> dict[str, str]:
-    """Profile → address; what cannot be opened is refused at once, and not when somebody first says something."""
+def parse_model_options(values: list[str]) -> dict[str, str]:
+    """Profile → model address; `Invalid` at once for a wrong address, not when somebody first chats."""
     minds: dict[str, str] = {}
-    for text in given:
+    for text in values:
         from fleetlore.models.open import parse_address
 
         profile, equals, address = text.partition("=")
-        if not equals or ":" in profile:  # the mark belongs to the address
+        if not equals or ":" in profile:  # the `=` belongs to the address
             profile, address = PROFILE, text
         if profile in minds:
             raise Invalid(f"--mind: {profile} is given twice; say it once")

@@ -1,4 +1,4 @@
-"""`lore graph test`: scenarios played one after the other, each in a session of its own on a log that is not kept."""
+"""`lore graph test`: runs scenarios one by one, each in its own session on a log in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import terminal
-from fleetlore.cli.graph.command import settings_of
+from fleetlore.cli.graph.command import graph_settings_of
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 from fleetlore.log.connect import connect
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 
 
 def test(args: Namespace) -> int:
-    """Play them; fails if anything that is expected does not hold."""
+    """Run the scenarios; exit code 1 if an expectation fails."""
     if not args.places:
         raise UsageError("which scenarios? Name their files, as in `lore graph test examples/graph/*.md`")
-    return asyncio.run(_played(args))
+    return asyncio.run(_run_scenarios(args))
 
 
-async def _played(args: Namespace) -> int:
+async def _run_scenarios(args: Namespace) -> int:
     from fleetlore.graph import scenarios
     from fleetlore.graph.sessions import SessionManager
 
-    stories = [scenarios.parse_scenario(_text(place), place) for place in args.places]
+    parsed = [scenarios.parse_scenario(_read_file(place), place) for place in args.places]
     failed = 0
-    async with connect("memory:") as log, SessionManager(log, settings_of(args)) as sessions:
-        for story in stories:
-            findings = await scenarios.run_scenario(story, sessions)
-            wrong = scenarios.select_failures(findings)
-            failed += len(wrong)
+    async with connect("memory:") as log, SessionManager(log, graph_settings_of(args)) as sessions:
+        for scenario in parsed:
+            results = await scenarios.run_scenario(scenario, sessions)
+            failures = scenarios.select_failures(results)
+            failed += len(failures)
             if args.json:
-                shown = [scenarios.as_json(finding) for finding in findings]
-                terminal.out_value({"file": story.source, "title": story.title, "ok": not wrong, "findings": shown})
+                shown = [scenarios.as_json(result) for result in results]
+                terminal.out_value({"file": scenario.source, "title": scenario.title, "ok": not failures, "findings": shown})
                 continue
-            _tell(story.source, story.title, findings, wrong)
+            _print_result(scenario.source, scenario.title, results, failures)
     return FAILED if failed else OK
 
 
-def _tell(source: str, title: str, findings: list[ExpectationResult], wrong: list[ExpectationResult]) -> None:
-    verdict = f"{len(findings)} hold" if not wrong else f"{len(wrong)} of {len(findings)} do not hold"
+def _print_result(source: str, title: str, results: list[ExpectationResult], failures: list[ExpectationResult]) -> None:
+    verdict = f"{len(results)} hold" if not failures else f"{len(failures)} of {len(results)} do not hold"
     terminal.out(terminal.sanitise(f"{source}: {title}: {verdict}"))
-    for finding in wrong:
-        terminal.out(terminal.sanitise(f"  {source}:{finding.line}: {finding.step}: {finding.wanted}: {finding.wrong}"))
+    for result in failures:
+        terminal.out(terminal.sanitise(f"  {source}:{result.line}: {result.step}: {result.wanted}: {result.wrong}"))
 
 
-def _text(place: str) -> str:
+def _read_file(place: str) -> str:
     try:
         return Path(place).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

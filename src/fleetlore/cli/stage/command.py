@@ -1,4 +1,4 @@
-"""`lore stage`: scenarios, and a cast that plays one, live in the terminal."""
+"""`lore stage`: list, check and run stage scenarios, live in the terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SUMMARY = "have a cast play a scene: a debate, a committee, a hidden role"
 
 VERBS = ("list", "check", "run")
-MOST_TURNS = 1_000_000
+MAX_TURNS = 1_000_000
 _EXAMPLES = (
     ("lore stage run the-tin", "four neighbours and a clerk, offline; nothing to install, nothing to pay"),
     ("lore stage run night-train --seed fog --read-minds", "the same fog always hides the same stowaway; see what they think"),
@@ -51,7 +51,7 @@ the same run. docs/stage.md tells how scenarios are written, and in which order 
 
 
 def configure(parser: ArgumentParser) -> None:
-    """What to do, with which scenario, and how it is shown."""
+    """Add the arguments."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list the scenarios, check one, or run it")
     parser.add_argument("scenario", metavar="SCENARIO", nargs="*", default=[], help="a name that `lore stage list` shows, or a YAML file")
     parser.add_argument("--seed", metavar="TEXT", help="what the run is about and how chance falls (else one of the scenario's)")
@@ -68,7 +68,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """List, check or play."""
+    """Run the verb."""
     if args.verb != "run":
         for name in ("seed", "turns", "mind", "resume", "speed"):
             if getattr(args, name) is not None:
@@ -87,7 +87,7 @@ def _list(args: Namespace) -> int:
     if args.scenario:
         raise UsageError("`lore stage list` takes no scenario; `lore stage check` looks at one")
     scenarios = [files.load_scenario(name) for name in files.list_scenario_names()]
-    waiting = _waiting(args)
+    waiting = _find_unfinished(args)
     if args.json:
         shown = [{"name": each.name, "title": each.title, "about": each.about, "seeds": each.seeds} for each in scenarios]
         terminal.out_value({"scenarios": shown, "unfinished": [event.run for event in waiting]})
@@ -100,8 +100,8 @@ def _list(args: Namespace) -> int:
     return OK
 
 
-def _waiting(args: Namespace) -> Sequence[Event]:
-    """Beginnings of runs that were not finished; none where there is no log yet."""
+def _find_unfinished(args: Namespace) -> Sequence[Event]:
+    """The first events of unfinished runs; none if there is no log yet."""
     from fleetlore.stage.resume import find_unfinished_runs
 
     settings = open_log.settings_of(args)
@@ -129,47 +129,47 @@ def _check(args: Namespace) -> int:
 
 
 def _run(args: Namespace) -> int:
-    _need(args)
+    _check_arguments(args)
     settings = open_log.settings_of(args)
-    manner, near = _prompting(settings.context.value)
+    prompt_settings, nearness = _prompt_settings(settings.context.value)
     with open_log.open_log(args, settings=settings) as log:
-        play = _taken_up(args, log) if args.resume else _begun(args, log)
+        play = _resume_run(args, log) if args.resume else _begin_run(args, log)
         try:
-            asyncio.run(_perform(args, log, play, manner, near))
+            asyncio.run(_play_run(args, log, play, prompt_settings, nearness))
         except KeyboardInterrupt:
             terminal.flush()
-            terminal.err(f"\nstopped; nothing is lost. Go on with: {_again(args, play.run)}")
+            terminal.err(f"\nstopped; nothing is lost. Go on with: {_resume_command(args, play.run)}")
             return INTERRUPTED
     return OK
 
 
-def _prompting(said: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
-    """How prompts are built, as the settings say it; what they name and is not there is said before anything is asked."""
+def _prompt_settings(said: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
+    """The prompt settings; `Invalid` before the run starts if a tokenizer or nearness is not installed."""
     from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
     from fleetlore.prompts.tokens import tokenizer
     from fleetlore.prompts.turn import PromptSettings
 
-    manner = PromptSettings.from_settings(said)
-    tokenizer(manner.tokenizer)
-    return manner, find_nearness(said.get("nearness", SHARED_WORDS))
+    prompt_settings = PromptSettings.from_settings(said)
+    tokenizer(prompt_settings.tokenizer)
+    return prompt_settings, find_nearness(said.get("nearness", SHARED_WORDS))
 
 
-def _need(args: Namespace) -> None:
+def _check_arguments(args: Namespace) -> None:
     if len(args.scenario) > 1:
         raise UsageError("one scenario at a time; name one, as in `lore stage run the-tin`")
     if not args.scenario and not args.resume:
         raise UsageError("which scenario? `lore stage list` shows them, as in `lore stage run the-tin`")
     if args.resume and (args.seed is not None or args.turns is not None):
         raise UsageError("--resume goes on with the run as it was begun; --seed and --turns are for new ones")
-    if args.turns is not None and not 1 <= args.turns <= MOST_TURNS:
-        raise Invalid(f"--turns: at least 1 is needed{'' if args.turns < 1 else f', and at most {MOST_TURNS:,}'}")
+    if args.turns is not None and not 1 <= args.turns <= MAX_TURNS:
+        raise Invalid(f"--turns: at least 1 is needed{'' if args.turns < 1 else f', and at most {MAX_TURNS:,}'}")
     if not all(text.strip() for text in args.inject):
         raise Invalid("--inject: a visitor who says nothing disturbs nobody; give some words")
     if args.speed is not None and not 0 <= args.speed < float("inf"):
         raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
 
 
-def _begun(args: Namespace, log: BlockingRecorder) -> RunState:
+def _begin_run(args: Namespace, log: BlockingRecorder) -> RunState:
     from fleetlore.stage import files as stage_files
     from fleetlore.stage.resume import find_unfinished_runs
     from fleetlore.stage.run_state import create_run_state
@@ -180,7 +180,7 @@ def _begun(args: Namespace, log: BlockingRecorder) -> RunState:
         scenario = replace(scenario, governor=replace(scenario.governor, max_turns=args.turns))
     for event in find_unfinished_runs(log):
         if event.data.get("scenario") == scenario.name:
-            terminal.err(f"an earlier run of it was not finished; go on with that one by: {_again(args, event.run or '')}")
+            terminal.err(f"an earlier run of it was not finished; go on with that one by: {_resume_command(args, event.run or '')}")
             break
     mark = clock.uuid7()
     return create_run_state(
@@ -188,7 +188,7 @@ def _begun(args: Namespace, log: BlockingRecorder) -> RunState:
     )
 
 
-def _taken_up(args: Namespace, log: BlockingRecorder) -> RunState:
+def _resume_run(args: Namespace, log: BlockingRecorder) -> RunState:
     from fleetlore.stage import files as stage_files
     from fleetlore.stage.resume import resume_run
 
@@ -196,14 +196,16 @@ def _taken_up(args: Namespace, log: BlockingRecorder) -> RunState:
     return resume_run(log, args.resume, scenario=scenario)
 
 
-def _again(args: Namespace, run: str) -> str:
+def _resume_command(args: Namespace, run: str) -> str:
     log = f" --log {config.masked(args.log)}" if args.log else ""
     mind = f" --mind {args.mind}" if args.mind else ""
     return f"lore stage run --resume {run}{mind}{log}"
 
 
-async def _perform(args: Namespace, log: BlockingRecorder, play: RunState, manner: PromptSettings, near: Nearness | None) -> None:
-    from fleetlore.cli.stage.screen import viewer
+async def _play_run(
+    args: Namespace, log: BlockingRecorder, play: RunState, prompt_settings: PromptSettings, nearness: Nearness | None
+) -> None:
+    from fleetlore.cli.stage.screen import make_viewer
     from fleetlore.projections.runner import SAVE_AFTER
     from fleetlore.projections.store import open_store
     from fleetlore.prompts.agent_context import Recall
@@ -211,67 +213,69 @@ async def _perform(args: Namespace, log: BlockingRecorder, play: RunState, manne
     from fleetlore.stage.conductor import Conductor
 
     speed = args.speed if args.speed is not None else float(terminal.is_terminal(sys.stdout) and not args.json)
-    watch: StageEventCallback = viewer(play.scenario, json=args.json, read_minds=args.read_minds, speed=speed)
+    watch: StageEventCallback = make_viewer(play.scenario, json=args.json, read_minds=args.read_minds, speed=speed)
     info = log.info()
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
-    async with open_stage_models(play.scenario, args.mind) as troupe, AsyncExitStack() as stack:
-        if store is not None:  # of a long log, what was folded before is not read again
+    async with open_stage_models(play.scenario, args.mind) as models, AsyncExitStack() as stack:
+        if store is not None:  # a long log: use saved folds
             stack.enter_context(store)
-        conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), prompt_settings=manner, on_event=watch)
+        conductor = Conductor(
+            log, play, models, recall=Recall(log, store=store, nearness=nearness), prompt_settings=prompt_settings, on_event=watch
+        )
         await conductor.load_or_start_run()
         if play.finished is not None:
             raise Invalid(f"{play.run} is over; `lore events --scope run:{play.run}` reads it again")
         for text in args.inject:
             await conductor.inject_message(text)
-        with _Ear(conductor, quiet=args.json):
+        with _TypedLines(conductor, quiet=args.json):
             await conductor.run_to_end()
     if not args.json:
-        _say_what_next(args, play)
+        _print_hint(args, play)
 
 
-class _Ear:
-    """Hears what is typed while a run is played: each line is a visitor's."""
+class _TypedLines:
+    """Reads lines typed during a run; each is injected as a visitor's message."""
 
     def __init__(self, conductor: Conductor, *, quiet: bool) -> None:
         self._conductor = conductor
-        self._hears = not quiet and terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout) and _is_in_front()
+        self._is_active = not quiet and terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout) and _is_in_foreground()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __enter__(self) -> None:
-        if self._hears:
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._hear)
+        if self._is_active:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read_line)
 
     def __exit__(self, *_: object) -> None:
-        if self._hears:
+        if self._is_active:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 
-    def _hear(self) -> None:
+    def _read_line(self) -> None:
         line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace").strip()
         if line:
             self._start(self._conductor.inject_message(line))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(_forgiving(work))
+        task = asyncio.ensure_future(_ignore_refusals(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-async def _forgiving(work: Coroutine[Any, Any, None]) -> None:
+async def _ignore_refusals(work: Coroutine[Any, Any, None]) -> None:
     with suppress(Invalid, LogError):
         await work
 
 
-def _is_in_front() -> bool:
-    """Whether this process may read from its terminal without being stopped."""
+def _is_in_foreground() -> bool:
+    """Whether this process is in the foreground; reading the terminal in the background would stop it."""
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except OSError:
         return False
 
 
-def _say_what_next(args: Namespace, play: RunState) -> None:
+def _print_hint(args: Namespace, play: RunState) -> None:
     if (args.log or "").startswith("memory:"):
-        return  # nothing is left of it
+        return  # the log is gone
     log = f" --log {config.masked(args.log)}" if args.log else ""
     terminal.err(
         f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one of them knew; docs/stage.md has more"

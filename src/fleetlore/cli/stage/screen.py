@@ -1,4 +1,4 @@
-"""How a run looks: speakers in colours, scenes set off, thoughts for those who read minds, the verdict apart; plain lines in pipes."""
+"""Prints a stage run: with colours and layout on a terminal, as plain lines in a pipe. Thoughts only with `--read-minds`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import cells, cut, pad
+from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.terminal import sanitise
 from fleetlore.events import codec
 from fleetlore.events.visibility import OWNER, READER, can_see
@@ -22,46 +22,46 @@ if TYPE_CHECKING:
     from fleetlore.stage.conductor import StageEventCallback
     from fleetlore.stage.scenario import StageScenario
 
-# Colours of the 256 that can be read on dark and on light ground, far from one another.
+# Of the 256 colours, distinct ones that are readable on dark and light backgrounds.
 _COLOURS = (75, 173, 71, 176, 179, 109, 167, 103)
 _WIDEST, _NARROW, _NAME = 100, 56, 12
 _SECONDS_A_LINE, _SECONDS_A_CHARACTER = 0.7, 0.022
 _DIM, _BOLD, _SCENE, _THOUGHT, _BAD, _VISITOR, _VERDICT = "2", "1", "3;2", "3;38;5;103", "31", "1;33", "1;36"
 _SPEECH = ("agent.spoke", "oracle.spoke")
-_HUSHED = ("model.called", "model.replied", "context.built", "tool.called")
+_HIDDEN_KINDS = ("model.called", "model.replied", "context.built", "tool.called")
 
 
-def viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed: float) -> StageEventCallback:
-    """What shows a run's events in the way that the output can take, no faster than they can be read."""
+def make_viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed: float) -> StageEventCallback:
+    """A callback that prints events as JSON, for a terminal or plainly, at reading speed."""
     if json:
-        return _json
-    screen: Screen | Plain
+        return _print_json
+    screen: StageScreen | PlainStageLines
     if terminal.is_terminal(sys.stdout):
         colour = terminal.has_colour(sys.stdout)
-        screen = Screen(scenario, width=min(terminal.width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
+        screen = StageScreen(scenario, width=min(terminal.width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
     else:
-        screen = Plain(read_minds=read_minds)
-    return _Pace(screen, speed).show
+        screen = PlainStageLines(read_minds=read_minds)
+    return _ReadingPace(screen, speed).show
 
 
-async def _json(event: Event) -> None:
+async def _print_json(event: Event) -> None:
     terminal.out_json(codec.encode_with_position(event))
     terminal.flush()
 
 
-class _Pace:
-    """Shows each event once there was time to read the one before; an answer that took as long itself is shown at once."""
+class _ReadingPace:
+    """Delays each event until the previous one could be read."""
 
-    def __init__(self, screen: Screen | Plain, speed: float) -> None:
+    def __init__(self, screen: StageScreen | PlainStageLines, speed: float) -> None:
         self._screen, self._speed, self._due = screen, speed, 0.0
         self._began = clock.now()
 
     async def show(self, event: Event) -> None:
-        """One more event."""
+        """Print an event."""
         lines = list(self._screen.lines(event))
         if not lines:
             return
-        is_past = event.at is not None and event.at < self._began  # of a run that is taken up: shown at once
+        is_past = event.at is not None and event.at < self._began  # of a resumed run: printed at once
         if self._speed and not is_past and (early := self._due - monotonic()) > 0:
             await asyncio.sleep(early)
         for line in lines:
@@ -71,39 +71,47 @@ class _Pace:
         self._due = monotonic() + (reading / self._speed if self._speed else 0.0)
 
 
-class Plain:
-    """One whole line an event."""
+class PlainStageLines:
+    """One untruncated line per event."""
 
     def __init__(self, *, read_minds: bool) -> None:
         self._reads_minds = read_minds
 
     def lines(self, event: Event) -> Iterator[str]:
-        """What of an event is shown."""
-        text, turn, name = told(event, read_minds=self._reads_minds), event.data.get("turn"), sanitise(event.agent or event.actor or "?")
+        """The lines of an event."""
+        text, turn, name = (
+            public_text(event, read_minds=self._reads_minds),
+            event.data.get("turn"),
+            sanitise(event.agent or event.actor or "?"),
+        )
         if text:
             yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  {sanitise(event.kind)}  {text}"
-        if self._reads_minds and (thought := _thought(event)):
+        if self._reads_minds and (thought := _thought_text(event)):
             yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  thought  {thought}"
 
 
-def told(event: Event, *, read_minds: bool) -> str:
-    """The words of an event that are for the audience; empty if there are none."""
-    if event.kind in _HUSHED or not can_see(event, OWNER if read_minds else READER) or (event.kind == "agent.reflected" and not read_minds):
+def public_text(event: Event, *, read_minds: bool) -> str:
+    """The public text of an event; empty if there is none."""
+    if (
+        event.kind in _HIDDEN_KINDS
+        or not can_see(event, OWNER if read_minds else READER)
+        or (event.kind == "agent.reflected" and not read_minds)
+    ):
         return ""
     if event.kind == "model.failed":
         return sanitise(f"gave no answer ({event.data.get('error')})")
     if event.kind == "judge.verdict":
-        return sanitise(f"{event.text} {_ruling(event)}").strip()
+        return sanitise(f"{event.text} {_verdict_text(event)}").strip()
     return sanitise(event.text or "")
 
 
-def _thought(event: Event) -> str:
+def _thought_text(event: Event) -> str:
     thought = event.data.get("thought")
     return sanitise(thought) if isinstance(thought, str) else ""
 
 
-def _ruling(event: Event) -> str:
-    """Who won, was accused, or was unmasked."""
+def _verdict_text(event: Event) -> str:
+    """Winner, accused and revealed roles of a verdict."""
     data = event.data
     parts = []
     if data.get("accused"):
@@ -116,20 +124,20 @@ def _ruling(event: Event) -> str:
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-class Screen:
-    """A run on a terminal."""
+class StageScreen:
+    """A run on a terminal, with colours and wrapped lines."""
 
     def __init__(self, scenario: StageScenario, *, width: int, colour: bool, read_minds: bool) -> None:
         self._width, self._colour, self._reads_minds = width, colour, read_minds
         names = [manifest.name for manifest in scenario.cast]
         self._colours = {name: f"1;38;5;{_COLOURS[index % len(_COLOURS)]}" for index, name in enumerate(names)}
-        longest = max(cells(sanitise(name)) for name in (*names, "visitor"))
+        longest = max(display_width(sanitise(name)) for name in (*names, "visitor"))
         self._name = 0 if width < _NARROW else min(longest, _NAME)
         self._indent = "  " if not self._name else " " * (self._name + 4)
 
     def lines(self, event: Event) -> Iterator[str]:
-        """What of an event is shown, wrapped to the width."""
-        text = told(event, read_minds=self._reads_minds)
+        """The lines of an event, wrapped to the width."""
+        text = public_text(event, read_minds=self._reads_minds)
         match event.kind:
             case "run.started":
                 yield from self._heading(event)
@@ -143,26 +151,26 @@ class Screen:
             case "run.finished":
                 yield from self._end(event)
             case "user.injected" if text:
-                yield from self._said("visitor", text, _VISITOR)
+                yield from self._named_lines("visitor", text, _VISITOR)
             case _ if text:
-                yield from self._by_one(event, text)
+                yield from self._speaker_lines(event, text)
 
-    def _by_one(self, event: Event, text: str) -> Iterator[str]:
+    def _speaker_lines(self, event: Event, text: str) -> Iterator[str]:
         name = sanitise(event.agent or event.actor or "?")
         if event.kind in ("agent.thought", "agent.reflected"):
-            yield from self._said(name, f"({text})", self._colours.get(name, _BOLD), _THOUGHT)
+            yield from self._named_lines(name, f"({text})", self._colours.get(name, _BOLD), _THOUGHT)
             return
-        quiet = {"model.failed": _BAD, "log.rejected": _BAD, "commentary.posted": _DIM, "tool.returned": _DIM}.get(event.kind, "")
-        yield from self._said(name, text, self._colours.get(name, _BOLD), quiet)
-        if self._reads_minds and (thought := _thought(event)):
+        style = {"model.failed": _BAD, "log.rejected": _BAD, "commentary.posted": _DIM, "tool.returned": _DIM}.get(event.kind, "")
+        yield from self._named_lines(name, text, self._colours.get(name, _BOLD), style)
+        if self._reads_minds and (thought := _thought_text(event)):
             yield from self._wrapped(f"({thought})", self._indent, _THOUGHT)
 
-    def _said(self, name: str, text: str, name_style: str, style: str = "") -> Iterator[str]:
+    def _named_lines(self, name: str, text: str, name_style: str, style: str = "") -> Iterator[str]:
         if not self._name:
             yield self._paint(name, name_style)
             yield from self._wrapped(text, self._indent, style)
             return
-        first = self._paint(pad(cut(name, self._name), self._name), name_style)
+        first = self._paint(pad_columns(truncate_columns(name, self._name), self._name), name_style)
         for index, line in enumerate(self._wrapped(text, self._indent, style)):
             yield f"  {first}  {line[len(self._indent) :]}" if index == 0 else line
 
@@ -173,28 +181,28 @@ class Screen:
         yield ""
 
     def _verdict(self, event: Event) -> Iterator[str]:
-        """Set apart: who rules, the ruling, and the marks."""
+        """The judge, the verdict and the scores, in a frame."""
         name, rule = sanitise(event.agent or "?"), self._width - 4
         yield ""
         title = f"── {name} "
-        yield self._paint("  " + title + "─" * max(0, rule - cells(title)), _VERDICT)
+        yield self._paint("  " + title + "─" * max(0, rule - display_width(title)), _VERDICT)
         yield from self._wrapped(sanitise(event.text or ""), "  ", "")
-        if ruling := sanitise(_ruling(event)).strip("[]"):
+        if ruling := sanitise(_verdict_text(event)).strip("[]"):
             yield ""
             yield from self._wrapped(ruling, "  ", _VERDICT)
-        yield from self._marks(event)
+        yield from self._score_lines(event)
         yield self._paint("  " + "─" * rule, _VERDICT)
 
-    def _marks(self, event: Event) -> Iterator[str]:
+    def _score_lines(self, event: Event) -> Iterator[str]:
         scores = event.data.get("scores")
         marks = (
             {sanitise(str(name)): mark for name, mark in scores.items() if isinstance(mark, int | float)}
             if isinstance(scores, dict)
             else {}
         )
-        column = max((cells(name) for name in marks), default=0)
+        column = max((display_width(name) for name in marks), default=0)
         for name, mark in sorted(marks.items(), key=lambda pair: -pair[1]):
-            yield f"  {pad(name, column)}  {mark:>4.1f}  {self._paint('▪' * round(mark), _VERDICT)}"
+            yield f"  {pad_columns(name, column)}  {mark:>4.1f}  {self._paint('▪' * round(mark), _VERDICT)}"
 
     def _end(self, event: Event) -> Iterator[str]:
         data = event.data

@@ -81,13 +81,13 @@ def run(args: Namespace) -> int:
 
         return live.run(args)
     with open_log.open_existing_log(args) as log:
-        tell(log, args, scope=scopes.select(log, args.scope))
+        tell(log, args, scope=scopes.select_events(log, args.scope))
     return 0
 
 
 def moment_of(args: Namespace) -> datetime | None:
     """What `--now` says."""
-    return None if args.now is None else times.moment(args.now, now=clock.now())
+    return None if args.now is None else times.parse_time(args.now, now=clock.now())
 
 
 def tell(log: BlockingRecorder, args: Namespace, *, scope: Selection = TOWN, whole: bool = False) -> None:
@@ -134,10 +134,10 @@ def _writer(args: Namespace, stack: ExitStack) -> Write:
     from fleetlore.cli import output
 
     if args.out is not None:
-        return stack.enter_context(output.text_file(args.out))
+        return stack.enter_context(output.open_text_file(args.out))
     if not terminal.is_terminal(sys.stdout):
-        return output.to_pipe
-    return {"text": output.painted, "json": output.json_to_terminal}.get(args.format, output.to_terminal)
+        return output.write_to_pipe
+    return {"text": output.write_styled, "json": output.write_json_to_terminal}.get(args.format, output.write_to_terminal)
 
 
 def _format(args: Namespace, zone: tzinfo, timeline: Timeline, naming: Naming) -> Format:

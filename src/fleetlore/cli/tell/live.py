@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     span = tell_range.span_of(args, zone, now)
     try:
         with open_log.open_log(args) as log, draining():
-            scope = scopes.select(log, args.scope, live=True)
+            scope = scopes.select_events(log, args.scope, live=True)
             teller = LiveTeller(Telling(args.detail, zone), fold.fold(log, names, "names"))
             write = _json if args.format == "json" else _lines(zone, teller)
             try:

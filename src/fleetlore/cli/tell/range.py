@@ -55,7 +55,7 @@ def span_of(args: Namespace, zone: tzinfo, now: datetime, *, whole: bool = False
     if args.day is not None:
         return Span(*bounds(_day(args.day, zone, now), zone))
     if args.since is not None:
-        return Span(since=times.moment(args.since, now=now))
+        return Span(since=times.parse_time(args.since, now=now))
     return Span(last=args.last, is_newest_day=args.last is None and not (args.all or whole))
 
 

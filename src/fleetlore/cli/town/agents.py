@@ -1,4 +1,4 @@
-"""`lore town spawn`, `list`, and what is asked of agents: `interrupt`, `resume`, `close`, `kill`, `restart`."""
+"""`lore town spawn`, `list`, and commands to agents: `interrupt`, `resume`, `close`, `kill`, `restart`."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from fleetlore.cli.town.lines import Cell, Line
     from fleetlore.views.town_state import Agent, TownState
 
-LATELY = timedelta(days=1)
+HIDDEN_AFTER = timedelta(days=1)
 
 
 def spawn(args: Namespace) -> int:
-    """Have agents join: all of them, or none."""
+    """Add agents to the town: all or none."""
     if len(set(args.names)) < len(args.names):
         raise Invalid("a name is there twice; each agent needs one of its own")
-    with commands.opened(args, new=True) as hall:
-        done = hall.fulfil(
-            lambda town: commands.together(
+    with commands.open_town(args, new=True) as console:
+        stored = console.store_commands(
+            lambda town: commands.merge_commands(
                 [
                     town_commands.spawn_agent(
-                        town, name, by=hall.by, roles=args.roles, harness=args.harness, parent=_parent(town, args.parent), mode=args.mode
+                        town, name, by=console.by, roles=args.roles, harness=args.harness, parent=_parent(town, args.parent), mode=args.mode
                     )
                     for name in args.names
                 ]
             ),
             why="to have agents join",
         )
-    return commands.tell(args, done)
+    return commands.print_results(args, stored)
 
 
 def _parent(town: TownState, name: str | None) -> str | None:
@@ -48,54 +48,54 @@ def _parent(town: TownState, name: str | None) -> str | None:
 
 
 def interrupt(args: Namespace) -> int:
-    """Break off, keep the session."""
-    return _ask(args, "interrupt", "to interrupt agents")
+    """Pause agents; they keep their sessions."""
+    return _control_agents(args, "interrupt", "to interrupt agents")
 
 
 def resume(args: Namespace) -> int:
-    """Go on."""
-    return _ask(args, "resume", "to have agents go on")
+    """Resume paused agents."""
+    return _control_agents(args, "resume", "to have agents go on")
 
 
 def close(args: Namespace) -> int:
-    """Stop after the task."""
-    return _ask(args, "drain", "to close agents")
+    """Stop agents after their current tasks."""
+    return _control_agents(args, "drain", "to close agents")
 
 
 def kill(args: Namespace) -> int:
-    """Stop at once."""
-    return _ask(args, "kill", "to kill agents")
+    """Stop agents at once."""
+    return _control_agents(args, "kill", "to kill agents")
 
 
 def restart(args: Namespace) -> int:
-    """Start anew."""
-    return _ask(args, "restart", "to restart agents")
+    """Make stopped agents available again."""
+    return _control_agents(args, "restart", "to restart agents")
 
 
-def _ask(args: Namespace, action: str, why: str) -> int:
-    """Check every wish before the first is stored."""
-    with commands.opened(args) as hall:
-        done = hall.fulfil(
-            lambda town: commands.together(
-                [town_commands.control_agent(town, name, action, by=hall.by, reason=args.reason) for name in dict.fromkeys(args.names)]
+def _control_agents(args: Namespace, action: str, why: str) -> int:
+    """Check all commands before the first is stored."""
+    with commands.open_town(args) as console:
+        stored = console.store_commands(
+            lambda town: commands.merge_commands(
+                [town_commands.control_agent(town, name, action, by=console.by, reason=args.reason) for name in dict.fromkeys(args.names)]
             ),
             why=why,
         )
-    return commands.tell(args, done)
+    return commands.print_results(args, stored)
 
 
 # --- the list
 
 
 def list_(args: Namespace) -> int:
-    """Everybody, those that need somebody first."""
-    with commands.opened(args) as hall:
-        town, now = hall.town(), clock.now()
-    shown = in_order(town, now, everybody=args.all)
+    """List agents, those that need attention first."""
+    with commands.open_town(args) as console:
+        town, now = console.town(), clock.now()
+    shown = sort_agents(town, now, everybody=args.all)
     if args.json:
-        terminal.out_value({"town": hall.name, "agents": shown})
+        terminal.out_value({"town": console.name, "agents": shown})
         return 0
-    town_lines.show(lines(town, shown, now))
+    town_lines.print_lines(agent_lines(town, shown, now))
     hidden = len(town.agents) - len(shown)
     if not town.agents:
         terminal.err("nobody lives here yet; `lore town spawn NAME` has an agent join, `lore worker` runs it")
@@ -104,42 +104,42 @@ def list_(args: Namespace) -> int:
     return 0
 
 
-def in_order(town: TownState, now: datetime, *, everybody: bool = True) -> list[Agent]:
-    """The agents in the order of being shown."""
-    order = list(town_lines.AGENTS)
-    shown = [agent for agent in town.agents.values() if everybody or not _is_long_gone(agent, now)]
+def sort_agents(town: TownState, now: datetime, *, everybody: bool = True) -> list[Agent]:
+    """Agents sorted by state and name, without long stopped ones unless `everybody`."""
+    order = list(town_lines.AGENT_STYLES)
+    shown = [agent for agent in town.agents.values() if everybody or not _is_long_stopped(agent, now)]
     return sorted(shown, key=lambda agent: (order.index(agent.state), agent.name))
 
 
-def _is_long_gone(agent: Agent, now: datetime) -> bool:
-    return agent.state == "stopped" and agent.seen_at is not None and now - agent.seen_at > LATELY
+def _is_long_stopped(agent: Agent, now: datetime) -> bool:
+    return agent.state == "stopped" and agent.seen_at is not None and now - agent.seen_at > HIDDEN_AFTER
 
 
-def lines(town: TownState, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
-    """A row for each."""
-    return town_lines.table([_row(town, agent, now) for agent in agents], indent=indent, spare=(5, 3))
+def agent_lines(town: TownState, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
+    """A table row for each agent."""
+    return town_lines.align_rows([_agent_row(town, agent, now) for agent in agents], indent=indent, spare=(5, 3))
 
 
-def _row(town: TownState, agent: Agent, now: datetime) -> list[Cell]:
+def _agent_row(town: TownState, agent: Agent, now: datetime) -> list[Cell]:
     waiting = len(town.inboxes.get(agent.name, ()))
     return [
         (sanitise(agent.name), BOLD),
-        town_lines.state(town_lines.AGENTS, agent.state),
-        (f"asked to {_WISHES.get(agent.wish, agent.wish)}" if agent.wish else "", CALL),
-        (town_lines.names(agent.roles), ""),
+        town_lines.state_cell(town_lines.AGENT_STYLES, agent.state),
+        (f"asked to {_ACTION_NAMES.get(agent.wish, agent.wish)}" if agent.wish else "", CALL),
+        (town_lines.join_names(agent.roles), ""),
         (f"✉ {waiting}" if waiting else "", WARN),
-        (town_lines.seen(agent.seen_at, now), DIM),
-        (_doing(town, agent), ""),
+        (town_lines.format_age(agent.seen_at, now), DIM),
+        (_activity_text(town, agent), ""),
     ]
 
 
-_WISHES = {"drain": "close"}
+_ACTION_NAMES = {"drain": "close"}
 
 
-def _doing(town: TownState, agent: Agent) -> str:
+def _activity_text(town: TownState, agent: Agent) -> str:
     task = town.tasks.get(agent.task or "")
     if task is not None:
         return f"{sanitise(task.id)}  {town_lines.in_a_line(task.title)}"
     if agent.queue:
-        return f"next: {town_lines.names(agent.queue[:3])}"
+        return f"next: {town_lines.join_names(agent.queue[:3])}"
     return town_lines.in_a_line(agent.reason) if agent.state not in ("idle", "working", "starting") else ""

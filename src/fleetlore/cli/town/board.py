@@ -1,4 +1,4 @@
-"""`lore town status`: the whole town on a page, once or live: what waits for a person, agents, open tasks, missions."""
+"""`lore town status`: what waits for a person, agents, open tasks and missions; once or live."""
 
 from __future__ import annotations
 
@@ -24,73 +24,77 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from fleetlore.cli.town.commands import Hall
+    from fleetlore.cli.town.commands import TownConsole
     from fleetlore.cli.town.lines import Line
 
 DISPATCHER = "dispatcher"
-"""The lease of whoever gives work out."""
+"""The lease of the dispatcher."""
 AGENTS_SHOWN = 30
 TASKS_SHOWN = 15
 MISSIONS_SHOWN = 10
 MESSAGES_SHOWN = 3
 
 
-class Page(NamedTuple):
-    """A town at a moment, as somebody wants to see it."""
+class TownSnapshot(NamedTuple):
+    """The town at one time, and display options."""
 
     name: str
     town: TownState
     now: datetime
     dispatcher: str | None
-    """Who gives work out."""
+    """The holder of the dispatcher's lease."""
     is_sealed: bool = False
     everything: bool = False
 
 
 def status(args: Namespace) -> int:
-    """Show it; with --watch again whenever something changed."""
-    with commands.opened(args) as hall:
-        folded = hall.folded()
-        show = _shower(args)
+    """Print the status; with `--watch` after every change."""
+    with commands.open_town(args) as console:
+        folded = console.fold()
+        show = _make_printer(args)
         if not args.watch:
-            show(_page(hall, folded.state, args))
+            show(_take_snapshot(console, folded.state, args))
             return 0
         try:
             with draining():
-                _watch(args, hall, folded.state, folded.position)
+                _watch(args, console, folded.state, folded.position)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
     return 0
 
 
-def _page(hall: Hall, town: TownState, args: Namespace) -> Page:
-    lease = hall.shared.find_lease(DISPATCHER)
-    return Page(hall.name, town, clock.now(), None if lease is None else lease.holder, hall.is_sealed, args.all)
+def _take_snapshot(console: TownConsole, town: TownState, args: Namespace) -> TownSnapshot:
+    lease = console.shared.find_lease(DISPATCHER)
+    return TownSnapshot(console.name, town, clock.now(), None if lease is None else lease.holder, console.is_sealed, args.all)
 
 
-def _shower(args: Namespace) -> Any:
-    return (lambda page: terminal.out_value(snapshot(page))) if args.json else (lambda page: town_lines.show(lines(page)))
+def _make_printer(args: Namespace) -> Any:
+    return (
+        (lambda snapshot: terminal.out_value(snapshot_fields(snapshot)))
+        if args.json
+        else (lambda snapshot: town_lines.print_lines(snapshot_lines(snapshot)))
+    )
 
 
-def _watch(args: Namespace, hall: Hall, town: TownState, position: str | None) -> None:
+def _watch(args: Namespace, console: TownConsole, town: TownState, position: str | None) -> None:
     from fleetlore.cli.follow_with_clock import batches
 
-    believed = hall.believed()
+    fold_view = console.make_fold()
 
-    def pages() -> Iterator[Page]:
+    def snapshots() -> Iterator[TownSnapshot]:
         known = town
-        for events in chain([[]], batches(hall.log, after=position)):
+        for events in chain([[]], batches(console.log, after=position)):
             for event in events:
-                known = believed.apply(known, event)
-            yield _page(hall, known, args)
+                known = fold_view.apply(known, event)
+            yield _take_snapshot(console, known, args)
 
     if terminal.is_terminal(sys.stdout) and not args.json:
-        _live(pages())
+        _show_live(snapshots())
     else:
-        _changes(args, pages())
+        _print_changes(args, snapshots())
 
 
-def _live(pages: Iterator[Page]) -> None:
+def _show_live(snapshots: Iterator[TownSnapshot]) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -98,81 +102,83 @@ def _live(pages: Iterator[Page]) -> None:
 
     console = make_console()
 
-    def drawn(page: Page) -> Text:
-        shown = [Text.assemble(*goal_lines.fitted(line, console.width)) for line in lines(page)][: console.height - 1]
+    def drawn(snapshot: TownSnapshot) -> Text:
+        shown = [Text.assemble(*goal_lines.fitted(line, console.width)) for line in snapshot_lines(snapshot)][: console.height - 1]
         return Text("\n").join(shown)
 
-    last = next(pages)
+    last = next(snapshots)
     try:
         with Live(drawn(last), console=console, screen=True, auto_refresh=False) as live:
-            for last in pages:
+            for last in snapshots:
                 live.update(drawn(last), refresh=True)
-    except KeyboardInterrupt:  # the page goes with its screen; what it said last stays
-        town_lines.show(lines(last))
+    except KeyboardInterrupt:  # leaving the alternate screen clears the snapshot: print the last one again
+        town_lines.print_lines(snapshot_lines(last))
 
 
-def _changes(args: Namespace, pages: Iterator[Page]) -> None:
-    """A page whenever more than the clock has changed."""
-    show, shown = _shower(args), None
-    for page in pages:
-        told = snapshot(page)
+def _print_changes(args: Namespace, snapshots: Iterator[TownSnapshot]) -> None:
+    """Print the status when more than times changed."""
+    show, shown = _make_printer(args), None
+    for snapshot in snapshots:
+        told = snapshot_fields(snapshot)
         essence = [told[name] for name in ("agents", "tasks", "missions", "waiting", "dispatcher")]
         essence[0] = [(agent.name, agent.state, agent.task, agent.wish) for agent in told["agents"]]
         essence = [str(part) for part in essence]
         if essence != shown:
             shown = essence
-            show(page)
+            show(snapshot)
             if not args.json:
                 terminal.out("")
             terminal.flush()
 
 
-# --- what is shown
+# --- output
 
 
-def snapshot(page: Page) -> dict[str, Any]:
-    """The page for programs."""
-    town = page.town
+def snapshot_fields(snapshot: TownSnapshot) -> dict[str, Any]:
+    """The status as JSON."""
+    town = snapshot.town
     return {
-        "town": page.name,
-        "now": page.now,
-        "agents": town_agents.in_order(town, page.now, everybody=page.everything),
+        "town": snapshot.name,
+        "now": snapshot.now,
+        "agents": town_agents.sort_agents(town, snapshot.now, everybody=snapshot.everything),
         "tasks": Counter(task.state for task in town.tasks.values()) | ({"let_go": town.let_go} if town.let_go else {}),
-        "missions": [missions.brief(mission) for mission in _missions(page)],
+        "missions": [missions.mission_summary(mission) for mission in _sorted_missions(snapshot)],
         "waiting": {
             "help": [
-                {"mission": mission.id, "reason": mission.help.reason, "at": mission.help.at} for mission in _asking(town) if mission.help
+                {"mission": mission.id, "reason": mission.help.reason, "at": mission.help.at}
+                for mission in _missions_asking_help(town)
+                if mission.help
             ],
-            "stuck": [{"mission": mission.id, "item": item.id, "reason": item.reason} for mission, item in _stuck(town)],
+            "stuck": [{"mission": mission.id, "item": item.id, "reason": item.reason} for mission, item in _stuck_items(town)],
             "messages": list(sorted_inbox(town, CONDUCTOR)),
         },
-        "dispatcher": page.dispatcher,
+        "dispatcher": snapshot.dispatcher,
         "refused": town.refused,
     }
 
 
-def lines(page: Page) -> Iterator[Line]:
-    """The page for people."""
-    town, now = page.town, page.now
-    yield _headline(page)
+def snapshot_lines(snapshot: TownSnapshot) -> Iterator[Line]:
+    """The status as lines."""
+    town, now = snapshot.town, snapshot.now
+    yield _headline(snapshot)
     if not town.agents and not town.tasks and not town.missions:
         yield from _empty()
         return
-    yield from _calls(page)
-    agents = town_agents.in_order(town, now, everybody=page.everything)
-    yield from town_lines.part("agents", town_agents.lines(town, agents[:AGENTS_SHOWN], now, indent=2))
+    yield from _attention_lines(snapshot)
+    agents = town_agents.sort_agents(town, now, everybody=snapshot.everything)
+    yield from town_lines.section_lines("agents", town_agents.agent_lines(town, agents[:AGENTS_SHOWN], now, indent=2))
     if len(agents) > AGENTS_SHOWN:
         yield [(f"  {len(agents) - AGENTS_SHOWN:,} more: lore town list", DIM)]
-    yield from town_lines.part(_tasks_title(town), _tasks(page))
-    yield from town_lines.part("missions", missions.lines(_missions(page)[:MISSIONS_SHOWN], now, indent=2))
-    yield from _remarks(page, len(agents))
+    yield from town_lines.section_lines(_tasks_title(town), _task_lines(snapshot))
+    yield from town_lines.section_lines("missions", missions.mission_lines(_sorted_missions(snapshot)[:MISSIONS_SHOWN], now, indent=2))
+    yield from _footer_lines(snapshot, len(agents))
 
 
-def _headline(page: Page) -> Line:
-    town = page.town
+def _headline(snapshot: TownSnapshot) -> Line:
+    town = snapshot.town
     counts: Counter[str] = Counter(agent.state for agent in town.agents.values())
-    line: Line = [(sanitise(page.name), BOLD), (f"  {town_lines.counted(len(town.agents), 'agent')}", "")]
-    for state, (_, style) in town_lines.AGENTS.items():
+    line: Line = [(sanitise(snapshot.name), BOLD), (f"  {town_lines.count_noun(len(town.agents), 'agent')}", "")]
+    for state, (_, style) in town_lines.AGENT_STYLES.items():
         if counts[state]:
             line += [(" · ", DIM), (f"{counts[state]} {state}", style)]
     return line
@@ -189,55 +195,55 @@ def _empty() -> Iterator[Line]:
         yield [(f"  {command:<44}  ", ""), (what, DIM)]
 
 
-def _calls(page: Page) -> Iterator[Line]:
-    """What waits for a person."""
-    town, now = page.town, page.now
-    for mission in _asking(town):
+def _attention_lines(snapshot: TownSnapshot) -> Iterator[Line]:
+    """Help requests, stuck items and messages for a person."""
+    town, now = snapshot.town, snapshot.now
+    for mission in _missions_asking_help(town):
         assert mission.help is not None
         words = town_lines.in_a_line(mission.help.reason, 300)
-        yield [(f"▲ {sanitise(mission.id)} asks for help ({town_lines.seen(mission.help.at, now)}): {words}", CALL)]
-    for mission, item in _stuck(town):
+        yield [(f"▲ {sanitise(mission.id)} asks for help ({town_lines.format_age(mission.help.at, now)}): {words}", CALL)]
+    for mission, item in _stuck_items(town):
         if mission.help is None:
             yield [(f"▲ {sanitise(item.id)} of {sanitise(mission.id)} is stuck: {town_lines.in_a_line(item.reason, 300)}", CALL)]
-    asking = {mission.id for mission in _asking(town)}
+    asking = {mission.id for mission in _missions_asking_help(town)}
     waiting = [message for message in sorted_inbox(town, CONDUCTOR) if message.sender != DISPATCHER or message.mission not in asking]
     for message in waiting[:MESSAGES_SHOWN]:
-        yield [(f"▲ {_said(message)}", CALL), (f"  {town_lines.seen(message.at, now)}", DIM)]
+        yield [(f"▲ {_message_text(message)}", CALL), (f"  {town_lines.format_age(message.at, now)}", DIM)]
     if waiting:
         more = f"{len(waiting) - MESSAGES_SHOWN} more; " if len(waiting) > MESSAGES_SHOWN else ""
         yield [(f"  {more}lore town inbox", DIM)]
 
 
-def _said(message: InboxMessage) -> str:
+def _message_text(message: InboxMessage) -> str:
     verb = "asks" if message.type == "query" else "tells"
     return f"{sanitise(message.sender)} {verb} you: {town_lines.in_a_line(message.body, 200)}"
 
 
 def _tasks_title(town: TownState) -> str:
     counts: Counter[str] = Counter(task.state for task in town.tasks.values())
-    told = [f"{counts[state]:,} {state}" for state in town_lines.TASKS if counts[state]]
+    told = [f"{counts[state]:,} {state}" for state in town_lines.TASK_STYLES if counts[state]]
     return f"tasks: {' · '.join(told)}"
 
 
-def _tasks(page: Page) -> Iterator[Line]:
-    """Those that are open; without any, that there are none."""
-    pending = [task for task in page.town.tasks.values() if task.state not in ENDED_TASK_STATES]
-    if page.town.tasks and not pending:
+def _task_lines(snapshot: TownSnapshot) -> Iterator[Line]:
+    """Open tasks, or a note that there are none."""
+    pending = [task for task in snapshot.town.tasks.values() if task.state not in ENDED_TASK_STATES]
+    if snapshot.town.tasks and not pending:
         yield [("  nothing is open", DIM)]
-    yield from tasks.lines(tasks.in_order(pending)[:TASKS_SHOWN], page.now, indent=2)
+    yield from tasks.task_lines(tasks.sort_tasks(pending)[:TASKS_SHOWN], snapshot.now, indent=2)
     if len(pending) > TASKS_SHOWN:
         yield [(f"  {len(pending) - TASKS_SHOWN:,} more: lore town task", DIM)]
 
 
-def _missions(page: Page) -> list[Mission]:
-    return missions.in_order(page.town, archived=page.everything)
+def _sorted_missions(snapshot: TownSnapshot) -> list[Mission]:
+    return missions.sort_missions(snapshot.town, archived=snapshot.everything)
 
 
-def _asking(town: TownState) -> list[Mission]:
+def _missions_asking_help(town: TownState) -> list[Mission]:
     return [mission for mission in town.missions.values() if mission.help is not None and mission.state == "running"]
 
 
-def _stuck(town: TownState) -> list[tuple[Mission, Any]]:
+def _stuck_items(town: TownState) -> list[tuple[Mission, Any]]:
     return [
         (mission, item)
         for mission in town.missions.values()
@@ -247,19 +253,19 @@ def _stuck(town: TownState) -> list[tuple[Mission, Any]]:
     ]
 
 
-def _remarks(page: Page, shown: int) -> Iterator[Line]:
-    town = page.town
-    said: list[tuple[str, str]] = []
-    if page.dispatcher is None and any(task.state == "pending" for task in town.tasks.values()):
-        said.append(("nobody gives work out just now; `lore worker` does, and `lore worker --dispatch-only` does only that", WARN))
+def _footer_lines(snapshot: TownSnapshot, shown: int) -> Iterator[Line]:
+    town = snapshot.town
+    remarks: list[tuple[str, str]] = []
+    if snapshot.dispatcher is None and any(task.state == "pending" for task in town.tasks.values()):
+        remarks.append(("nobody gives work out just now; `lore worker` does, and `lore worker --dispatch-only` does only that", WARN))
     if any(agent.state == "cold" for agent in town.agents.values()):
-        said.append(("◌ cold: nobody runs it; `lore worker` takes it on", DIM))
+        remarks.append(("◌ cold: nobody runs it; `lore worker` takes it on", DIM))
     if len(town.agents) > shown:
-        said.append((f"{len(town.agents) - shown:,} more agents stopped over a day ago; --all shows them", DIM))
+        remarks.append((f"{len(town.agents) - shown:,} more agents stopped over a day ago; --all shows them", DIM))
     if town.refused:
-        said.append((f"{town_lines.counted(town.refused, 'fact')} could not be believed, and had no effect", DIM))
-    if page.is_sealed:
-        said.append(("this log is sealed; signatures were seen, and not checked: that needs the passphrase", DIM))
-    if said:
+        remarks.append((f"{town_lines.count_noun(town.refused, 'fact')} could not be believed, and had no effect", DIM))
+    if snapshot.is_sealed:
+        remarks.append(("this log is sealed; signatures were seen, and not checked: that needs the passphrase", DIM))
+    if remarks:
         yield []
-        yield from ([remark] for remark in said)
+        yield from ([remark] for remark in remarks)

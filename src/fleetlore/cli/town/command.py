@@ -1,4 +1,4 @@
-"""`lore town`: a fleet that shares work, looked at and steered. docs/town.md tells how a town lives."""
+"""`lore town`: manage a fleet of agents that share work. docs/town.md describes towns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SUMMARY = "have agents share work: spawn them, give them tasks and missions, and
 
 
 def configure(parser: ArgumentParser) -> None:
-    """A parser for each verb."""
+    """Add the verbs and their arguments."""
     verbs.configure(parser)
     arguments.teach(parser, town_help.EXAMPLES, town_help.NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Do what the verb says; its module is loaded only now."""
+    """Run the verb; its module is imported only now."""
     if args.does is None:
         raise UsageError(f"what is to be done? `lore town VERB`, with one of {', '.join(verbs.VERBS)}; see lore town --help")
     module, _, name = args.does.partition(".")

@@ -1,4 +1,4 @@
-"""An open town: its log, what is kept beside it, who speaks; and how a wish becomes facts."""
+"""`TownConsole`: an open town for the verbs of `lore town`, and how their commands are checked and stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import open_log, terminal
-from fleetlore.cli.emit import user_name
+from fleetlore.cli.emit import find_user_name
 from fleetlore.errors import Busy, Conflict, Invalid
 from fleetlore.events.names import is_name
 from fleetlore.projections.signed_town import SignedTownFold
@@ -28,99 +28,101 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
     from fleetlore.views.town_state import TownState
 
-AGENT, AT_WORK, TASK = "FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK"
-"""The variables that say for whom a process speaks: as people set it, and as workers do for what they start, with what it is at."""
-TRIES = 20
-"""How often a wish is looked at again because somebody was quicker."""
+AGENT, WORKER_AGENT, TASK = "FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK"
+"""Environment variables for the agent that a process speaks for: set by people, and by workers with the current task."""
+MAX_TRIES = 20
+"""How often commands are made again because somebody else wrote first."""
 
 
-class Fulfilled(NamedTuple):
-    """A wish that is on the log."""
+class StoredCommand(NamedTuple):
+    """A command whose events are on the log."""
 
     answer: str
     events: tuple[Event, ...]
 
 
-class Hall(NamedTuple):
-    """Where a town is looked at and steered from."""
+class TownConsole(NamedTuple):
+    """An open town: log, coordination, settings and speaker."""
 
     log: BlockingRecorder
     shared: Coordination
     settings: Settings
     by: str
-    """Who speaks."""
+    """The actor of events."""
 
     @property
     def name(self) -> str:
-        """The town's."""
+        """The town's name."""
         return self.settings.town.value
 
     @property
     def is_sealed(self) -> bool:
-        """Whether only what is signed steers here."""
+        """Whether the log is sealed, so that commands must be signed."""
         return self.shared.load_seal() is not None
 
-    def key(self, why: str) -> OperatorKey | None:
-        """What signs, asked for at the terminal; `None` where the log is not sealed."""
+    def ask_key(self, why: str) -> OperatorKey | None:
+        """The operator key, asked for on the terminal; `None` if the log is not sealed."""
         from fleetlore.cli import passphrase
 
         return passphrase.ask_key(self.shared, why)
 
-    def believed(self, key: OperatorKey | None = None) -> SignedTownFold:
-        """The fold: with the key signatures are checked, without it they are only seen."""
+    def make_fold(self, key: OperatorKey | None = None) -> SignedTownFold:
+        """The town view. Signatures are only verified with the key."""
         return SignedTownFold(self.shared.load_seal(), key)
 
-    def folded(self, key: OperatorKey | None = None) -> FoldResult[TownState]:
-        """The town at the log's head, and where that is."""
+    def fold(self, key: OperatorKey | None = None) -> FoldResult[TownState]:
+        """The town at the head of the log, and that position."""
         from fleetlore.cli import fold
 
-        believed = self.believed(key)
-        return fold.folded(self.log, believed, believed.name)
+        fold_view = self.make_fold(key)
+        return fold.folded(self.log, fold_view, fold_view.name)
 
     def town(self, key: OperatorKey | None = None) -> TownState:
-        """The town at the log's head."""
-        return self.folded(key).state
+        """The town at the head of the log."""
+        return self.fold(key).state
 
-    def fulfil(self, wishes_of: Callable[[TownState], Sequence[TownCommand]], *, why: str = "") -> list[Fulfilled]:
-        """Check wishes against the town, and write them down; looked at again where somebody was quicker. Only the first has conditions.
+    def store_commands(self, make_commands: Callable[[TownState], Sequence[TownCommand]], *, why: str = "") -> list[StoredCommand]:
+        """Make commands from the current town and store them; retried if somebody else wrote first. Only the first may have a condition.
 
-        `why` says what a sealed log's passphrase is needed for; nothing, where anybody may. The town is looked at with the key: what an
-        agent forged must not stand in a person's way.
+        `why` is what a sealed log's passphrase is needed for; "" if no signature is needed. The town is read with the key, so that forged
+        events of an agent do not count.
         """
-        return self.fulfil_with(self.key(why) if why else None, wishes_of)
+        return self.store_commands_with(self.ask_key(why) if why else None, make_commands)
 
-    def fulfil_with(self, key: OperatorKey | None, wishes_of: Callable[[TownState], Sequence[TownCommand]]) -> list[Fulfilled]:
-        """The same, by a key that was asked for."""
-        for _ in range(TRIES):
-            wishes = wishes_of(self.town(key))
+    def store_commands_with(
+        self, key: OperatorKey | None, make_commands: Callable[[TownState], Sequence[TownCommand]]
+    ) -> list[StoredCommand]:
+        """`store_commands` with a key that is already known."""
+        for _ in range(MAX_TRIES):
+            town_commands = make_commands(self.town(key))
             try:
-                return [self._put(wish, key) for wish in wishes]
+                return [self._store(command, key) for command in town_commands]
             except Conflict:
                 continue
         raise Busy("others wrote to the same task or mission all the time, and nothing was done; try again")
 
-    def _put(self, wish: TownCommand, key: OperatorKey | None) -> Fulfilled:
-        named = [event if event.id is not None else replace(event, id=clock.uuid7()) for event in wish.events]
-        signed = [event if key is None else key.sign_event(event, admit=self.log.admit) for event in named]
-        positions = self.log.append(signed, expect=wish.expect)
-        return Fulfilled(wish.answer, tuple(replace(event, position=at) for event, at in zip(signed, positions, strict=True)))
+    def _store(self, command: TownCommand, key: OperatorKey | None) -> StoredCommand:
+        with_ids = [event if event.id is not None else replace(event, id=clock.uuid7()) for event in command.events]
+        signed = [event if key is None else key.sign_event(event, admit=self.log.admit) for event in with_ids]
+        positions = self.log.append(signed, expect=command.expect)
+        return StoredCommand(command.answer, tuple(replace(event, position=at) for event, at in zip(signed, positions, strict=True)))
 
 
 @contextmanager
-def opened(args: Namespace, *, new: bool = False) -> Iterator[Hall]:
-    """The town that is meant; its log is made, if it is `new`."""
+def open_town(args: Namespace, *, new: bool = False) -> Iterator[TownConsole]:
+    """Open the town; with `new` its log is created if needed."""
     from fleetlore.log.coordination import open_shared
 
-    by, settings = speaker(args), open_log.settings_of(args)
+    by, settings = find_speaker(args), open_log.settings_of(args)
     opener = open_log.open_log if new else open_log.open_existing_log
     with opener(args, settings=settings) as log, open_shared(settings.log.value, town=settings.town.value) as shared:
         if new:
-            need_all_kept(log, settings)
-        yield Hall(log, shared, settings, by)
+            check_log_keeps_all(log, settings)
+        yield TownConsole(log, shared, settings, by)
 
 
-def need_all_kept(log: BlockingRecorder, settings: Settings) -> None:
-    """Refuse a log that would lose what a town lives by."""
+def check_log_keeps_all(log: BlockingRecorder, settings: Settings) -> None:
+    """`Invalid` for a log that drops or redacts events: a town needs all of them."""
     if log.info().details.get("keeps", "everything") != "everything":
         raise Invalid(
             "this log drops its oldest events (?keep=tinytown), and a town lives by what is on the log; name another one with --log"
@@ -133,32 +135,32 @@ def need_all_kept(log: BlockingRecorder, settings: Settings) -> None:
         )
 
 
-def speaker(args: Namespace) -> str:
-    """Who speaks: as it is said, else the agent that this runs inside of, else whoever is logged in."""
-    name: str = args.speaker or agent_here() or user_name()
+def find_speaker(args: Namespace) -> str:
+    """The actor: `--as`, else the agent that this runs in, else the user."""
+    name: str = args.speaker or find_current_agent() or find_user_name()
     if not is_name(name):
         raise Invalid(f"nobody can be called {name!r}; 1 to 200 bytes without control characters are needed (--as, {AGENT})")
     return name
 
 
-def agent_here() -> str | None:
-    """The agent that this runs inside of."""
-    return os.environ.get(AGENT) or os.environ.get(AT_WORK) or None
+def find_current_agent() -> str | None:
+    """The agent that this process runs in; `None` outside of agents."""
+    return os.environ.get(AGENT) or os.environ.get(WORKER_AGENT) or None
 
 
-def together(wishes: Sequence[TownCommand]) -> list[TownCommand]:
-    """Unconditional wishes as one: all of them, or none."""
-    answer = "\n".join(wish.answer for wish in wishes)
-    return [TownCommand(events=tuple(event for wish in wishes for event in wish.events), answer=answer)]
+def merge_commands(town_commands: Sequence[TownCommand]) -> list[TownCommand]:
+    """Unconditional commands as one: all or none are stored."""
+    answer = "\n".join(command.answer for command in town_commands)
+    return [TownCommand(events=tuple(event for command in town_commands for event in command.events), answer=answer)]
 
 
-def tell(args: Namespace, done: Sequence[Fulfilled]) -> int:
-    """Say what came of it."""
+def print_results(args: Namespace, done: Sequence[StoredCommand]) -> int:
+    """Print the answers of stored commands."""
     if args.json:
         terminal.out_value(
             {
                 "answer": "\n".join(each.answer for each in done if each.answer),
-                "events": [_told(event) for each in done for event in each.events],
+                "events": [_event_fields(event) for each in done for event in each.events],
             }
         )
         return 0
@@ -168,5 +170,5 @@ def tell(args: Namespace, done: Sequence[Fulfilled]) -> int:
     return 0
 
 
-def _told(event: Event) -> dict[str, str | None]:
+def _event_fields(event: Event) -> dict[str, str | None]:
     return {name: getattr(event, name) for name in ("id", "position", "kind", "agent", "child", "task", "mission")}

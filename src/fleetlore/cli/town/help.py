@@ -1,4 +1,4 @@
-"""What the help of `lore town` and of each of its verbs teaches: examples, and what to know besides."""
+"""Examples and notes for the help of `lore town` and its verbs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ before it is steered; anybody may add tasks, send messages and take notes. Exit 
 nothing was changed.
 """
 
-_STEER = "It is put on the log, and done by the worker that runs the agent; `lore town list` shows what is still to be heeded."
+_CONTROL_NOTE = "It is put on the log, and done by the worker that runs the agent; `lore town list` shows what is still to be heeded."
 
-LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
+VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
     "init": (
         (
             ("lore town init harbour", "the town harbour, on your own log"),
@@ -142,11 +142,11 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
     "mission reject": ((("lore town mission reject issue-reader parser --reason 'no tests'", "it is mended, and reviewed again"),), ""),
     "mission helped": ((("lore town mission helped issue-reader", "it does not ask again for the same reason, for now"),), ""),
     "mission archive": ((("lore town mission archive issue-reader", "it leaves the lists; nothing is deleted"),), ""),
-    "interrupt": ((("lore town interrupt ada --reason 'wrong branch'", "she pauses in the midst of it"),), _STEER),
-    "resume": ((("lore town resume ada", "she goes on with the same session"),), _STEER),
-    "close": ((("lore town close ada bob", "each ends what it is at, takes nothing new, and stops"),), _STEER),
-    "kill": ((("lore town kill ada", "its programs are ended, its task goes back to the others"),), _STEER),
-    "restart": ((("lore town restart ada", "one that stopped, or failed, waits for a worker again"),), _STEER),
+    "interrupt": ((("lore town interrupt ada --reason 'wrong branch'", "she pauses in the midst of it"),), _CONTROL_NOTE),
+    "resume": ((("lore town resume ada", "she goes on with the same session"),), _CONTROL_NOTE),
+    "close": ((("lore town close ada bob", "each ends what it is at, takes nothing new, and stops"),), _CONTROL_NOTE),
+    "kill": ((("lore town kill ada", "its programs are ended, its task goes back to the others"),), _CONTROL_NOTE),
+    "restart": ((("lore town restart ada", "one that stopped, or failed, waits for a worker again"),), _CONTROL_NOTE),
     "recover": (
         (
             ("lore town recover --dry-run", "who runs agents, and what speaks for their death"),
@@ -172,4 +172,4 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         "`lore tell --scope agent:ada` tells it as a story, `lore events` with everything else that she did.",
     ),
 }
-"""For each verb its examples and notes."""
+"""Verb → examples and notes."""

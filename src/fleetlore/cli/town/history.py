@@ -1,4 +1,4 @@
-"""`lore town history`: the facts of a town, oldest first, and what comes."""
+"""`lore town history`: print the events of a town, oldest first, and follow new ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import terminal
 from fleetlore.cli.drain_while_watching import draining
-from fleetlore.cli.events import writer_of
+from fleetlore.cli.events import make_writer
 from fleetlore.cli.town import commands
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN, matches_kind
@@ -18,47 +18,47 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from fleetlore.cli.town.commands import Hall
+    from fleetlore.cli.town.commands import TownConsole
     from fleetlore.events.envelope import Event
 
-TOLD = ("town.*", "work.*", "control.*")
+SHOWN_KINDS = ("town.*", "work.*", "control.*")
 
 
 def history(args: Namespace) -> int:
-    """The newest, and with --follow what comes."""
+    """Print the newest events, then follow with `--follow`."""
     if args.last < 0:
         raise Invalid("--last: a number from 0 on is needed")
-    with commands.opened(args) as hall:
-        scope, write = _scope(hall, args), writer_of(args)
-        head = hall.log.head()
-        newest = list(hall.log.read(scope, kinds=TOLD, newest_first=True, limit=args.last)) if args.last else []
+    with commands.open_town(args) as console:
+        scope, write = _resolve_scope(console, args), make_writer(args)
+        head = console.log.head()
+        newest = list(console.log.read(scope, kinds=SHOWN_KINDS, newest_first=True, limit=args.last)) if args.last else []
         for event in reversed(newest):
             write(event)
         terminal.flush()
         if args.follow:
             with suppress(KeyboardInterrupt), draining():  # Ctrl-C is the usual way to end it
-                _follow(hall, scope, write, max(newest[0].position or "" if newest else "", head or "") or None)
+                _follow(console, scope, write, max(newest[0].position or "" if newest else "", head or "") or None)
         elif not newest and args.last:
             terminal.err("nothing of a town was told yet")
     return 0
 
 
-def _follow(hall: Hall, scope: str, write: Callable[[Event], None], after: str | None) -> None:
-    for event in hall.log.follow(scope, after=after):
-        if matches_kind(event.kind, (*TOLD, "log.gap")):
+def _follow(console: TownConsole, scope: str, write: Callable[[Event], None], after: str | None) -> None:
+    for event in console.log.follow(scope, after=after):
+        if matches_kind(event.kind, (*SHOWN_KINDS, "log.gap")):
             write(event)
             terminal.flush()
 
 
-def _scope(hall: Hall, args: Namespace) -> str:
-    """What is asked for. One that the log names just so need not be known to the town any more."""
+def _resolve_scope(console: TownConsole, args: Namespace) -> str:
+    """The scope to show. An exact name on the log is accepted even if the town dropped it."""
     for name, value in (("agent", args.agent), ("mission", args.mission), ("task", args.task)):
         if value is None:
             continue
-        with suppress(Invalid):  # what is no scope is no name, and is told so below
-            if hall.log.head(f"{name}:{value}") is not None:
+        with suppress(Invalid):  # not a valid scope: the lookup below reports it
+            if console.log.head(f"{name}:{value}") is not None:
                 return f"{name}:{value}"
-        town = hall.town()
+        town = console.town()
         if name == "agent":
             return f"agent:{town_commands.find_agent(town, value).name}"
         return (

@@ -1,4 +1,4 @@
-"""`lore town init`: say in a folder's settings which town is meant there, and on which log."""
+"""`lore town init`: write town and log into the fleetlore.toml of this folder."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ _NEXT = (
 
 
 def init(args: Namespace) -> int:
-    """Write what is missing in this folder's file, make the log, and say what to do next."""
+    """Write missing settings, create the log, and print next steps. On an error the file is restored."""
     path = os.path.join(os.getcwd(), config.FILE_NAME)
-    text, said = _read(path)
-    wanted = {"town": _name(args, said)} | _log(args, path)
-    missing = {key: value for key, value in wanted.items() if _is_missing(path, said, key, value)}
-    args.town = None  # from here on the file says it
+    text, existing = _read_file(path)
+    wanted = {"town": _choose_name(args, existing)} | _choose_log(args, path)
+    missing = {key: value for key, value in wanted.items() if _is_missing(path, existing, key, value)}
+    args.town = None  # from here on the file sets them
     args.log = None
     if missing:
-        _write(path, "".join(f"{key} = {_quoted(value)}\n" for key, value in missing.items()) + (text or ""))
-    settings = _prepared(args, path, text)
+        _write_file(path, "".join(f"{key} = {_quote_toml(value)}\n" for key, value in missing.items()) + (text or ""))
+    settings = _create_log(args, path, text)
     if args.json:
         shown = {"town": settings.town.value, "log": config.masked(settings.log.value), "file": path, "written": sorted(missing)}
         terminal.out_value(shown)
         return 0
-    _say(settings, path, missing)
+    _print_summary(settings, path, missing)
     return 0
 
 
-def _name(args: Namespace, said: Mapping[str, object]) -> str:
+def _choose_name(args: Namespace, existing: Mapping[str, object]) -> str:
     if args.name is not None and args.town is not None and args.name != args.town:
         raise Invalid(f"{args.name!r} or {args.town!r}? say the town's name once")
-    name = args.name or args.town or said.get("town") or os.path.basename(os.getcwd()) or config.DEFAULT_TOWN
+    name = args.name or args.town or existing.get("town") or os.path.basename(os.getcwd()) or config.DEFAULT_TOWN
     if not isinstance(name, str) or not is_name(name):
         raise Invalid(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
     return name
 
 
-def _log(args: Namespace, path: str) -> dict[str, str]:
-    """The address to be written down: what is said here, or the user's own log where nothing else is said."""
+def _choose_log(args: Namespace, path: str) -> dict[str, str]:
+    """The log URL to write: from `--log`, or the default log if nothing else is configured."""
     if args.log is None:
         return {"log": config.DEFAULT_LOG} if config.load().log.source == config.DEFAULT else {}
     address: str = args.log
@@ -72,7 +72,7 @@ def _log(args: Namespace, path: str) -> dict[str, str]:
     return {"log": address}
 
 
-def _read(path: str) -> tuple[str | None, Mapping[str, object]]:
+def _read_file(path: str) -> tuple[str | None, Mapping[str, object]]:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -83,21 +83,21 @@ def _read(path: str) -> tuple[str | None, Mapping[str, object]]:
         raise ConfigError(f"{path}: not TOML: {error}; mend it first") from error
 
 
-def _is_missing(path: str, said: Mapping[str, object], key: str, value: str) -> bool:
-    if key not in said:
+def _is_missing(path: str, existing: Mapping[str, object], key: str, value: str) -> bool:
+    if key not in existing:
         return True
-    if said[key] != value and not (key == "log" and value == config.DEFAULT_LOG):
-        raise Invalid(f"{path} says {key} = {said[key]!r} already; change it there, if {value!r} is meant")
+    if existing[key] != value and not (key == "log" and value == config.DEFAULT_LOG):
+        raise Invalid(f"{path} says {key} = {existing[key]!r} already; change it there, if {value!r} is meant")
     return False
 
 
-def _quoted(text: str) -> str:
-    """A text as TOML writes it: what JSON escapes, TOML understands."""
+def _quote_toml(text: str) -> str:
+    """A TOML string; TOML accepts JSON's escapes."""
     return msgspec.json.encode(text).decode()
 
 
-def _write(path: str, text: str) -> None:
-    """Whole or not at all; a file that was there keeps its permissions."""
+def _write_file(path: str, text: str) -> None:
+    """Write the file atomically, with the permissions of the old one."""
     target = os.path.realpath(path)
     part = f"{target}.{os.getpid()}.part"
     mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o644
@@ -112,22 +112,22 @@ def _write(path: str, text: str) -> None:
             os.unlink(part)
 
 
-def _prepared(args: Namespace, path: str, before: str | None) -> config.Settings:
-    """The settings that hold now, and the log made; where that cannot be, the file is as it was."""
+def _create_log(args: Namespace, path: str, before: str | None) -> config.Settings:
+    """Create the log and return the settings; on an error restore the file."""
     try:
         settings = open_log.settings_of(args)
         with open_log.open_log(args, settings=settings) as log:
-            commands.need_all_kept(log, settings)
+            commands.check_log_keeps_all(log, settings)
     except BaseException:
         if before is None:
             os.unlink(path)
         else:
-            _write(path, before)
+            _write_file(path, before)
         raise
     return settings
 
 
-def _say(settings: config.Settings, path: str, missing: Mapping[str, str]) -> None:
+def _print_summary(settings: config.Settings, path: str, missing: Mapping[str, str]) -> None:
     shown = terminal.sanitise(f"The town {settings.town.value}, on {config.masked(settings.log.value)}")
     wrote = f"{path} says so now" if missing else f"{path} said so already"
     terminal.out(f"{shown}; {terminal.sanitise(wrote)}.")

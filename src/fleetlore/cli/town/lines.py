@@ -1,4 +1,4 @@
-"""A town in lines: how states look, tables whose last column may be cut, times. For terminals and for pipes."""
+"""Formats towns as lines: symbols of states, tables and times, for terminals and pipes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from fleetlore.cli import terminal
-from fleetlore.cli.event_lines import cells, cut, pad
+from fleetlore.cli.event_lines import display_width, pad_columns, truncate_columns
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, in_a_line
 from fleetlore.cli.status_table import ago
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Cell: TypeAlias = "tuple[str, str]"
 
 CALM, CALL = "cyan", "bold yellow"
-WIDEST = 26
-"""Columns of one cell on a terminal, the last of a row excepted."""
-ROOM = 30
-"""Columns that the last cell should have."""
-AGENTS = {
+MAX_CELL_WIDTH = 26
+"""Maximum width of a cell on a terminal, except the last of a row."""
+MIN_LAST_WIDTH = 30
+"""Minimum width of the last cell."""
+AGENT_STYLES = {
     "error": ("▲", CALL),
     "paused": ("‖", WARN),
     "working": ("●", GOOD),
@@ -36,8 +36,8 @@ AGENTS = {
     "cold": ("◌", DIM),
     "stopped": ("■", DIM),
 }
-"""State → symbol and colour, in the order of being shown; the symbol is enough where there is no colour."""
-TASKS = {
+"""State → symbol and colour, in display order."""
+TASK_STYLES = {
     "running": ("●", GOOD),
     "assigned": ("◐", CALM),
     "pending": ("○", ""),
@@ -45,14 +45,14 @@ TASKS = {
     "cancelled": ("■", DIM),
     "completed": ("✓", GOOD),
 }
-MISSIONS = {
+MISSION_STYLES = {
     "running": ("●", GOOD),
     "blocked": ("‖", WARN),
     "planning": ("◌", CALM),
     "failed": ("✗", BAD),
     "completed": ("✓", GOOD),
 }
-ITEMS = {
+ITEM_STYLES = {
     "stuck": ("▲", CALL),
     "running": ("●", GOOD),
     "assigned": ("◐", CALM),
@@ -64,17 +64,17 @@ ITEMS = {
     "pending": ("·", DIM),
     "done": ("✓", GOOD),
 }
-"""As people are told of items; those that wait after their work was done are told apart."""
+"""Display states of items: `blocked` after the work is split into review, fixing and watching."""
 
 
-def state(looks: dict[str, tuple[str, str]], name: str) -> Cell:
-    """`● working`, in its colour."""
+def state_cell(looks: dict[str, tuple[str, str]], name: str) -> Cell:
+    """A state with its symbol and colour, as in `● working`."""
     symbol, style = looks.get(name, ("·", ""))
     return f"{symbol} {name}", style
 
 
 def item_state(mission: Mission, item: MissionItem) -> str:
-    """Where an item stands, for people."""
+    """The display state of an item."""
     if item.is_stuck and item.state != "done":
         return "stuck"
     if item.state != "blocked" or item.work is None:
@@ -84,46 +84,46 @@ def item_state(mission: Mission, item: MissionItem) -> str:
     return "in review" if is_review_required(mission, item) and not item.verdict else "watched"
 
 
-def seen(at: datetime | None, now: datetime) -> str:
-    """How long ago something was."""
+def format_age(at: datetime | None, now: datetime) -> str:
+    """How long ago a time was."""
     return "–" if at is None else ago(now - at)
 
 
-def names(words: Iterable[str]) -> str:
-    """Names of others, harmless, in one cell."""
+def join_names(words: Iterable[str]) -> str:
+    """Sanitised names in one cell."""
     return sanitise(", ".join(words))
 
 
-def counted(number: int, what: str) -> str:
+def count_noun(number: int, what: str) -> str:
     """`1 task`, `3 tasks`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def times(number: int) -> str:
+def count_times(number: int) -> str:
     """`once`, `twice`, `3 times`."""
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
-def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0, spare: Sequence[int] = ()) -> Iterator[Line]:
-    """The rows with their columns aligned; a column that nobody fills is left out. The last is as long as it is.
+def align_rows(rows: Sequence[Sequence[Cell]], *, indent: int = 0, spare: Sequence[int] = ()) -> Iterator[Line]:
+    """Rows with aligned columns, without empty columns. The last column is not padded.
 
-    On a terminal cells are cut, and `spare` columns are left out, one after another, where the last one would have no room.
+    On a terminal cells are truncated, and `spare` columns are dropped one by one until the last column has enough room.
     """
     kept = [column for column in range(len(rows[0])) if any(row[column][0] for row in rows)] if rows else []
     is_cut = terminal.is_terminal(sys.stdout)
-    widths = {column: max(cells(row[column][0]) for row in rows) for column in kept[:-1]}
+    widths = {column: max(display_width(row[column][0]) for row in rows) for column in kept[:-1]}
     if is_cut:
-        widths = {column: min(width, WIDEST) for column, width in widths.items()}
+        widths = {column: min(width, MAX_CELL_WIDTH) for column, width in widths.items()}
         for column in spare:
-            if indent + sum(width + 2 for width in widths.values()) + ROOM > terminal.width(sys.stdout):
+            if indent + sum(width + 2 for width in widths.values()) + MIN_LAST_WIDTH > terminal.width(sys.stdout):
                 widths.pop(column, None)
     for row in rows:
-        fixed = ((f"{pad(cut(row[column][0], width), width)}  ", row[column][1]) for column, width in widths.items())
+        fixed = ((f"{pad_columns(truncate_columns(row[column][0], width), width)}  ", row[column][1]) for column, width in widths.items())
         yield [(" " * indent, ""), *fixed, row[kept[-1]]]
 
 
-def part(title: str, lines: Iterable[Line]) -> Iterator[Line]:
-    """Lines under a heading, if there are any."""
+def section_lines(title: str, lines: Iterable[Line]) -> Iterator[Line]:
+    """Lines under a heading; nothing if there are none."""
     found = list(lines)
     if found:
         yield []
@@ -131,16 +131,16 @@ def part(title: str, lines: Iterable[Line]) -> Iterator[Line]:
         yield from found
 
 
-def pairs(said: Iterable[tuple[str, str]]) -> Iterator[Line]:
-    """Names and values, those that have one."""
+def field_lines(said: Iterable[tuple[str, str]]) -> Iterator[Line]:
+    """Names and values, without empty values."""
     filled = [(name, value) for name, value in said if value]
     width = max((len(name) for name, _ in filled), default=0)
     for name, value in filled:
         yield [(f"  {name:<{width}}  ", DIM), (value, "")]
 
 
-def words(text: str, most: int, *, indent: int = 2) -> Iterator[Line]:
-    """The first lines of a text of others."""
+def text_lines(text: str, most: int, *, indent: int = 2) -> Iterator[Line]:
+    """The first lines of an untrusted text."""
     lines = text.strip().splitlines()
     for line in lines[:most]:
         yield [(" " * indent, ""), (sanitise(line), "")]
@@ -148,13 +148,13 @@ def words(text: str, most: int, *, indent: int = 2) -> Iterator[Line]:
         yield [(" " * indent, ""), (f"… {len(lines) - most} more lines; --json shows all", DIM)]
 
 
-def hint(before: str, command: str) -> Line:
-    """What to do next; never cut."""
+def hint_line(before: str, command: str) -> Line:
+    """A hint with a command; never truncated."""
     return [(before, DIM), (command, COMMAND)]
 
 
-def show(lines: Iterable[Line]) -> None:
-    """Coloured and cut on a terminal, whole in a pipe."""
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines: coloured and truncated on a terminal, untruncated in a pipe."""
     shown = list(lines)
     shown = shown[1:] if shown[:1] == [[]] else shown
     if terminal.is_terminal(sys.stdout):

@@ -1,4 +1,4 @@
-"""`lore town recover` and `lore town reclaim`: what dead workers held, and what stopped agents left. Looking changes nothing."""
+"""`lore town recover` releases what dead workers hold; `lore town reclaim` moves work of stopped agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleetlore.cli.town import commands
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town import messages as town_messages
 from fleetlore.cli.town import tasks as town_tasks
-from fleetlore.cli.town.commands import Fulfilled
+from fleetlore.cli.town.commands import StoredCommand
 from fleetlore.cli.town.lines import BAD, BOLD, DIM, GOOD, WARN
 from fleetlore.events.ids import derive_id
 from fleetlore.log.base import Expect
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from fleetlore.cli.town.commands import Hall
+    from fleetlore.cli.town.commands import TownConsole
     from fleetlore.cli.town.lines import Cell
     from fleetlore.events.envelope import Event
     from fleetlore.log.seal import OperatorKey
@@ -44,60 +44,62 @@ if TYPE_CHECKING:
 
 
 def recover(args: Namespace) -> int:
-    """Look at everybody who runs agents; only two signs of death are enough."""
-    with commands.opened(args) as hall:
-        key = None if args.dry_run else hall.key("to free what dead workers held")
-        town = hall.town(key)
-        seen = [(signs, list(town.holdings[signs.lease])) for signs in liveness.check_workers(hall.shared, town, clock.now())]
-        dead = [] if args.dry_run else [signs for signs, _ in seen if signs.is_dead]
+    """Check all workers and release what dead ones hold. A worker is dead only by two evidence."""
+    with commands.open_town(args) as console:
+        key = None if args.dry_run else console.ask_key("to free what dead workers held")
+        town = console.town(key)
+        seen = [(evidence, list(town.holdings[evidence.lease])) for evidence in liveness.check_workers(console.shared, town, clock.now())]
+        dead = [] if args.dry_run else [evidence for evidence, _ in seen if evidence.is_dead]
         if dead:
-            _bury(hall, town, dead, key)
+            _release_dead_workers(console, town, dead, key)
     if args.json:
-        terminal.out_value({"town": hall.name, "workers": [_told(signs, names, buried=signs in dead) for signs, names in seen]})
+        terminal.out_value(
+            {"town": console.name, "workers": [_evidence_fields(evidence, names, released=evidence in dead) for evidence, names in seen]}
+        )
         return 0
-    town_lines.show(town_lines.table([_row(signs, names) for signs, names in seen]))
-    _say(town, seen, is_dry=args.dry_run)
+    town_lines.print_lines(town_lines.align_rows([_worker_row(evidence, names) for evidence, names in seen]))
+    _print_report(town, seen, is_dry=args.dry_run)
     return 0
 
 
-def _bury(hall: Hall, town: TownState, dead: Sequence[LivenessEvidence], key: OperatorKey | None) -> None:
+def _release_dead_workers(console: TownConsole, town: TownState, dead: Sequence[LivenessEvidence], key: OperatorKey | None) -> None:
     import asyncio
 
     from fleetlore.log.async_recorder import Recorder
     from fleetlore.town.journal import TownJournal
     from fleetlore.town.reclaim import release_agent
 
-    async def tell() -> None:
-        log = Recorder.from_blocking(hall.log)
+    async def release() -> None:
+        log = Recorder.from_blocking(console.log)
         try:
-            scribe = TownJournal(log, town_view=hall.believed(key), key=key)
-            for signs in dead:
-                for name in list(town.holdings[signs.lease]):
-                    await release_agent(scribe, town, town.agents[name], str(signs), by=hall.by)
+            journal = TownJournal(log, town_view=console.make_fold(key), key=key)
+            for evidence in dead:
+                for name in list(town.holdings[evidence.lease]):
+                    await release_agent(journal, town, town.agents[name], str(evidence), by=console.by)
         finally:
             await log.close()
 
-    asyncio.run(tell())
+    asyncio.run(release())
 
 
-def _told(signs: LivenessEvidence, names: list[str], *, buried: bool) -> dict[str, Any]:
-    signs_there = [sign for sign in (signs.heartbeat, signs.second_sign) if sign]
-    return {"worker": signs.lease, "agents": names, "signs": signs_there, "is_dead": signs.is_dead, "recovered": buried}
+def _evidence_fields(evidence: LivenessEvidence, names: list[str], *, released: bool) -> dict[str, Any]:
+    signs_there = [sign for sign in (evidence.heartbeat, evidence.second_sign) if sign]
+    return {"worker": evidence.lease, "agents": names, "signs": signs_there, "is_dead": evidence.is_dead, "recovered": released}
 
 
-def _row(signs: LivenessEvidence, names: list[str]) -> list[Cell]:
-    worker = lines.driver_words(signs.lease.rpartition("@")[0])
-    state = ("✗ dead", BAD) if signs.is_dead else ("? one sign", WARN) if str(signs) else ("● lives", GOOD)
-    return [(worker, BOLD), state, (f"runs {town_lines.names(names)}", ""), (str(signs), DIM)]
+def _worker_row(evidence: LivenessEvidence, names: list[str]) -> list[Cell]:
+    worker = lines.driver_words(evidence.lease.rpartition("@")[0])
+    state = ("✗ dead", BAD) if evidence.is_dead else ("? one sign", WARN) if str(evidence) else ("● lives", GOOD)
+    return [(worker, BOLD), state, (f"runs {town_lines.join_names(names)}", ""), (str(evidence), DIM)]
 
 
-def _say(town: TownState, seen: Sequence[tuple[LivenessEvidence, list[str]]], *, is_dry: bool) -> None:
-    dead = sum(signs.is_dead for signs, _ in seen)
+def _print_report(town: TownState, seen: Sequence[tuple[LivenessEvidence, list[str]]], *, is_dry: bool) -> None:
+    dead = sum(evidence.is_dead for evidence, _ in seen)
     cold = [agent.name for agent in town.agents.values() if agent.state == "cold"]
     if not seen:
         terminal.err("nobody runs an agent here, so nobody can be dead; `lore worker` runs them")
     elif not dead:
-        terminal.err("nobody is dead: one sign alone is not enough" if any(str(signs) for signs, _ in seen) else "everybody lives")
+        terminal.err("nobody is dead: one sign alone is not enough" if any(str(evidence) for evidence, _ in seen) else "everybody lives")
     elif is_dry:
         terminal.err("without --dry-run, what the dead held goes back")
     else:
@@ -109,54 +111,56 @@ def _say(town: TownState, seen: Sequence[tuple[LivenessEvidence, list[str]]], *,
 # --- reclaim
 
 
-class Left(NamedTuple):
-    """What agents hold that nobody runs."""
+class LeftBehind(NamedTuple):
+    """Tasks and messages of agents that no worker runs."""
 
     tasks: list[Task]
     messages: list[InboxMessage]
 
 
 def reclaim(args: Namespace) -> int:
-    """Show it; pass it on only where it is said to whom."""
-    with commands.opened(args) as hall:
+    """Print left-behind work; move it only with `--to` or `--to-backlog`."""
+    with commands.open_town(args) as console:
         if not (args.to or args.to_backlog):
-            return _list(args, hall)
-        key = hall.key("to pass work on")
-        town = hall.town(key)
-        left = left_behind(town, args.of)
+            return _print_left_behind(args, console)
+        key = console.ask_key("to pass work on")
+        town = console.town(key)
+        left = find_left_behind(town, args.of)
         to = town_commands.find_agent(town, args.to).name if args.to else None
-        done = [*_pass_tasks(hall, key, left.tasks, to), *_pass_messages(hall, key, left.messages, to)]
+        done = [*_pass_tasks(console, key, left.tasks, to), *_pass_messages(console, key, left.messages, to)]
     if not done and not args.json:
         terminal.err("there is nothing to pass on")
-    return commands.tell(args, done)
+    return commands.print_results(args, done)
 
 
-def left_behind(town: TownState, of: str | None = None) -> Left:
-    """Tasks of agents that nobody runs, and what waits for those that stopped."""
+def find_left_behind(town: TownState, of: str | None = None) -> LeftBehind:
+    """Tasks of agents that no worker runs, and unread messages of stopped ones."""
     only = None if of is None else town_commands.find_agent(town, of).name
-    gone = {agent.name for agent in town.agents.values() if agent.state in INACTIVE_STATES and only in (None, agent.name)}
-    stopped = [name for name in gone if town.agents[name].state != "cold"]
-    tasks = [task for task in town.tasks.values() if _holder(task) in gone]
-    return Left(town_tasks.in_order(tasks), [message for name in sorted(stopped) for message in sorted_inbox(town, name)])
+    inactive = {agent.name for agent in town.agents.values() if agent.state in INACTIVE_STATES and only in (None, agent.name)}
+    stopped = [name for name in inactive if town.agents[name].state != "cold"]
+    tasks = [task for task in town.tasks.values() if _task_holder(task) in inactive]
+    return LeftBehind(town_tasks.sort_tasks(tasks), [message for name in sorted(stopped) for message in sorted_inbox(town, name)])
 
 
-def _holder(task: Task) -> str | None:
-    """Who has it, or whom alone it waits for."""
+def _task_holder(task: Task) -> str | None:
+    """The agent that has a task, or the only one that may take it."""
     if task.state in ("assigned", "running"):
         return task.agent
     return task.wanted if task.state == "pending" else None
 
 
-def _list(args: Namespace, hall: Hall) -> int:
-    town, now = hall.town(), clock.now()
-    left = left_behind(town, args.of)
+def _print_left_behind(args: Namespace, console: TownConsole) -> int:
+    town, now = console.town(), clock.now()
+    left = find_left_behind(town, args.of)
     if args.json:
-        terminal.out_value({"town": hall.name, "tasks": left.tasks, "messages": left.messages})
+        terminal.out_value({"town": console.name, "tasks": left.tasks, "messages": left.messages})
         return 0
-    town_lines.show(
+    town_lines.print_lines(
         [
-            *town_lines.part("tasks of agents that nobody runs", town_lines.table([_task(town, task) for task in left.tasks], indent=2)),
-            *town_lines.part("unread messages of agents that stopped", _messages(left.messages, now)),
+            *town_lines.section_lines(
+                "tasks of agents that nobody runs", town_lines.align_rows([_task_row(town, task) for task in left.tasks], indent=2)
+            ),
+            *town_lines.section_lines("unread messages of agents that stopped", _message_lines(left.messages, now)),
         ]
     )
     if left.tasks or left.messages:
@@ -166,37 +170,37 @@ def _list(args: Namespace, hall: Hall) -> int:
     return 0
 
 
-def _task(town: TownState, task: Task) -> list[Cell]:
-    holder = _holder(task) or ""
+def _task_row(town: TownState, task: Task) -> list[Cell]:
+    holder = _task_holder(task) or ""
     agent = town.agents[holder]
     waits = "a worker has to take it on" if agent.state == "cold" else town_lines.in_a_line(agent.reason, 80)
     return [
         (sanitise(task.id), BOLD),
-        town_lines.state(town_lines.TASKS, task.state),
+        town_lines.state_cell(town_lines.TASK_STYLES, task.state),
         (f"{'for' if task.state == 'pending' else 'with'} {sanitise(holder)}", ""),
-        town_lines.state(town_lines.AGENTS, agent.state),
+        town_lines.state_cell(town_lines.AGENT_STYLES, agent.state),
         (waits, DIM),
         (town_lines.in_a_line(task.title), ""),
     ]
 
 
-def _messages(messages: list[InboxMessage], now: Any) -> Iterator[Any]:
-    for line in town_messages.lines(messages, now, with_recipient=True):
+def _message_lines(messages: list[InboxMessage], now: Any) -> Iterator[Any]:
+    for line in town_messages.message_lines(messages, now, with_recipient=True):
         yield [("  ", ""), *line]
 
 
-# --- passing it on
+# --- moving work
 
 
-def _pass_tasks(hall: Hall, key: OperatorKey | None, tasks: list[Task], to: str | None) -> Iterator[Fulfilled]:
+def _pass_tasks(console: TownConsole, key: OperatorKey | None, tasks: list[Task], to: str | None) -> Iterator[StoredCommand]:
     for task in tasks:
-        yield from hall.fulfil_with(key, partial(_task_wish, id=task.id, to=to, by=hall.by))
+        yield from console.store_commands_with(key, partial(_free_task, id=task.id, to=to, by=console.by))
 
 
-def _task_wish(town: TownState, id: str, to: str | None, by: str) -> list[TownCommand]:
-    """What frees a task, if it is still left behind; and whom it is for from then on."""
+def _free_task(town: TownState, id: str, to: str | None, by: str) -> list[TownCommand]:
+    """The command that frees a task, if it is still left behind, and assigns it to `to`."""
     task = town.tasks.get(id)
-    holder = None if task is None else town.agents.get(_holder(task) or "")
+    holder = None if task is None else town.agents.get(_task_holder(task) or "")
     if task is None or holder is None or holder.state not in INACTIVE_STATES or find_task_refusal(task, "cancel") is not None:
         return []
     if to is not None and to in task.not_by:
@@ -211,15 +215,15 @@ def _task_wish(town: TownState, id: str, to: str | None, by: str) -> list[TownCo
     return [TownCommand(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), answer=answer)] if events else []
 
 
-def _pass_messages(hall: Hall, key: OperatorKey | None, messages: list[InboxMessage], to: str | None) -> Iterator[Fulfilled]:
+def _pass_messages(console: TownConsole, key: OperatorKey | None, messages: list[InboxMessage], to: str | None) -> Iterator[StoredCommand]:
     for message in messages:
         if to == message.to:
             continue
-        yield from hall.fulfil_with(key, partial(_message_wish, of=message.to, id=message.id, to=to, by=hall.by))
+        yield from console.store_commands_with(key, partial(_forward_message, of=message.to, id=message.id, to=to, by=console.by))
 
 
-def _message_wish(town: TownState, of: str, id: str, to: str | None, by: str) -> list[TownCommand]:
-    """The message anew, for somebody else, and that the first is dealt with: both or neither. Its id follows from the first one's."""
+def _forward_message(town: TownState, of: str, id: str, to: str | None, by: str) -> list[TownCommand]:
+    """Send a message again to somebody else and acknowledge the first, atomically. The new id is derived from the first."""
     message = town.inboxes.get(of, {}).get(id)
     if message is None:
         return []

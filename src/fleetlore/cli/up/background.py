@@ -74,12 +74,12 @@ def _notifying(settings: Settings, house: AppContext, url: str) -> Chore:
 
 
 def _shipping(settings: Settings) -> Chore:
-    from fleetlore.cli.ship import town_in, trouble
+    from fleetlore.cli.ship import format_outage, town_of_url
     from fleetlore.ingest.ship import Shipper, ShipStatus
 
     to = settings.ship_to.value or ""
     source = connect(settings.log.value, town=settings.town.value)
-    target = connect(to, town=town_in(to) or settings.town.value, redactor=open_log.redactor_of(settings))
+    target = connect(to, town=town_of_url(to) or settings.town.value, redactor=open_log.redactor_of(settings))
     shipper = Shipper(source.blocking, target.blocking, full=settings.ship_full.value)
     lost = False
 
@@ -87,7 +87,7 @@ def _shipping(settings: Settings) -> Chore:
         """The beginning of each outage, and no more."""
         nonlocal lost
         if standing.state == "lost" and not lost:
-            terminal.err(f"lore: {terminal.sanitise(trouble(standing))}")
+            terminal.err(f"lore: {terminal.sanitise(format_outage(standing))}")
         lost = standing.state in ("lost", "trying")
 
     def ship(stop: Event) -> None:

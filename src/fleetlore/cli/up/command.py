@@ -60,11 +60,11 @@ def run(args: Namespace) -> int:
     from fleetlore.server.serve import bind_socket, browser_url, serve
 
     settings = open_log.settings_of(args)
-    graph_settings.minds_of(args.mind)
+    graph_settings.parse_model_options(args.mind)
     with ExitStack() as stack:
         opened = stack.enter_context(bind_socket(args.host, args.port))
         log = stack.enter_context(open_log.open_log(args, settings=settings))
-        talking = partial(graph_settings.graph_settings, settings, args)
+        talking = partial(graph_settings.merge_graph_settings, settings, args)
         rooms = stack.enter_context(open_context(log, settings, host=args.host, operator=_operator(settings), graph=talking))
         url = browser_url(opened, args.host)
         stack.enter_context(draining())
@@ -108,7 +108,7 @@ def _about_steering(rooms: OpenedContext, url: str) -> str:
     if rooms.admin_token is None:
         return "The log is sealed, and its passphrase was not given: pages show everything and steer nothing."
     try:
-        passphrase.tell(
+        passphrase.print_to_tty(
             f"To steer, open this; it is shown this once, and good as long as this server runs:\n{url}#token={rooms.admin_token}"
         )
     except Denied as error:

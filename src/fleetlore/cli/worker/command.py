@@ -1,4 +1,4 @@
-"""`lore worker`: run agents of a town on this machine. docs/town.md tells more."""
+"""`lore worker`: run agents of a town on this machine. docs/town.md has more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "run agents of the town on this machine: they take tasks and do them"
 
-MOST_AGENTS = 64
+MAX_AGENTS = 64
 _EXAMPLES = (
     ("lore worker", "one agent, driven by Claude Code, in this folder"),
     ("lore worker worker.toml --roles backend --concurrency 3", "three of them, as a file says"),
@@ -31,7 +31,7 @@ Ctrl-C lets everything go: what was being worked on goes back to the town, and i
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Who, how many, and how they work."""
+    """Add the arguments."""
     parser.add_argument("file", metavar="FILE", nargs="?", help="how work is done here: TOML or YAML (else as the options say)")
     parser.add_argument(
         "--agent", metavar="NAME", action="append", default=[], help="an agent by name; may be repeated (else any that nobody runs)"
@@ -64,9 +64,9 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Until told to stop."""
-    if not 1 <= args.concurrency <= MOST_AGENTS:
-        raise UsageError(f"--concurrency: a number between 1 and {MOST_AGENTS} is needed")
+    """Check the arguments and run the worker."""
+    if not 1 <= args.concurrency <= MAX_AGENTS:
+        raise UsageError(f"--concurrency: a number between 1 and {MAX_AGENTS} is needed")
     if not 1 <= args.lease <= 3600:
         raise UsageError("--lease: a number of seconds between 1 and 3600 is needed")
     if args.no_dispatch and args.dispatch_only:
@@ -77,14 +77,14 @@ def run(args: Namespace) -> int:
     return worker_run.run(args)
 
 
-class Teller:
-    """Says what happens, a line each."""
+class WorkerReporter:
+    """Prints what happens, one line each."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
 
     def __call__(self, who: str, what: str) -> None:
-        """One line."""
+        """Print a line."""
         from fleetlore import clock
 
         now = clock.now()

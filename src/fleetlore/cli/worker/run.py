@@ -1,4 +1,4 @@
-"""One worker process: the log opened once for everybody in it, a dispatcher beside the agents, and a clean end."""
+"""Runs one worker process: opens the log, then runs a dispatcher and the agents until a signal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fleetlore.cli.goal import find
 from fleetlore.cli.goal.find import Place
 from fleetlore.cli.goal.pursuit import STOPPING
 from fleetlore.cli.main import INTERRUPTED, OK
-from fleetlore.cli.worker.command import Teller
-from fleetlore.cli.worker.template import Template, template
+from fleetlore.cli.worker.command import WorkerReporter
+from fleetlore.cli.worker.template import GoalTemplate, load_template
 from fleetlore.errors import Invalid
 from fleetlore.log.connect import connect
 from fleetlore.log.coordination import open_shared
@@ -31,34 +31,36 @@ if TYPE_CHECKING:
 
 
 def run(args: Namespace) -> int:
-    """Open everything that can fail before anybody is taken on, and serve."""
+    """Open everything that can fail, then run the worker."""
     settings = open_log.settings_of(args)
     if settings.log.value.startswith("memory:"):
         raise Invalid("a town lives on a log that others reach, and memory: is nobody else's; leave --log out, or name a file or a server")
-    how = None if args.dispatch_only else template(args, open_log.redactor_of(settings))
+    template = None if args.dispatch_only else load_template(args, open_log.redactor_of(settings))
     with ExitStack() as stack:
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
         key = passphrase.ask_key(shared, "to run agents of the town")
         try:
-            return asyncio.run(_serve(args, settings, shared, key, how))
+            return asyncio.run(_serve(args, settings, shared, key, template))
         except asyncio.CancelledError:
             terminal.err("stopped at once; what was being worked on goes back to the town when this worker's lease ends")
             return INTERRUPTED
 
 
-async def _serve(args: Namespace, settings: Settings, shared: Coordination, key: OperatorKey | None, how: Template | None) -> int:
-    stop, say = asyncio.Event(), Teller(json=args.json)
-    _hear_signals(stop)
+async def _serve(args: Namespace, settings: Settings, shared: Coordination, key: OperatorKey | None, template: GoalTemplate | None) -> int:
+    stop, report = asyncio.Event(), WorkerReporter(json=args.json)
+    _handle_signals(stop)
     opened = connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     async with opened as log:
         place = Place(log.as_blocking(), shared, settings)
         await asyncio.to_thread(find.need_all_kept, place)
-        scribe = TownJournal(log, town_view=SignedTownFold(shared.load_seal(), key), key=key)
+        journal = TownJournal(log, town_view=SignedTownFold(shared.load_seal(), key), key=key)
         jobs = []
         if not args.no_dispatch:
-            jobs.append(Dispatcher(scribe, shared, lease_seconds=args.lease, report_status=lambda what: say("dispatcher", what)).run(stop))
-        if how is not None:
-            jobs.append(_worker(args, scribe, place, key, how, say).run(stop))
+            jobs.append(
+                Dispatcher(journal, shared, lease_seconds=args.lease, report_status=lambda what: report("dispatcher", what)).run(stop)
+            )
+        if template is not None:
+            jobs.append(_make_worker(args, journal, place, key, template, report).run(stop))
         tasks = [asyncio.create_task(job) for job in jobs]
         try:
             await asyncio.gather(*tasks)
@@ -69,24 +71,26 @@ async def _serve(args: Namespace, settings: Settings, shared: Coordination, key:
     return OK
 
 
-def _worker(args: Namespace, scribe: TownJournal, place: Place, key: OperatorKey | None, how: Template, say: Teller) -> Worker:
-    from fleetlore.cli.worker.work import DriverWork
+def _make_worker(
+    args: Namespace, journal: TownJournal, place: Place, key: OperatorKey | None, template: GoalTemplate, report: WorkerReporter
+) -> Worker:
+    from fleetlore.cli.worker.work import GoalWork
 
     return Worker(
-        scribe,
+        journal,
         place.shared,
-        DriverWork(how, place, key),
+        GoalWork(template, place, key),
         names=args.agent,
         roles=args.roles,
         concurrency=args.concurrency,
-        harness=how.harness,
+        harness=template.harness,
         lease_seconds=args.lease,
-        report_status=say,
+        report_status=report,
     )
 
 
-def _hear_signals(stop: asyncio.Event) -> None:
-    """The first one lets everything go; a second one does not wait for that."""
+def _handle_signals(stop: asyncio.Event) -> None:
+    """The first signal stops cleanly; a second one cancels at once."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 
@@ -96,7 +100,7 @@ def _hear_signals(stop: asyncio.Event) -> None:
         stop.set()
 
     for number in (signal.SIGINT, *STOPPING):
-        if signal.getsignal(number) is signal.SIG_IGN:  # as `nohup` wants it
+        if signal.getsignal(number) is signal.SIG_IGN:  # set by `nohup`
             continue
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
             loop.add_signal_handler(number, end)

@@ -1,6 +1,6 @@
-"""How tasks are done on this machine: what a worker's file and flags say, made into a goal for each task.
+"""Makes a goal for each task from the worker's file and flags.
 
-Programs, models, commands and folders come from here alone. A task on the log names checks; what those run, this machine says.
+Programs, models, commands and folders come only from here. A task names checks; this machine decides what they run.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from fleetlore.town.jobs import QuestionJob, TaskJob
     from fleetlore.views.town_state import InboxMessage
 
-_STANDING = "a task of the town"
+_DESCRIPTION = "a task of the town"
 VARIABLES = ("LORE_AGENT", "LORE_TASK")
-"""By which an agent's own `lore town` knows who it is."""
+"""Environment variables that tell `lore town` inside an agent who it is."""
 
 
-class Template:
-    """What every goal of a worker has in common, and what its checks are."""
+class GoalTemplate:
+    """The common part of a worker's goals, and its checks by name."""
 
     def __init__(self, goal: Goal, checks: Mapping[str, Criterion]) -> None:
         self.goal, self.checks = goal, checks
 
     @property
     def harness(self) -> str:
-        """Who does the work."""
+        """The harness, or the model for the harness `mind`."""
         plan = plan_of(self.goal)
         return plan.mind or plan.harness if plan.harness == "mind" else plan.harness
 
-    def unknown(self, job: TaskJob | QuestionJob) -> list[str]:
-        """Checks that a task wants and that nobody here has said the meaning of."""
+    def find_unknown_checks(self, job: TaskJob | QuestionJob) -> list[str]:
+        """Checks of a task that this worker does not define."""
         return [name for name in getattr(job, "checks", ()) if name not in self.checks]
 
     def goal_for(self, job: TaskJob | QuestionJob, town: str) -> Goal:
-        """The goal by which a job is done. A job that was only broken off is the same goal again."""
+        """The goal of a job. An interrupted job gets the same goal id again."""
         from fleetlore.town.jobs import TaskJob
 
         plan, is_work = plan_of(self.goal), isinstance(job, TaskJob) and job.purpose != "review"
@@ -57,25 +57,25 @@ class Template:
         return replace(
             self.goal,
             id=str(uuid5(NAMESPACE_URL, f"fleetlore:{name}")),
-            description=instructions.brief(job),
+            description=instructions.render_brief(job),
             acceptance=(*self.goal.acceptance, *checks) if is_work else (),
             metadata=self.goal.metadata | {KEY: msgspec.to_builtins(plan)},
         )
 
 
-def template(args: Namespace, redactor: Redactor | None) -> Template:
-    """What the file says and the flags besides; `Invalid` names all that is wrong with it."""
+def load_template(args: Namespace, redactor: Redactor | None) -> GoalTemplate:
+    """The template from the file and flags; `Invalid` lists all errors."""
     from fleetlore.goal import files
 
-    return Template(*files.load_worker_goal(args.file, given={"description": _STANDING, **_flags(args)}, redactor=redactor))
+    return GoalTemplate(*files.load_worker_goal(args.file, given={"description": _DESCRIPTION, **_flag_fields(args)}, redactor=redactor))
 
 
-def _flags(args: Namespace) -> dict[str, Any]:
-    told = {
+def _flag_fields(args: Namespace) -> dict[str, Any]:
+    fields = {
         "harness": args.harness or ("mind" if args.mind else None),
         "mind": args.mind,
         "command": args.command,
         "workspace": None if args.workspace is None else os.path.abspath(args.workspace),
         "permissions": {"allow": args.allow} if args.allow else None,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
