@@ -79,7 +79,7 @@ def read_records(args: Namespace, log: BlockingRecorder, settings: Settings, now
 
     zone = zone_of(args.tz)
     span = span_of(args, zone, now)
-    scope = scopes.resolve(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
+    scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
     wanted = select_scope(log, scope, Wanted(span.since, span.until))
     with open_outcomes(log) as store, bar_if_long() as progress:
         return reading.read_records(
