@@ -305,7 +305,7 @@ def test_the_same_task_is_the_same_goal_until_it_has_failed(lore: Lore) -> None:
     assert (plan_of(first).agent, plan_of(first).task) == ("ada", "t1")
     assert [each.command for each in made.goal_for(job(checks=("lint",)), "town").acceptance] == ["make test", "make lint"]
     assert made.goal_for(job(purpose="review"), "town").acceptance == ()
-    assert made.unknown(job(checks=("lint", "shine"))) == ["shine"]
+    assert made.find_unknown_checks(job(checks=("lint", "shine"))) == ["shine"]
 
 
 def test_flags_win_over_the_file_and_a_broken_file_is_refused_with_reasons(lore: Lore) -> None:
