@@ -626,7 +626,7 @@ PyMODINIT_FUNC PyInit__quick(void)
     if (PyDateTimeAPI == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0) {
+    if (made == NULL || PyModule_AddType(made, &WordsType) < 0 || PyModule_AddType(made, &AdmitterType) < 0 || PyModule_AddIntConstant(made, "INTERFACE", 2) < 0) {
         Py_XDECREF(made);
         return NULL;
     }

@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
+INTERFACE: int
+"""Raised when the arguments of `Admitter` change."""
+
 def uuid7() -> str:
     """A new id: RFC 9562 version 7, ascending within a process."""
 

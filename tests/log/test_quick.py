@@ -213,6 +213,12 @@ def test_what_is_suspected_is_the_same_with_it_and_without(text: str) -> None:
     assert Redactor().may_contain_secret(raw) == slowly
 
 
+def test_an_extension_compiled_from_older_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make_fast_admission(Redactor(), now=clock.now, new_id=clock.uuid7) is not None
+    monkeypatch.setattr(quick, "INTERFACE", 1)
+    assert make_fast_admission(Redactor(), now=clock.now, new_id=clock.uuid7) is None
+
+
 @given(st.binary(max_size=80), st.lists(st.binary(min_size=3, max_size=6).map(bytes.lower), max_size=64))
 def test_words_are_found_wherever_they_stand(text: bytes, words: list[bytes]) -> None:
     assert quick.Words(tuple(words), ()).found_in(text) == any(word in text.lower() for word in words)

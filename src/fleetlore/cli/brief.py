@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.cli import arguments, open_log, scopes, terminal
-from fleetlore.log.base import TOWN, check_scope
+from fleetlore.cli.sessions import add_range
+from fleetlore.log.base import check_scope
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -36,14 +37,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def add_period(parser: ArgumentParser) -> None:
     """The period, the scope and the time zone."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday (default: the newest day with sessions)")
-    which.add_argument("--since", metavar="WHEN", help="since 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
-    which.add_argument("--all", action="store_true", help="everything")
-    parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
-    parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
-    parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
-    parser.set_defaults(last=None)
+    add_range(
+        parser,
+        all_help="everything",
+        day_help="one day: 2026-11-15, today or yesterday (default: the newest day with sessions)",
+    )
 
 
 def run(args: Namespace) -> int:

@@ -39,12 +39,17 @@ def configure(parser: ArgumentParser) -> None:
     arguments.teach(parser, _EXAMPLES)
 
 
-def add_range(parser: ArgumentParser) -> None:
-    """Which sessions are asked for."""
+def add_range(
+    parser: ArgumentParser,
+    *,
+    all_help: str = f"all sessions, not only those of the last {DAYS} days",
+    day_help: str = "active on one day: 2026-11-15, today or yesterday",
+) -> None:
+    """The options for a period, a scope and a time zone."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="all sessions, not only those of the last 7 days")
+    which.add_argument("--all", action="store_true", help=all_help)
     which.add_argument("--since", metavar="WHEN", help="active since: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
-    which.add_argument("--day", metavar="DAY", help="active on one day: 2026-11-15, today or yesterday")
+    which.add_argument("--day", metavar="DAY", help=day_help)
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")

@@ -32,6 +32,7 @@ _NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event
 _IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 # Keys of our own format. User-defined redaction patterns must not change them: the event would become unreadable.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
+_COMPILED_INTERFACE = 2
 # How the compiled admission checks each field. An event with any other field, a new one for example, is left to Python.
 _FAST_CHECKS = dict.fromkeys(_NAME_FIELDS, "name") | {
     "kind": "kind",
@@ -124,16 +125,19 @@ class Admission:
 
 
 def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[], str]) -> Callable[[Event], Record | None] | None:
-    """Return the compiled fast path for plain events, or `None` if the C extension is not built.
+    """Return the compiled fast path for plain events, or `None` if the C extension is not built or out of date.
 
     The fast path returns the same record as `Admission.admit`, or `None` for an event that needs the full path.
     """
     words = secret_word_search()
     if words is None or redactor.has_extra_patterns:
         return None
-    from fleetlore._quick import Admitter
+    from fleetlore import _quick
 
-    return Admitter(
+    if getattr(_quick, "INTERFACE", 1) != _COMPILED_INTERFACE:
+        return None  # compiled from older sources; `make setup` compiles it again
+
+    return _quick.Admitter(
         event=Event,
         record=Record,
         encode=codec.encode_unadjusted,
