@@ -1,4 +1,4 @@
-"""`lore`, for as long as whoever started it lives: `python -m fleetlore.cli.demo.child COMMAND …`, with a pipe for its standard input."""
+"""Runs `lore COMMAND …` and ends it when the parent process ends (its standard input is a pipe from the parent)."""
 
 from __future__ import annotations
 
