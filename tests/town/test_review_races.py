@@ -10,6 +10,7 @@ import pytest
 from fleetlore import clock
 from fleetlore.errors import Conflict
 from fleetlore.events.envelope import Event
+from fleetlore.kernel.journal import KnownState
 from fleetlore.town import commands, events, help_requests, liveness, mission_commands, planning
 from fleetlore.town.jobs import Approved, Failed
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
@@ -65,8 +66,8 @@ async def test_a_task_that_cannot_be_written_down_is_said_once_and_nothing_spins
 
 async def test_a_task_whose_last_word_was_erased_is_given_out_all_the_same(live_town: LiveTown) -> None:
     await live_town.add_tasks("t1")
-    [told_last] = await live_town.journal.append([events.message_sent("jo", "conductor", "a secret", task="t1")])
-    await live_town.wait_for_position(told_last)
+    [last] = await live_town.journal.append([events.message_sent("jo", "conductor", "a secret", task="t1")])
+    await live_town.wait_for_position(last.position or "")
     dispatcher, _ = live_town.dispatcher()
     await live_town.wait_until(lambda _: dispatcher.is_leading)
     await live_town.log.erase([live_town.events[-1].id or ""], "not for the log")
@@ -82,7 +83,7 @@ async def test_what_is_known_of_a_task_beforehand_is_looked_at_again_before_noth
     def decision(task: Task | None) -> list[Event]:
         return [events.task_cancelled(task, by="jo")] if task is not None and task.state == "pending" else []
 
-    assert await live_town.journal.decide("t1", decision, known=(stale, "0"))
+    assert await live_town.journal.decide_task("t1", decision, known=KnownState(stale, "0"))
 
 
 # --- two who decide at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
@@ -28,22 +28,26 @@ SOON = 0.05
 HandlerStep: TypeAlias = JobOutcome | Callable[[TaskJob | QuestionJob, JobInbox], Awaitable[JobOutcome]]
 
 
-class KillableJournal(TownJournal):
-    """A journal that blocks forever once its process was killed."""
+class KillableLog:
+    """A log whose appends block forever once the process that uses it was killed."""
 
-    is_dead = False
+    def __init__(self, log: Recorder) -> None:
+        self._log, self.is_dead = log, False
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         if self.is_dead:
             await asyncio.Event().wait()
-        return await super().append(events, expect=expect)
+        return await self._log.append(events, expect=expect)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
 
 
 class RunningProcess:
     """A dispatcher or worker that runs until it is stopped or killed."""
 
-    def __init__(self, town: LiveTown, journal: KillableJournal, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        self._town, self._journal, self._stop = town, journal, asyncio.Event()
+    def __init__(self, town: LiveTown, log: KillableLog, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        self._town, self._log, self._stop = town, log, asyncio.Event()
         self._task = asyncio.ensure_future(run(self._stop))
 
     async def stop(self) -> None:
@@ -54,7 +58,7 @@ class RunningProcess:
 
     async def kill(self) -> None:
         """End it like a killed process: it writes nothing any more."""
-        self._journal.is_dead = True
+        self._log.is_dead = True
         await self.cancel()
 
     async def cancel(self) -> None:
@@ -163,17 +167,20 @@ class LiveTown:
     # --- processes
 
     def dispatcher(self, **options: Any) -> tuple[Dispatcher, RunningProcess]:
-        journal = KillableJournal(self.log)
-        dispatcher = Dispatcher(journal, self.coordination, **{"tick_seconds": SOON, "lease_seconds": 2.0, **options})
-        return dispatcher, self._run(journal, dispatcher.run)
+        log = KillableLog(self.log)
+        dispatcher = Dispatcher(
+            TownJournal(cast(Recorder, log)), self.coordination, **{"tick_seconds": SOON, "lease_seconds": 2.0, **options}
+        )
+        return dispatcher, self._run(log, dispatcher.run)
 
     def worker(self, handle_job: JobHandler | None = None, *names: str, **options: Any) -> RunningProcess:
         settings = {"scan_seconds": SOON, "lease_seconds": 2.0, **options}
-        journal = KillableJournal(self.log)
-        return self._run(journal, Worker(journal, self.coordination, handle_job or ScriptedHandler(), names=names, **settings).run)
+        log = KillableLog(self.log)
+        worker = Worker(TownJournal(cast(Recorder, log)), self.coordination, handle_job or ScriptedHandler(), names=names, **settings)
+        return self._run(log, worker.run)
 
-    def _run(self, journal: KillableJournal, run: Callable[[asyncio.Event], Awaitable[None]]) -> RunningProcess:
-        self._running.append(RunningProcess(self, journal, run))
+    def _run(self, log: KillableLog, run: Callable[[asyncio.Event], Awaitable[None]]) -> RunningProcess:
+        self._running.append(RunningProcess(self, log, run))
         return self._running[-1]
 
     async def close(self) -> None:
@@ -184,8 +191,8 @@ class LiveTown:
 
     async def append_commands(self, *commands: TownCommand) -> None:
         for command in commands:
-            positions = await self.journal.append(command.events, expect=command.expect)
-            await self.wait_for_position(positions[-1])
+            stored = await self.journal.append(command.events, expect=command.expect)
+            await self.wait_for_position(stored[-1].position or "")
 
     async def wait_for_position(self, position: str) -> None:
         """Wait until the town has read this position."""

@@ -41,7 +41,7 @@ class Recorder:
     def __init__(self, backend: Backend, admission: Admission, *, shares_backend: bool = False) -> None:
         self._backend = backend
         self._shares_backend = shares_backend
-        self._admission = admission
+        self.admission = admission
         self._loop = asyncio.get_running_loop()
         self._pending: list[_PendingBatch] = []
         self._is_committing = False
@@ -75,7 +75,7 @@ class Recorder:
 
     def as_blocking(self) -> BlockingRecorder:
         """Return the same log for threads (see `prompts/agent_context.py`). Do not close it: it closes with this one."""
-        return BlockingRecorder(lambda: self._backend, self._admission).__enter__()
+        return BlockingRecorder(lambda: self._backend, self.admission).__enter__()
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none; return their positions once they are durable.
@@ -83,12 +83,12 @@ class Recorder:
         Raises `Conflict` if `expect` does not hold, `Forgotten` for erased ids, `InvalidEvent` or `TooLarge`.
         """
         self._check_open()
-        return await self._submit_batch(prepare_batch(self._admission, events, expect))
+        return await self._submit_batch(prepare_batch(self.admission, events, expect))
 
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events in batches of the largest size; each batch is all or nothing."""
         positions: list[Position] = []
-        for batches in group_batches(map(self._admission.admit, events)):
+        for batches in group_batches(map(self.admission.admit, events)):
             self._check_open()
             for batch_positions in await asyncio.gather(*map(self._submit_batch, batches)):
                 positions += batch_positions
@@ -193,7 +193,7 @@ class Recorder:
         """Delete these events for good, leaving one `log.forgotten` event; their ids are rejected from now on."""
         count = 0
         for group in split_ids(ids):
-            forgotten_event = self._admission.admit(make_forgotten_event(group, reason))
+            forgotten_event = self.admission.admit(make_forgotten_event(group, reason))
             count += await self._run_in_reader(partial(self._backend.erase, group, forgotten_event))
         return count
 

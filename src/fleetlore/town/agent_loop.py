@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
+from fleetlore.kernel.journal import KnownState
 from fleetlore.log.base import Position
 from fleetlore.town import events as town_events
 from fleetlore.town import reports
@@ -56,7 +57,7 @@ class AgentLoop:
     ) -> None:
         self.name, self._journal, self._handle_job, self._lease, self._lease_seconds = name, journal, handle_job, lease, lease_seconds
         self._find_known_task, self._report_status = find_known_task, report_status
-        self._town: TownState = journal.town_view.initial()
+        self._town: TownState = journal.fold.initial()
         self._position = ""
         self._wakeup = asyncio.Event()
         self._job: TaskJob | QuestionJob | None = None
@@ -104,7 +105,7 @@ class AgentLoop:
     def _apply_event(self, event: Event) -> None:
         if event.kind == "town.task_assigned" and event.agent == self.name:
             self._forget_ended_task(event.task or "")
-        self._town = self._journal.town_view.apply(self._town, event)
+        self._town = self._journal.fold.apply(self._town, event)
         self._position = event.position or self._position
         if isinstance(job := self._job, TaskJob) and self._job_run is not None:
             self._on_job_event(event, job)
@@ -123,7 +124,7 @@ class AgentLoop:
             message = self._town.inboxes.get(self.name, {}).get(event.id or "")
             if message is not None:
                 self._job_inbox.deliver_message(message)
-        elif event.kind == "control.requested" and event.task == job.task and self._journal.town_view.is_trusted(event):
+        elif event.kind == "control.requested" and event.task == job.task and self._journal.is_trusted(event):
             is_reassigned = event.data.get("action") == "redirect" and event.data.get("value") != self.name
             if is_reassigned:
                 self._lost_tasks.add((job.task, job.epoch))
@@ -200,8 +201,8 @@ class AgentLoop:
                 return []
             return [town_events.task_started(self.agent, task)]
 
-        positions = await self._journal.decide(id, claim, known=(current, current.position if current else None))
-        if not positions or current is None:
+        position = await self._journal.decide_task(id, claim, known=KnownState(current, current.position if current else None))
+        if position is None or current is None:
             self._lost_tasks.add((id, epoch))
             return
         await self._append_each_event(
@@ -292,10 +293,10 @@ class AgentLoop:
             report_events = reports.report(self.agent, task, job, outcome)
             return [*report_events, *acknowledgements, *self._build_failure_events(outcome)] if report_events else []
 
-        position = self._town.tasks[job.task].position
-        positions = await self._journal.decide(job.task, decide, known=(self._claimed_task, position))
-        if positions:
-            await self._wait_for_position(positions[-1])
+        known = KnownState(self._claimed_task, self._town.tasks[job.task].position)
+        position = await self._journal.decide_task(job.task, decide, known=known)
+        if position is not None:
+            await self._wait_for_position(position)
             self._report_status(self.name, f"{_outcome_verb(outcome)} {job.task}")
         else:
             self._report_status(self.name, f"was too late with {job.task}: its lease was lost")
@@ -361,7 +362,7 @@ class AgentLoop:
                 return []
             return [town_events.lease_lost(task, reason=reason, by=self.name)]
 
-        await self._journal.decide(id, decide)
+        await self._journal.decide_task(id, decide)
 
     async def _cancel_job(self) -> None:
         job_run, self._job_run = self._job_run, None
@@ -375,14 +376,14 @@ class AgentLoop:
         return town_events.agent_state_changed(self.name, self.agent.state, state, lease=self._lease, reason=reason)
 
     async def _append_events(self, events: Sequence[Event], *, wait: bool = True) -> None:
-        positions = await self._journal.append(events)
+        stored = await self._journal.append(events)
         if wait:
-            await self._wait_for_position(positions[-1])
+            await self._wait_for_position(stored[-1].position or "")
 
     async def _append_each_event(self, *events: Event) -> None:
         """Append each event by itself, in order: on NATS, one append with several events is slower than several with one."""
-        positions = await asyncio.gather(*(self._journal.append([event]) for event in events))
-        await self._wait_for_position(positions[-1][0])
+        stored = await asyncio.gather(*(self._journal.append([event]) for event in events))
+        await self._wait_for_position(stored[-1][0].position or "")
 
     async def _wait_for_position(self, position: Position) -> None:
         """Wait until the loop has read its own events back; the last one always belongs to the agent's scope."""

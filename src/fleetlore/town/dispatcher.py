@@ -55,7 +55,7 @@ class Dispatcher:
     ) -> None:
         self._journal, self._coordination, self._store, self._now, self._report_status = journal, coordination, store, now, report_status
         self._lease_seconds, self._tick_seconds, self._max_silence_seconds = lease_seconds, tick_seconds, max_silence_seconds
-        self.town: TownState = journal.town_view.initial()
+        self.town: TownState = journal.fold.initial()
         self.is_leading = False
         self._position = ""
         self._wakeup = asyncio.Event()
@@ -108,7 +108,7 @@ class Dispatcher:
     # --- state
 
     async def _catch_up_with_log(self) -> None:
-        view = self._journal.town_view
+        view = self._journal.fold
         runner = Runner(self._journal.log.as_blocking(), view_of(view, view.name), self._store)
         snapshot = await asyncio.to_thread(runner.catch_up)
         self.town, self._position = snapshot.state, snapshot.position or ""
@@ -122,7 +122,7 @@ class Dispatcher:
                 self._apply_event(event)
 
     def _apply_event(self, event: Event) -> None:
-        self.town = self._journal.town_view.apply(self.town, event)
+        self.town = self._journal.fold.apply(self.town, event)
         self._position = event.position or self._position
         if event.mission is not None:
             self._changed_missions[event.mission] = None
@@ -181,30 +181,30 @@ class Dispatcher:
 
     async def _append_proposal(self, proposal: Proposal) -> None:
         try:
-            positions = await self._journal.append(proposal.events, expect=proposal.expect)
+            position = (await self._journal.append(proposal.events, expect=proposal.expect))[-1].position
         except Conflict as conflict:
             if (conflict.actual or "") > self._position:  # another writer was first: plan again once its events are folded
                 self._reserve_targets(proposal, conflict.actual or "")
                 self._changed_missions.update(dict.fromkeys([proposal.mission] if proposal.mission else []))
                 return
-            positions = await self._retry_proposal(proposal)
+            position = await self._retry_proposal(proposal)
         except Invalid as error:  # imported names or texts can make an event that the log refuses
             self._drop_proposal(proposal, str(error))
             return
-        if not positions:
+        if position is None:
             self._drop_proposal(
                 proposal, "its log tells otherwise than the town's; was some of it erased, or has somebody else taken its name?"
             )
             return
-        self._reserve_targets(proposal, positions[-1])
+        self._reserve_targets(proposal, position)
         self.assigned_count += bool(proposal.agent)
 
-    async def _retry_proposal(self, proposal: Proposal) -> list[Position]:
+    async def _retry_proposal(self, proposal: Proposal) -> Position | None:
         """Retry after a conflict that our state does not explain.
 
         The task's scope was written to before the task existed, or its end was erased.
         """
-        return await self._journal.decide(proposal.task, lambda task: proposal.events if proposal.is_still_valid(task) else ())
+        return await self._journal.decide_task(proposal.task, lambda task: proposal.events if proposal.is_still_valid(task) else ())
 
     def _drop_proposal(self, proposal: Proposal, reason: str) -> None:
         self._report_status(f"cannot go on with {proposal.task or proposal.mission}: {reason}")
@@ -250,7 +250,7 @@ class Dispatcher:
     async def _dead_letter_exhausted_tasks(self) -> None:
         """Fail tasks that used up all their tries without finishing."""
         for id in list(self.town.spent):
-            await self._journal.decide(id, _decide_dead_letter)
+            await self._journal.decide_task(id, _decide_dead_letter)
 
 
 def _decide_dead_letter(task: Task | None) -> list[Event]:

@@ -1,95 +1,58 @@
-"""Appends a town's events: signed if the log is sealed, and conditional on the task's state where a decision depends on it."""
+"""The journal of a town: folds the town, and decides on one task from that task's own scope."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from msgspec.structs import replace
-
-from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, NoRoom, Unreachable
 from fleetlore.events.envelope import Event
+from fleetlore.kernel.journal import Decision, Journal, KnownState
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import Expect, Position
-from fleetlore.log.seal import OperatorKey
+from fleetlore.log.base import Position
 from fleetlore.projections.signed_town import SignedTownFold
-from fleetlore.views.town import fold_task
-from fleetlore.views.town_state import Task
+from fleetlore.views.town_state import Task, TownState
 
 TOWN_KINDS = ("town.*", "work.*", "control.*")
 """Event families that the town's fold reads."""
-MAX_DECISION_RETRIES = 50
-RETRY_SECONDS = 0.5
-MAX_RETRY_SECONDS = 60.0
-"""How long temporary errors of the log are retried."""
-RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
+RETRY_SECONDS = 60.0
+"""How long dispatchers and workers retry temporary errors of the log."""
 
 
-class TownJournal:
-    """Writes to a town's log on behalf of one process."""
+class TownJournal(Journal[TownState]):
+    """Reads and writes a town's log on behalf of one process."""
 
-    def __init__(
-        self,
-        log: Recorder,
-        *,
-        town_view: SignedTownFold | None = None,
-        key: OperatorKey | None = None,
-        new_id: Callable[[], str] = clock.uuid7,
-    ) -> None:
-        self.log, self.town_view, self._signing_key, self._new_id = log, town_view or SignedTownFold(), key, new_id
-        self._admit = log.as_blocking().admit
+    def __init__(self, log: Recorder, fold: SignedTownFold | None = None, **options: Any) -> None:
+        self.fold: SignedTownFold = fold or SignedTownFold()
+        super().__init__(log, self.fold, **{"retry_seconds": RETRY_SECONDS} | options)
 
-    async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
-        """Append the events, all or none. Temporary errors are retried; events keep their ids, so a retry stores nothing twice."""
-        stamped = [self.sign_event(event) for event in events]
-        waited = 0.0
-        while True:
-            try:
-                return await self.log.append(stamped, expect=expect)
-            except RETRYABLE_ERRORS:
-                if waited >= MAX_RETRY_SECONDS:
-                    raise
-            await asyncio.sleep(RETRY_SECONDS)
-            waited += RETRY_SECONDS
-
-    async def append_all(self, events: Iterable[Event]) -> None:
-        """Append any number of events in order, not as one transaction."""
-        await self.log.append_all(map(self.sign_event, events))
-
-    def sign_event(self, event: Event) -> Event:
-        """Return the event with an id, signed if the log is sealed."""
-        identified = event if event.id is not None else replace(event, id=self._new_id())
-        return identified if self._signing_key is None else self._signing_key.sign_event(identified, admit=self._admit)
+    def is_trusted(self, event: Event) -> bool:
+        """Whether an event counts on this log."""
+        return self.fold.is_trusted(event)
 
     async def read_task(self, id: str) -> Task | None:
         """Fold a task from its own scope; `None` if there is no such task."""
-        events = [event async for event in self.log.read(f"task:{id}", kinds=TOWN_KINDS)]
-        return fold_task(filter(self.town_view.is_trusted, events), id)
+        journal = self._open_task(id, None)
+        await journal.catch_up()
+        return journal.state.tasks.get(id)
 
-    async def decide(
-        self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
-    ) -> list[Position]:
-        """Append the events that `decision` derives from the task, if the task did not change meanwhile; returns their positions.
+    async def decide_task(
+        self, id: str, decide: Callable[[Task | None], Sequence[Event]], *, known: KnownState[Task | None] | None = None
+    ) -> Position | None:
+        """Append what `decide` derives from a task, if the task has not changed meanwhile; returns the last position.
 
-        On a conflict the task is read again and `decision` repeated; raises `Busy` after `MAX_DECISION_RETRIES`. `known` is the task as
-        of a position and saves the first read; if `decision` yields nothing from it, the task is read after all.
+        `None` if nothing was to be done. `known` saves the first read; if `decide` finds nothing to do with it, the task is read.
         """
-        for _ in range(MAX_DECISION_RETRIES):
-            is_fresh = known is None
-            task, head = known or await self._read_task_and_head(id)
-            known = None
-            events = decision(task)
-            if not events and is_fresh:
-                return []
-            if not events:
-                continue
-            try:
-                return await self.append(events, expect=Expect(f"task:{id}", head))
-            except Conflict:
-                continue
-        raise Busy(f"the task {id} is written to so often that nothing could be decided; try again")
 
-    async def _read_task_and_head(self, id: str) -> tuple[Task | None, Position | None]:
-        head = await self.log.head(f"task:{id}")  # before reading, so that an event in between causes a conflict
-        return await self.read_task(id), head
+        def decide_on_town(town: TownState) -> Decision[None]:
+            return Decision(decide(town.tasks.get(id)), guard=f"task:{id}")
+
+        stored = await self._open_task(id, known).decide(decide_on_town, is_current=known is not None)
+        return stored.events[-1].position if stored.events else None
+
+    def _open_task(self, id: str, known: KnownState[Task | None] | None) -> Journal[TownState]:
+        start = None
+        if known is not None:
+            start = KnownState(self.fold.initial(), known.position)
+            if known.state is not None:
+                start.state.tasks[id] = known.state
+        return self.narrow(self.fold, scopes=(f"task:{id}",), kinds=TOWN_KINDS, known=start)

@@ -46,4 +46,4 @@ async def reclaim_task(journal: TownJournal, known: Task, reason: str, *, by: st
             return []
         return [events.lease_lost(task, reason=reason, by=by)]
 
-    await journal.decide(known.id, decide)
+    await journal.decide_task(known.id, decide)

@@ -63,7 +63,7 @@ class Worker:
         self._has_shared_follower = self._max_agents > MAX_SEPARATE_FOLLOWERS
         self._lease_seconds, self._scan_seconds, self._report_status = lease_seconds, scan_seconds, report_status
         self.name = make_holder_name()
-        self._town: TownState = journal.town_view.initial()
+        self._town: TownState = journal.fold.initial()
         self._position = ""
         self._has_spawned_agents = False
         self._loop_tasks: dict[str, asyncio.Task[str]] = {}
@@ -165,7 +165,7 @@ class Worker:
             self._loop_tasks[name] = asyncio.create_task(agent_loop.run(subscriptions))
 
     def _catch_up_with_log(self) -> None:
-        log, view = self._journal.log.as_blocking(), self._journal.town_view
+        log, view = self._journal.log.as_blocking(), self._journal.fold
         if not self._position:
             snapshot = Runner(log, view_of(view, view.name), self._store).catch_up()
             self._town, self._position = snapshot.state, snapshot.position or ""
@@ -174,7 +174,7 @@ class Worker:
             self._apply_event(event)
 
     def _apply_event(self, event: Event) -> None:
-        self._town, self._position = self._journal.town_view.apply(self._town, event), event.position or self._position
+        self._town, self._position = self._journal.fold.apply(self._town, event), event.position or self._position
 
     def _find_known_task(self, id: str) -> Task | None:
         """The task from the shared follower's state, which saves the agent loop a read; `None` without a shared follower."""

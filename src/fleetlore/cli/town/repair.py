@@ -72,7 +72,7 @@ def _release_dead_workers(console: TownConsole, town: TownState, dead: Sequence[
     async def release() -> None:
         log = Recorder.from_blocking(console.log)
         try:
-            journal = TownJournal(log, town_view=console.make_fold(key), key=key)
+            journal = TownJournal(log, console.make_fold(key), key=key)
             for evidence in dead:
                 for name in list(town.holdings[evidence.lease]):
                     await release_agent(journal, town, town.agents[name], str(evidence), by=console.by)

@@ -53,7 +53,7 @@ async def _serve(args: Namespace, settings: Settings, shared: Coordination, key:
     async with opened as log:
         place = Place(log.as_blocking(), shared, settings)
         await asyncio.to_thread(find.need_all_kept, place)
-        journal = TownJournal(log, town_view=SignedTownFold(shared.load_seal(), key), key=key)
+        journal = TownJournal(log, SignedTownFold(shared.load_seal(), key), key=key)
         jobs = []
         if not args.no_dispatch:
             jobs.append(
