@@ -66,7 +66,8 @@ async def wait_never(seconds: float) -> None:
 
 def open_journal(log: Recorder, *, failures: Sequence[str] = (), **options: Any) -> Journal[list[str]]:
     used = cast(Recorder, UnreliableLog(log, failures)) if failures else log
-    return Journal(used, CountFold(), **{"scopes": ("task:t1",), "wait": wait_never, "retry_seconds": 60.0} | options)
+    settings: dict[str, Any] = {"scopes": ("task:t1",), "wait": wait_never, "retry_seconds": 60.0}
+    return Journal(used, CountFold(), **settings | options)
 
 
 def note(text: str, task: str = "t1") -> Event:
@@ -145,7 +146,11 @@ async def test_a_scope_that_always_changes_is_busy_unless_the_last_try_needs_no_
 @pytest.mark.parametrize("failures", [["after"], ["before", "after"], ["after", "after", "before"]])
 async def test_an_append_whose_answer_was_lost_is_stored_once(log: Recorder, failures: list[str]) -> None:
     journal = open_journal(log, failures=failures)
-    stored = await journal.decide(lambda state: Decision([note("a"), note("b")], guard="task:t1"))
+
+    def decide(state: list[str]) -> Decision[None]:
+        return Decision([note("a"), note("b")], guard="task:t1")
+
+    stored = await journal.decide(decide)
     assert await read_texts(log) == ["a", "b"]
     assert [event.position for event in stored.events] == [event.position async for event in log.read("task:t1")]
 

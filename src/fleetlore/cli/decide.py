@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fleetlore import clock
 from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.emit import find_user_name
-from fleetlore.errors import Conflict, Invalid
+from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect
 
@@ -26,7 +26,6 @@ SUMMARY = "see what agents wait to be allowed, and answer"
 CHOICES = ("allow", "deny")
 MIN_ID_CHARS = 8
 MAX_LINES, MAX_LINE_CHARS = 200, 2000
-_MAX_TRIES = 20
 
 _EXAMPLES = (
     ("lore decide", "what waits, the newest last"),
@@ -71,19 +70,22 @@ def run(args: Namespace) -> int:
 
 def _store_answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
     from fleetlore.goal.gate.questions import read_questions
+    from fleetlore.kernel.journal import BlockingJournal, Decision, NoState
 
     is_sealed = _load_seal(settings) is not None
     question = find_question(read_questions(log, _trust_filter(settings)), args.id)
     _check_open(log, question, lambda event: not is_sealed)  # signatures are checked once the passphrase is given
     key = _ask_key(settings) if is_sealed else None
     _check_signature(log, question, key)
-    for left in range(_MAX_TRIES - 1, -1, -1):
-        try:
-            # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
-            event = _append_answer(log, question, args, key, is_last=not left)
-            break
-        except Conflict:  # an event was added to the goal; the question may be closed by now
-            continue
+    scope = f"goal:{question.goal}"
+
+    def answer(_: None) -> Decision[None]:
+        head = log.head(scope)  # before looking, so that an event in between causes a conflict
+        _check_open(log, question, (lambda event: True) if key is None else key.has_signed)
+        return Decision([_make_answer_event(question, args.choice, args.reason)], guard=Expect(scope, head))
+
+    # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
+    [event] = BlockingJournal(log, NoState(), scopes=(), key=key).decide(answer, unguarded=True).events
     if args.json:
         from fleetlore.events import codec
 
@@ -92,20 +94,6 @@ def _store_answer(log: BlockingRecorder, args: Namespace, settings: Settings) ->
     else:
         word = "allowed" if args.choice == "allow" else "denied"
         terminal.out(terminal.sanitise(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}"))
-
-
-def _append_answer(
-    log: BlockingRecorder, question: PermissionQuestion, args: Namespace, key: OperatorKey | None, *, is_last: bool
-) -> Event:
-    """Store the answer if the question is still open. `Conflict` if the goal got events meanwhile, unless this is the last try."""
-    scope = f"goal:{question.goal}"
-    head = log.head(scope)
-    _check_open(log, question, (lambda event: True) if key is None else key.has_signed)
-    event = _make_answer_event(question, args.choice, args.reason)
-    if key is not None:
-        event = key.sign_event(event, admit=log.admit)
-    log.append([event], expect=None if is_last else Expect(scope, head))
-    return event
 
 
 def _check_signature(log: BlockingRecorder, question: PermissionQuestion, key: OperatorKey | None) -> None:

@@ -77,6 +77,16 @@ class StateFold(Protocol[State]):
         """Return the state after one more event; may modify the given one."""
 
 
+class NoState:
+    """The fold of a journal that reads nothing itself: its decisions look at views that others keep current."""
+
+    def initial(self) -> None:
+        """Nothing."""
+
+    def apply(self, state: None, event: Event, /) -> None:
+        """Nothing."""
+
+
 # --- log calls
 
 

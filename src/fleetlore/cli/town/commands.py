@@ -6,15 +6,13 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import replace
-
-from fleetlore import clock
 from fleetlore.cli import open_log, terminal
 from fleetlore.cli.emit import find_user_name
-from fleetlore.errors import Busy, Conflict, Invalid
+from fleetlore.errors import Invalid
 from fleetlore.events.names import is_name
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.town.commands import TownCommand
+from fleetlore.town.store_commands import StoredCommand, store_commands
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -30,15 +28,6 @@ if TYPE_CHECKING:
 
 AGENT, WORKER_AGENT, TASK = "FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK"
 """Environment variables for the agent that a process speaks for: set by people, and by workers with the current task."""
-MAX_TRIES = 20
-"""How often commands are made again because somebody else wrote first."""
-
-
-class StoredCommand(NamedTuple):
-    """A command whose events are on the log."""
-
-    answer: str
-    events: tuple[Event, ...]
 
 
 class TownConsole(NamedTuple):
@@ -93,19 +82,7 @@ class TownConsole(NamedTuple):
         self, key: OperatorKey | None, make_commands: Callable[[TownState], Sequence[TownCommand]]
     ) -> list[StoredCommand]:
         """`store_commands` with a key that is already known."""
-        for _ in range(MAX_TRIES):
-            town_commands = make_commands(self.town(key))
-            try:
-                return [self._store(command, key) for command in town_commands]
-            except Conflict:
-                continue
-        raise Busy("others wrote to the same task or mission all the time, and nothing was done; try again")
-
-    def _store(self, command: TownCommand, key: OperatorKey | None) -> StoredCommand:
-        with_ids = [event if event.id is not None else replace(event, id=clock.uuid7()) for event in command.events]
-        signed = [event if key is None else key.sign_event(event, admit=self.log.admit) for event in with_ids]
-        positions = self.log.append(signed, expect=command.expect)
-        return StoredCommand(command.answer, tuple(replace(event, position=at) for event, at in zip(signed, positions, strict=True)))
+        return store_commands(self.log, lambda: make_commands(self.town(key)), key=key)
 
 
 @contextmanager

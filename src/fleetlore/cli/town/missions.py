@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator, Sequence
 
-    from fleetlore.cli.town.commands import StoredCommand, TownConsole
+    from fleetlore.cli.town.commands import TownConsole
     from fleetlore.cli.town.lines import Cell, Line
     from fleetlore.town.commands import TownCommand
     from fleetlore.town.plans.model import MissionPlan
+    from fleetlore.town.store_commands import StoredCommand
     from fleetlore.views.town_state import Mission, MissionItem, MissionState, TownState
 
 STEER = "to steer missions"

@@ -15,7 +15,6 @@ from fleetlore.cli.town import commands
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town import messages as town_messages
 from fleetlore.cli.town import tasks as town_tasks
-from fleetlore.cli.town.commands import StoredCommand
 from fleetlore.cli.town.lines import BAD, BOLD, DIM, GOOD, WARN
 from fleetlore.events.ids import derive_id
 from fleetlore.log.base import Expect
@@ -23,6 +22,7 @@ from fleetlore.town import commands as town_commands
 from fleetlore.town import events as town_events
 from fleetlore.town import liveness
 from fleetlore.town.commands import TownCommand
+from fleetlore.town.store_commands import StoredCommand
 from fleetlore.views.town import sorted_inbox
 from fleetlore.views.town_agents import INACTIVE_STATES
 from fleetlore.views.town_rules import find_task_refusal

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.routing import Route
 
-from fleetlore.errors import Conflict, Invalid
+from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.goal import commands
 from fleetlore.goal.gate import questions
+from fleetlore.kernel.journal import BlockingJournal, Decision, NoState
 from fleetlore.log.base import Expect
 from fleetlore.server.endpoints.request_body import RequestBody, decode_json, read_body
 from fleetlore.server.endpoints.response import EndpointResult, counted_endpoint, positions_result
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 PERSON = "control room"
 MAX_REASON_CHARS = 2000
-_MAX_TRIES = 20
 
 Reason = Annotated[str, Meta(max_length=MAX_REASON_CHARS)]
 Limit = Annotated[str, Meta(max_length=100)] | int | float
@@ -114,30 +114,28 @@ def _store_decision(context: AppContext, id: str, body: RequestBody) -> list[str
         body.decompress(context.limits.body), ApprovalAnswer, 'send {"of": the question, "choice": "allow"}, or "deny", and a "message"'
     )
     _check_goal(context, id, lambda goal: commands.check_action(goal, "decide", of=request.of))
-    for _ in range(_MAX_TRIES):
-        try:
-            return _append_answer(context, id, request)
-        except Conflict:  # an event was added to the goal; the question may be closed by now
-            continue
-    # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
-    return _append_answer(context, id, request, is_last=True)
-
-
-def _append_answer(context: AppContext, id: str, request: ApprovalAnswer, *, is_last: bool = False) -> list[str]:
-    """Store the answer if the question is still open. `Conflict` if the goal got events meanwhile, unless this is the last try."""
     log, scope = context.log, f"goal:{id}"
-    head = log.head(scope)
-    question = next(filter(None, map(questions.parse_question, log.get([request.of]))), None)
-    status = "over" if question is None else questions.find_question_status(log, question, context.clock(), _signature_check(context))
-    if question is None or status != "waiting":
-        raise Problem(409, f"{_CLOSED_REASONS[status]}; `GET /api/goals` shows what waits")
+
+    def answer(_: None) -> Decision[None]:
+        head = log.head(scope)  # before looking, so that an event in between causes a conflict
+        question = next(filter(None, map(questions.parse_question, log.get([request.of]))), None)
+        status = "over" if question is None else questions.find_question_status(log, question, context.clock(), _signature_check(context))
+        if question is None or status != "waiting":
+            raise Problem(409, f"{_CLOSED_REASONS[status]}; `GET /api/goals` shows what waits")
+        return Decision([_make_answer_event(context, id, question, request)], guard=Expect(scope, head))
+
+    # A busy goal must not keep a person from answering. The driver ignores an answer that comes too late.
+    stored = BlockingJournal(log, NoState(), scopes=(), key=context.operator).decide(answer, unguarded=True)
+    return [event.position or "" for event in stored.events]
+
+
+def _make_answer_event(context: AppContext, id: str, question: questions.PermissionQuestion, request: ApprovalAnswer) -> Event:
     value = {"choice": request.choice, "message": (request.message or "").strip()}
     event = commands.make_control_event(
         id, "decide", by=PERSON, value=value, of=request.of, reason=value["message"] or None, now=context.clock
     )
     text = f"{request.choice} {question.tool}" + (f": {value['message']}" if value["message"] else "")
-    event = _sign(context, replace(event, text=text[: commands.MAX_TEXT_CHARS]))
-    return log.append([event], expect=None if is_last else Expect(scope, head))
+    return replace(event, text=text[: commands.MAX_TEXT_CHARS])
 
 
 def _signature_check(context: AppContext) -> questions.IsTrusted:

@@ -14,9 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fleetlore.errors import Conflict, Invalid, InvalidPlan
-from fleetlore.events.envelope import Event
-from fleetlore.log.base import Expect
+from fleetlore.errors import Invalid, InvalidPlan
 from fleetlore.server.answers.town_detail import STATE_AFTER_ACTION
 from fleetlore.server.endpoints.request_body import RequestBody, decode_json, read_body
 from fleetlore.server.endpoints.response import JSON, EndpointResult, counted_endpoint, positions_result
@@ -24,6 +22,7 @@ from fleetlore.server.problems import Problem
 from fleetlore.town import commands, mission_commands
 from fleetlore.town.commands import TownCommand
 from fleetlore.town.plans import issues, toml
+from fleetlore.town.store_commands import store_commands
 from fleetlore.views.town_state import CONDUCTOR, PERSON_MAILBOXES, TownState
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 PERSON = "control room"
 MAX_NAME_CHARS = 200
-_MAX_TRIES = 20
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Names = Annotated[list[Name], Meta(max_length=commands.MAX_NAMES)]
@@ -228,18 +226,10 @@ def _handle_body(context: AppContext, body: RequestBody, kind: type[_T], make_co
 
 
 def _decide(context: AppContext, make_command: Callable[[TownState], TownCommand | Sequence[TownCommand]], *, is_signed: bool) -> list[str]:
-    """Make commands from the current state and store their events; retried when somebody else wrote first."""
-    for _ in range(_MAX_TRIES):
-        town_commands = _make_commands(context, make_command)
-        try:
-            return [
-                position
-                for command in town_commands
-                for position in _append_events(context, command.events, command.expect, is_signed=is_signed)
-            ]
-        except Conflict:
-            continue
-    raise Problem(409, "so much happens to it that nothing could be decided; look again, and ask once more")
+    """Make commands from the current state and store their events; returns their positions."""
+    key = context.operator if is_signed else None
+    stored = store_commands(context.log, lambda: _make_commands(context, make_command), key=key)
+    return [event.position or "" for command in stored for event in command.events]
 
 
 def _make_commands(context: AppContext, make_command: Callable[[TownState], TownCommand | Sequence[TownCommand]]) -> Sequence[TownCommand]:
@@ -254,12 +244,6 @@ def _make_commands(context: AppContext, make_command: Callable[[TownState], Town
         except Invalid as error:
             raise Problem(409, str(error)) from error
     return [made] if isinstance(made, TownCommand) else made
-
-
-def _append_events(context: AppContext, events: Sequence[Event], expect: Expect | None, *, is_signed: bool) -> list[str]:
-    key = context.operator if is_signed else None
-    signed = events if key is None else [key.sign_event(event, admit=context.log.admit) for event in events]
-    return context.log.append(signed, expect=expect)
 
 
 def _parse_body(raw: bytes, kind: type[_T]) -> _T:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Invalid
+from fleetlore.errors import Busy, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.base import check_scope
@@ -15,10 +14,8 @@ from fleetlore.server.mcp import board, requests, responses
 from fleetlore.server.mcp.sources import Caller, ToolSource
 from fleetlore.town import commands
 from fleetlore.town.commands import TownCommand
+from fleetlore.town.store_commands import store_commands
 from fleetlore.views.town_state import PERSON_MAILBOXES, Agent, TownState
-
-MAX_TRIES = 20
-"""How often a command is made again because somebody else wrote first."""
 
 
 def send_message(source: ToolSource, caller: Caller, request: requests.SendMessageRequest) -> responses.StoredResponse:
@@ -64,22 +61,19 @@ def _need_recipient(town: TownState, to: str) -> None:
 
 
 def _store_command(source: ToolSource, make_command: Callable[[TownState], TownCommand]) -> list[Event]:
-    """Make a command from the current town and store its events; retried if somebody else wrote first."""
-    for _ in range(MAX_TRIES):
+    """Make a command from the current town and store its events."""
+
+    def make_commands() -> list[TownCommand]:
         with source.snapshot(None, ["town"]) as snapshot:
             try:
-                command = make_command(snapshot.states["town"])
+                return [make_command(snapshot.states["town"])]
             except Invalid as error:
                 if snapshot.caught_up:
                     raise
                 raise Busy(f"the server is still reading the log, and does not know this yet; try again soon ({error})") from error
-        events = [replace(event, id=clock.uuid7()) for event in command.events]
-        try:
-            positions = source.log.append(events, expect=command.expect)
-        except Conflict:
-            continue
-        return [replace(event, position=position) for event, position in zip(events, positions, strict=True)]
-    raise Busy("others wrote to the same town all the time, and nothing was stored; try again")
+
+    [stored] = store_commands(source.log, make_commands)
+    return list(stored.events)
 
 
 def add_note(source: ToolSource, caller: Caller, request: requests.AddNoteRequest) -> responses.StoredResponse:
