@@ -172,13 +172,13 @@ class Session:
                 task.cancel()
             await asyncio.gather(*after_reply, return_exceptions=True)
         with suppress(Exception):  # the turn has ended for its caller; there is nobody left to report to
-            await self._journal.flush_events()
+            await self._journal.flush()
 
     async def wait_until_settled(self) -> None:
         """Wait until the work after the last reply is finished and stored."""
         if self._after_reply_task is not None:
             await asyncio.wait([self._after_reply_task])
-        await self._journal.flush_events()
+        await self._journal.flush()
 
     def build_screen(self) -> Screen:
         """The screen as the page shows it."""
@@ -281,7 +281,7 @@ class Session:
         self._note_reply(turn, outputs, host)
         duration_ms = round((perf_counter() - started_at) * 1000, 3)
         self._journal.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": duration_ms}, cause=cause)
-        await self._journal.flush_events()
+        await self._journal.flush()
         return host, outputs, turn
 
     def _note_user_input(self, user_input: _UserInput, dashboard: list[UiControl] | None) -> str:
@@ -324,7 +324,7 @@ class Session:
                 duration_ms = round((perf_counter() - started_at) * 1000, 3)
                 data = {"reason": reason, "turn": self.session.turn, "duration_ms": duration_ms}
                 self._journal.note("session.turn_ended", data, cause=self.session.open, text=message)
-                await self._journal.flush_events()
+                await self._journal.flush()
         except Exception:  # noqa: BLE001 - the journal keeps the error; the next turn reads the log again
             pass
         finally:
@@ -343,7 +343,7 @@ class Session:
             pass
         finally:
             with suppress(Exception):  # the next turn reads the log again
-                await self._journal.flush_events()
+                await self._journal.flush()
 
     async def _restart_session(self, source: str, engine: Engine | None = None) -> None:
         """Start over: `source` is `switch` (with another engine) or `clear` (without history)."""
@@ -359,7 +359,7 @@ class Session:
             }
             conversation.agent = engine.graph.agent
             self._journal.note("session.started", data, actor=conversation.identity)
-            await self._journal.flush_events()
+            await self._journal.flush()
             if engine is not self._engine:
                 self._use_engine(engine)
             if source == "clear":

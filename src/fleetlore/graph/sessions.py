@@ -177,7 +177,7 @@ class SessionManager:
         if conversation.open is not None:
             data = {"reason": "interrupted", "turn": conversation.turn}
             journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was broken off; say it again")
-            await journal.flush_events()
+            await journal.flush()
         return journal
 
     async def _reload_journal(self, id: str) -> SessionJournal:

@@ -75,7 +75,7 @@ class TurnHost:
             {"type": "hud", "node": step.role, "event": "finished", "turn": self._turn_number, "duration_ms": duration_ms, "edges": edges}
         )
         # Without edges the turn ends here, and its end is flushed.
-        return self._journal.flush_events() if self._should_flush_each_node and edges else None
+        return self._journal.flush() if self._should_flush_each_node and edges else None
 
     def on_step_failed(self, step: Step, error: BaseException, seconds: float) -> None:
         """Record `node.failed` with the error; the sinks only learn that it failed."""
@@ -93,7 +93,7 @@ class TurnHost:
 
     async def flush_events(self) -> None:
         """Wait until all events are stored."""
-        await self._journal.flush_events()
+        await self._journal.flush()
 
     async def ask(self, step: Step, request: ModelRequest, profile: str | None) -> ModelReply:
         """Ask the model of the profile, the role or the default; `model.called` is stored first."""

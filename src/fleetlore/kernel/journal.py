@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -26,6 +26,8 @@ from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, TooLarge, Unreacha
 from fleetlore.log.base import TOWN, Expect, Position
 
 if TYPE_CHECKING:
+    import asyncio
+
     from fleetlore.events.envelope import Event
     from fleetlore.log.admission import Admission
     from fleetlore.log.async_recorder import Recorder
@@ -245,7 +247,9 @@ class JournalRules(Generic[State]):
 
     def sign_event(self, event: Event) -> Event:
         """Return the event with an id and a time, signed if the log is sealed."""
-        stamped = replace(event, id=event.id or self._new_id(), at=event.at or self._now())
+        stamped = event
+        if event.id is None or event.at is None:
+            stamped = replace(event, id=event.id or self._new_id(), at=event.at or self._now())
         return stamped if self._key is None else self._key.sign_event(stamped, admit=self._admit)
 
     def append_steps(self, events: list[Event], expect: Expect | None) -> Steps[list[Event]]:
@@ -368,13 +372,22 @@ class Journal(JournalRules[State]):
     """A journal for asyncio: the runtimes. Many tasks may use it at once."""
 
     def __init__(
-        self, log: Recorder, fold: StateFold[State], *, wait: Callable[[float], Awaitable[object]] | None = None, **options: Any
+        self,
+        log: Recorder,
+        fold: StateFold[State],
+        *,
+        wait: Callable[[float], Awaitable[object]] | None = None,
+        flushes_soon: bool = False,
+        **options: Any,
     ) -> None:
+        """With `flushes_soon` recorded events are stored without waiting for `flush`, together with others of the same moment."""
         import asyncio  # not at the top: commands use the blocking journal, and importing asyncio takes 40 ms
 
         super().__init__(fold, admission=log.admission, **options)
-        self.log, self._wait, self._options = log, wait or asyncio.sleep, options
-        self._flush_lock = asyncio.Lock()
+        self.log, self._wait, self._options, self._flushes_soon = log, wait or asyncio.sleep, options, flushes_soon
+        self._loop, self._flush_lock = asyncio.get_running_loop(), asyncio.Lock()
+        self._flush_task: asyncio.Task[None] | None = None
+        self._is_flush_scheduled = False
 
     def narrow(self, fold: StateFold[_T], **options: Any) -> Journal[_T]:
         """A journal of its own for other scopes of the same log, with the same key, clock and retries."""
@@ -395,6 +408,24 @@ class Journal(JournalRules[State]):
     async def append_all(self, events: Iterable[Event]) -> None:
         """Append any number of events in order, in several steps."""
         await self.log.append_all(map(self.sign_event, events))
+
+    def record(self, events: Sequence[Event]) -> list[Event]:
+        """Apply events to the state at once and queue them for `flush`; returns them with ids and times."""
+        recorded = super().record(events)
+        if self._flushes_soon and not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            # Runs after the current callbacks, so that steps in quick succession share one append.
+            self._loop.call_soon(self._start_flush)
+        return recorded
+
+    def _start_flush(self) -> None:
+        self._is_flush_scheduled = False
+        if self.has_recorded:
+            self._flush_task = self._loop.create_task(self._flush_quietly())
+
+    async def _flush_quietly(self) -> None:
+        with suppress(Exception):  # whoever waits for the next flush gets the error
+            await self.flush()
 
     async def flush(self) -> list[Event]:
         """Store recorded events."""
