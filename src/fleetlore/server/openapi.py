@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -83,6 +84,9 @@ def build_document() -> bytes:
     paths["/api/town/plans"] = {"post": _write_operation("Start a mission from a plan", "NewMission")}
     paths |= {path: {"post": _ingest_operation(summary, types)} for path, summary, types in _INGEST_POSTS}
     paths |= _OTHER_PATHS
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            operations[method] = {"operationId": _operation_id(method, path)} | operation
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -94,7 +98,7 @@ def build_document() -> bytes:
             "security": [{"token": []}, {}],
             "paths": dict(sorted(paths.items())),
             "components": {
-                "schemas": rename_definitions(components),
+                "schemas": _plain_arrays(rename_definitions(components)),
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`lore token create` makes one"}},
             },
         }
@@ -110,6 +114,26 @@ ROUTES = [Route("/openapi.json", get_openapi, methods=["GET"])]
 
 
 # --- parts of the document
+
+
+def _operation_id(method: str, path: str) -> str:
+    """`get_goal_events_by_id` for `GET /api/goals/{id}/events` and the like: the name of the method in generated clients."""
+    words = re.sub(r"\{(\w+)\}", "", path).removeprefix("/api/").replace("-", "_").replace(".", "_").split("/")
+    keys = re.findall(r"\{(\w+)\}", path)
+    return "_".join([method, *filter(None, words), *(["by", *keys] if keys else [])])
+
+
+def _plain_arrays(schema: Any) -> Any:
+    """Describe fixed-length arrays by what they may hold: client generators know no `prefixItems`."""
+    if isinstance(schema, list):
+        return [_plain_arrays(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {name: _plain_arrays(each) for name, each in schema.items() if name != "prefixItems"}
+    if "prefixItems" in schema:
+        options = [option for number, option in enumerate(schema["prefixItems"]) if option not in schema["prefixItems"][:number]]
+        plain["items"] = _plain_arrays(options[0] if len(options) == 1 else {"anyOf": options})
+    return plain
 
 
 def _read_operation(summary: str, query: type[Query], answer: type[Struct]) -> dict[str, Any]:
