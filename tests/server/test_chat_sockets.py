@@ -17,7 +17,7 @@ from fleetlore.log.coordination import open_shared
 from fleetlore.log.tokens import hash_secret
 from fleetlore.server.live import chat
 from fleetlore.server.live.chat import PROTOCOL, Wire
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
 from tests.server.test_chat_api import look, say, token_of
@@ -207,7 +207,7 @@ def test_a_token_that_is_revoked_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_sockets_are_counted_as_streams_and_given_back(tmp_path: Path) -> None:
-    with serve(tmp_path, limits=Limits(rate=1e6, burst=10**6, streams=1)) as served:
+    with serve(tmp_path, limits=RequestLimits(rate=1e6, burst=10**6, streams=1)) as served:
         with talk(served) as client:
             hear(client)
             assert refused(served)[0] == 503

@@ -56,14 +56,14 @@ CHAPTER = {"title", "first_at", "last_at", "sentences", "arcs"}
 VIEWS = {
     "fleet": (common.Fleet, {"now", "counts", "agents", "asking"}),
     "threads": (common.Threads, {"threads", "total"}),
-    "arcs": (common.Arcs, {"arcs", "counts"}),
+    "arcs": (common.ArcsPage, {"arcs", "counts"}),
     "sessions": (common.SessionsPage, {"sessions", "more"}),
     "brief": (common.PeriodBrief, {"brief"}),
     "costs": (common.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
-    "story": (common.Story, {"opening", "chapters", "open", "closing", "more"}),
+    "story": (common.StoryPage, {"opening", "chapters", "open", "closing", "more"}),
     "timeline": (
-        common.Timeline,
+        common.TimelinePage,
         {"from", "to", "first_at", "last_at", "exact", "bucket_seconds", "families", "lanes", "marks", "links", "arcs", "more_lanes"},
     ),
 }

@@ -24,7 +24,7 @@ from fleetlore.server.endpoints.request_body import decompress, split_array, spl
 from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.concurrency_limit import Turns
-from fleetlore.server.security.limits import Limited, Limits
+from fleetlore.server.security.limits import Limited, RequestLimits
 from fleetlore.server.view_cache import ViewCache
 from tests.patience import PATIENCE
 from tests.server.asgi import ask
@@ -132,12 +132,12 @@ def test_who_floods_a_websocket_and_reads_nothing_is_let_go(tmp_path: Path, word
 
 async def test_a_body_with_two_lengths_is_refused() -> None:
     headers = [("host", "localhost"), ("content-length", "4"), ("transfer-encoding", "chunked")]
-    answer = await ask(Limited(_reading, limits=Limits()), "POST", "/", headers)
+    answer = await ask(Limited(_reading, limits=RequestLimits()), "POST", "/", headers)
     assert (answer.status, answer.headers["connection"]) == (400, "close")
 
 
 async def test_bodies_together_take_no_more_memory_than_is_allowed() -> None:
-    limits = Limits(body=100, bodies=150)
+    limits = RequestLimits(body=100, bodies=150)
     app, headers = Limited(_reading, limits=limits), [("host", "localhost"), ("transfer-encoding", "chunked")]
     limits.held = 100  # others'
     answer = await ask(app, "POST", "/", headers, [b"x" * 60])

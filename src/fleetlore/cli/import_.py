@@ -81,7 +81,7 @@ def run(args: Namespace) -> int:
     return ending.code
 
 
-class Ending:
+class ImportSummary:
     """What a run of imports is left with."""
 
     def __init__(self, deposit: BatchWriter) -> None:
@@ -91,14 +91,14 @@ class Ending:
 @contextmanager
 def depositing(
     log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: summary.SkippedFiles | None = None
-) -> Iterator[Ending]:
+) -> Iterator[ImportSummary]:
     """A deposit that says at the end what became of every line, and how many files were not read."""
     from fleetlore.ingest.batch_writer import BatchWriter
     from fleetlore.log.admission import Admission
 
     rejections = summary.Rejections()
     admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
-    ending = Ending(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
+    ending = ImportSummary(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
     open_log.keep_to(log, settings)
     rejections.end()

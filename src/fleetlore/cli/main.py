@@ -57,7 +57,7 @@ examples:
 `lore COMMAND --help` explains a command. --log and --town may stand before or after it."""
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """What each command's module offers."""
 
     SUMMARY: str
@@ -70,7 +70,7 @@ class Command(Protocol):
         """Do it; answers the exit code. A `FleetloreError` becomes one line and a code by itself."""
 
 
-class Call(NamedTuple):
+class CommandLine(NamedTuple):
     """A command line, cut up: what stood before the word, the word, and what came behind it."""
 
     command: str | None
@@ -159,7 +159,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     return _run(call)
 
 
-def _cut_up(argv: Sequence[str]) -> Call:
+def _cut_up(argv: Sequence[str]) -> CommandLine:
     """Find the command's word; only `--log` and `--town` may stand before it."""
     given: dict[str, str] = {}
     words = iter(argv)
@@ -168,16 +168,16 @@ def _cut_up(argv: Sequence[str]) -> Call:
         if name not in ("--log", "--town"):
             if word.startswith("-") and word not in ("-h", "--help", "--version"):
                 raise UsageError(f"no such option before the command: {word}; see lore --help")
-            return Call(word, list(words), given.get("log"), given.get("town"))
+            return CommandLine(word, list(words), given.get("log"), given.get("town"))
         if not equals:
             value = next(words, "")
         if not value:
             raise UsageError(f"{name} needs a value, as in {'--log sqlite:fleet.db' if name == '--log' else '--town NAME'}")
         given[name[2:]] = value
-    return Call(None, [])
+    return CommandLine(None, [])
 
 
-def _run(call: Call) -> int:
+def _run(call: CommandLine) -> int:
     name = call.command or ""
     if name not in COMMANDS | BEHIND:
         raise UsageError(f"no such command: {name}; {_nearest(name)}see lore --help")
@@ -202,10 +202,10 @@ def _nearest(name: str) -> str:
     return f"did you mean `lore {near[0]}`? or " if near else ""
 
 
-def _load(name: str) -> Command:
+def _load(name: str) -> CommandModule:
     from importlib import import_module
 
-    return cast("Command", import_module((COMMANDS | BEHIND)[name]))
+    return cast("CommandModule", import_module((COMMANDS | BEHIND)[name]))
 
 
 def _list_commands(*groups: str) -> int:

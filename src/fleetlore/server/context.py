@@ -23,7 +23,7 @@ from fleetlore.server.problems import Problem
 from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
 from fleetlore.server.security.concurrency_limit import Turns
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 
@@ -53,7 +53,7 @@ class AppContext:
         feed: Feed,
         search_index: SearchIndex,
         keys: Keyring,
-        limits: Limits,
+        limits: RequestLimits,
         operator: OperatorKey | None = None,
         graph: Callable[[], GraphSettings] | None = None,
         now: clock.Clock = clock.now,

@@ -74,7 +74,7 @@ async def get_session(request: Request) -> Response:
     return json_response(await context.run(_read_session, context, request.path_params["id"], query))
 
 
-def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.Session:
+def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.SessionPage:
     return make_session(context.view_cache, id, context.view_cache.resolve_position(query.as_of))
 
 

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from fleetlore.cli.demo.environment import Ground, Stopped, Teller
+from fleetlore.cli.demo.environment import DemoStopped, Ground, Teller
 from fleetlore.errors import FleetloreError
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def playing(names: Sequence[str], settings: Settings, *, speed: float, teller: T
 def _play(ground: Ground, name: str, act: Callable[[Ground], None]) -> None:
     try:
         act(ground)
-    except Stopped:
+    except DemoStopped:
         return
     except (FleetloreError, OSError, SubprocessError) as error:
         if not ground.stopping.is_set():

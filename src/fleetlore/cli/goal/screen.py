@@ -164,7 +164,7 @@ _PANELS = 4
 """More goals than this are shown with one line each."""
 
 
-class View:
+class GoalView:
     """Keeps to itself; the others show more. Knows how each goal ended, and what went wrong."""
 
     def __init__(self) -> None:
@@ -214,14 +214,14 @@ class View:
         yield
 
 
-def viewer(*, json: bool, names: Mapping[str, str], on: str = "") -> View:
+def viewer(*, json: bool, names: Mapping[str, str], on: str = "") -> GoalView:
     """What shows goals in the way that the output can take. `on` names the log in commands that are proposed."""
     if json:
-        return Json()
-    return Screen(names=names, on=on) if terminal.is_terminal(sys.stdout) else Plain(names=names, on=on)
+        return JsonGoalView()
+    return GoalScreen(names=names, on=on) if terminal.is_terminal(sys.stdout) else PlainGoalView(names=names, on=on)
 
 
-class Json(View):
+class JsonGoalView(GoalView):
     """Each event as a line of JSON."""
 
     def tell(self, event: Event) -> None:
@@ -230,7 +230,7 @@ class Json(View):
         terminal.flush()
 
 
-class Plain(View):
+class PlainGoalView(GoalView):
     """What happens, in lines; each begins with the name of its goal, where it has one."""
 
     def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
@@ -264,7 +264,7 @@ class Plain(View):
         return [(f"{pad_columns(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
 
 
-class Screen(Plain):
+class GoalScreen(PlainGoalView):
     """The same on a terminal, and below it every goal that is pursued, as it stands."""
 
     def __init__(self, *, names: Mapping[str, str], on: str = "", console: Console | None = None) -> None:

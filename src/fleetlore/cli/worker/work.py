@@ -20,7 +20,18 @@ from fleetlore.goal.setup import open_resources
 from fleetlore.goal.workspace.handover import Handover
 from fleetlore.goal.workspace.location import read_location
 from fleetlore.kernel.lease import AGAIN_SECONDS, LEASE_SECONDS, ticks
-from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.town.jobs import (
+    AgentUnavailable,
+    Approved,
+    HelpNeeded,
+    JobDone,
+    JobFailed,
+    JobInbox,
+    JobOutcome,
+    QuestionJob,
+    Rejected,
+    TaskJob,
+)
 
 if TYPE_CHECKING:
     from fleetlore.cli.goal.find import Place
@@ -171,20 +182,20 @@ def _job_outcome(job: TaskJob | QuestionJob, state: GoalState, work: Handover) -
         case "done" if isinstance(job, TaskJob) and job.purpose == "review":
             return _review_outcome(state)
         case "done":
-            return Done(_result_text(state, work) if isinstance(job, TaskJob) else state.words or "(no words)")
+            return JobDone(_result_text(state, work) if isinstance(job, TaskJob) else state.words or "(no words)")
         case "budget_exhausted":
             return HelpNeeded(
                 f"its budget of {state.why.replace('_', ' ')} is spent; give more in this worker's file, then have it tried again"
             )
         case "cancelled":
-            return Failed(state.why or "it was called off", is_final=True)
+            return JobFailed(state.why or "it was called off", is_final=True)
     return HelpNeeded(state.why or "a person has to decide")
 
 
 def _review_outcome(state: GoalState) -> JobOutcome:
     found = instructions.parse_verdict(state.words)
     if found is None:
-        return Failed("the reviewer ended without a line that begins with APPROVED: or REJECTED:")
+        return JobFailed("the reviewer ended without a line that begins with APPROVED: or REJECTED:")
     is_approved, reason = found
     return Approved(reason) if is_approved else Rejected(reason)
 

@@ -113,7 +113,7 @@ class Wire:
         return raw.decode()
 
 
-class Socket:
+class ChatSocket:
     """The route."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -238,4 +238,4 @@ def _bearing(scope: Scope) -> Scope:
     return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + tokens[0].encode())]}
 
 
-ROUTES = [WebSocketRoute(PATH, Socket())]
+ROUTES = [WebSocketRoute(PATH, ChatSocket())]

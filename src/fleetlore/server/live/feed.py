@@ -26,7 +26,7 @@ from typing import TypeVar
 from fleetlore.errors import Closed, LogError
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.live.ring import Entry, Ring, Wanted, entries_of
+from fleetlore.server.live.ring import EncodedEvent, EventFilter, Ring, entries_of
 from fleetlore.server.live.subscription import Subscription
 
 HEARTBEAT_SECONDS = 15.0
@@ -100,7 +100,7 @@ class Feed:
         """Wait until the follower has ended; from a thread, after `close`."""
         self._follower.join(timeout)
 
-    async def subscribe(self, wanted: Wanted, *, after: Position | None) -> Subscription:
+    async def subscribe(self, wanted: EventFilter, *, after: Position | None) -> Subscription:
         """Subscribe after a position, or from now on. Raises `Invalid` if it is not a position of this log."""
         await self._open()
         if after is not None and not self.ring.holds(after):
@@ -120,7 +120,7 @@ class Feed:
                 return
             raise LogError(f"the log cannot be followed just now ({self.trouble}); try again in a moment")
 
-    async def _behind(self, wanted: Wanted, after: Position) -> Subscription:
+    async def _behind(self, wanted: EventFilter, after: Position) -> Subscription:
         """Subscribe at a position outside of the ring: in the past, not reached by the follower yet, or nonexistent."""
         newest = self.ring.newest
         head, is_last = await self.run(self._look, after)
@@ -169,7 +169,7 @@ class Feed:
         self.ring.base = base or ""
         self._opened.set()
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries: Sequence[EncodedEvent]) -> None:
         """Add new entries to the ring and wake all clients."""
         self.ring.add(entries)
         self.wake()
@@ -210,7 +210,7 @@ class Follower:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._ready: list[Entry] = []
+        self._ready: list[EncodedEvent] = []
         self._changed = Condition()
         self._stopping = Event()
         self._is_open = False
@@ -267,7 +267,7 @@ class Follower:
                     self._after = entries[-1].position
                     self._hand_over(entries)
 
-    def _hand_over(self, entries: list[Entry]) -> None:
+    def _hand_over(self, entries: list[EncodedEvent]) -> None:
         with self._changed:
             self._ready += entries
             if len(self._ready) == len(entries):

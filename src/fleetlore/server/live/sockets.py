@@ -19,7 +19,7 @@ COME_BACK = 1012
 """Close code of a dropped client: "service restart"."""
 
 
-class Socket:
+class EventSocket:
     """The route: every event from now on, or after a position."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,4 +53,4 @@ def _text(json: bytes) -> dict[str, str]:
     return {"type": "websocket.send", "text": json.decode()}
 
 
-ROUTES = [WebSocketRoute("/ws", Socket())]
+ROUTES = [WebSocketRoute("/ws", EventSocket())]

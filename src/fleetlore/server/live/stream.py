@@ -21,7 +21,7 @@ from fleetlore.errors import LogError
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import make_query
 from fleetlore.server import queries
-from fleetlore.server.live.ring import Wanted
+from fleetlore.server.live.ring import EventFilter
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from fleetlore.server.problems import Problem
 
@@ -92,14 +92,14 @@ async def may_read(connection: HTTPConnection) -> None:
     await connection.app.state.context.keys.need(connection, "read")
 
 
-def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
+def asked_for(connection: HTTPConnection) -> tuple[EventFilter, Position | None]:
     """The filter and position that a client asks for; `Last-Event-ID` wins over `after`."""
     if "transfer-encoding" in connection.headers or connection.headers.get("content-length", "0") != "0":
         raise Problem(400, "this takes no body; ask for it with a plain GET")
     query = queries.parse_query(connection, FeedQuery)
     after = connection.headers.get("last-event-id") or query.after
     checked = make_query(query.scope, after, None, query.kind, None, False)
-    return Wanted(checked.scope, checked.kinds), after
+    return EventFilter(checked.scope, checked.kinds), after
 
 
 def cutter(receive: Receive) -> Callable[[], object]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleetlore.errors import Closed
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.live.ring import BATCH_BYTES, Batch, Entry, Wanted, entries_of
+from fleetlore.server.live.ring import BATCH_BYTES, Batch, EncodedEvent, EventFilter, entries_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,7 +29,7 @@ _NOTHING = Batch(())
 class Subscription:
     """Created by `Feed.subscribe`. `cut` aborts the connection of a client that no longer reads."""
 
-    def __init__(self, feed: Feed, wanted: Wanted, after: Position | None, *, reached: Position | None = None) -> None:
+    def __init__(self, feed: Feed, wanted: EventFilter, after: Position | None, *, reached: Position | None = None) -> None:
         self.head: Position | None = feed.ring.newest or None
         self.is_new = after is None
         """Whether it starts with new events."""
@@ -150,7 +150,7 @@ class _Past:
         self._after = after
         self._in_use = Lock()
 
-    def next(self) -> list[Entry]:
+    def next(self) -> list[EncodedEvent]:
         """The next entries; empty if there are none now."""
         with self._in_use:
             for page in self._pages:
@@ -170,7 +170,7 @@ class _Past:
             self._pages.close()
 
 
-def _beginning(entries: list[Entry]) -> list[Entry]:
+def _beginning(entries: list[EncodedEvent]) -> list[EncodedEvent]:
     """As many entries from the start as a slow client may hold."""
     size = 0
     for n, entry in enumerate(entries, 1):
@@ -180,9 +180,9 @@ def _beginning(entries: list[Entry]) -> list[Entry]:
     return entries
 
 
-def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _portions(entries: Sequence[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
     """Split entries into groups that are sent at once."""
-    group: list[Entry] = []
+    group: list[EncodedEvent] = []
     size = 0
     for entry in entries:
         if group and size + len(entry.chunk) > BATCH_BYTES:

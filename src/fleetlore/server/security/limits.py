@@ -1,6 +1,6 @@
 """Limits on requests, bodies and streams, per client and in total, so that memory stays bounded.
 
-`Limits` holds the numbers and counts usage; `Limited` is the middleware that enforces them.
+`RequestLimits` holds the numbers and counts usage; `Limited` is the middleware that enforces them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol
 
 MIB = 1 << 20
 STREAMS = ("/api/stream", "/ws", "/ws/chat")
-"""Paths of long-lived requests. They are counted by `Limits.stream`, not with the other requests."""
+"""Paths of long-lived requests. They are counted by `RequestLimits.stream`, not with the other requests."""
 
 _SOON, _LATER = {"retry-after": "1"}, {"retry-after": "5"}
 _MOST_DIGITS = 18
@@ -30,8 +30,8 @@ _DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 @dataclass(kw_only=True, eq=False)
-class Limits:
-    """The limits, each can be set as in `Limits(body=1024)`, and current usage. For one event loop."""
+class RequestLimits:
+    """The limits, each can be set as in `RequestLimits(body=1024)`, and current usage. For one event loop."""
 
     body: int = 32 * MIB
     """Bytes of a body as received."""
@@ -124,7 +124,7 @@ class Limits:
 class Limited:
     """The middleware; `Guard` comes before it."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, *, limits: RequestLimits) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,7 +161,7 @@ class Limited:
 class _Body:
     """A body being received. One that is too long or too slow raises a `Problem` in the reader."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits) -> None:
         self._scope, self._receive, self._send, self._limits = scope, receive, send, limits
         self._taken, self._held, self._is_whole = 0, 0, False
         self._end = limits.now() + limits.body_time
