@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.tokens import hash_secret
 from fleetlore.server.live import chat
-from fleetlore.server.live.chat import PROTOCOL, Wire
+from fleetlore.server.live.chat import PROTOCOL, ClientQueue
 from fleetlore.server.security.limits import RequestLimits
 from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
@@ -226,12 +226,12 @@ def test_a_server_that_ends_lets_everybody_go(tmp_path: Path) -> None:
 
 
 async def test_a_reader_that_cannot_keep_up_is_let_go_and_nobody_waits_for_it() -> None:
-    wire, cuts = Wire(), []
+    wire, cuts = ClientQueue(), []
     wire.cut = lambda: cuts.append(1)
     for _ in range(50):
         wire.send({"type": "delta", "content": "x" * 100_000})
     assert cuts
-    wire = Wire()
+    wire = ClientQueue()
     wire.cut = lambda: cuts.append(2)
     for _ in range(chat.MOST_WAITING + 1):
         wire.send({"type": "done"})
@@ -239,7 +239,7 @@ async def test_a_reader_that_cannot_keep_up_is_let_go_and_nobody_waits_for_it() 
 
 
 async def test_a_reader_of_what_cannot_be_written_is_let_go_and_not_left_waiting() -> None:
-    wire, cuts = Wire(), []
+    wire, cuts = ClientQueue(), []
     wire.cut = lambda: cuts.append(1)
     wire.send({"type": "delta", "content": "\ud83d"})
     assert cuts == [1]

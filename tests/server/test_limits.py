@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from fleetlore.server.problems import Problem, on_problem
 from fleetlore.server.security.guard import Guard
 from fleetlore.server.security.limits import MIB, STREAMS, Limited, RequestLimits
-from fleetlore.server.security.rate_limit import Rate, network_of
+from fleetlore.server.security.rate_limit import RateLimit, network_of
 from tests.patience import PATIENCE
 from tests.server.asgi import ask, denied, knock, request, say, scope_of, served
 
@@ -239,7 +239,7 @@ async def test_websockets_count_too() -> None:
 
 def test_the_rate_is_kept_in_the_long_run() -> None:
     ticks = Ticks()
-    rate = Rate(500, 2_000, clients=10, now=ticks)
+    rate = RateLimit(500, 2_000, clients=10, now=ticks)
     allowed = 0
     for _ in range(10_000):  # ten seconds, a thousand a second
         allowed += rate.count("10.0.0.1") == 0
@@ -248,7 +248,7 @@ def test_the_rate_is_kept_in_the_long_run() -> None:
 
 
 def test_only_so_many_addresses_are_remembered() -> None:
-    rate = Rate(1, 1, clients=100)
+    rate = RateLimit(1, 1, clients=100)
     for number in range(5_000):
         rate.count(f"10.0.{number // 250}.{number % 250}")
     assert len(rate) == 100
@@ -256,7 +256,7 @@ def test_only_so_many_addresses_are_remembered() -> None:
 
 def test_an_address_that_is_refused_stays_remembered_while_it_asks() -> None:
     ticks = Ticks()
-    rate = Rate(1, 1, clients=2, now=ticks)
+    rate = RateLimit(1, 1, clients=2, now=ticks)
     assert rate.count("a") == 0
     assert rate.count("a") > 0
     assert rate.count("b") == 0

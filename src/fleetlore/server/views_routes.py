@@ -148,10 +148,10 @@ async def search_events(request: Request) -> Response:
     """Full-text search."""
     context: AppContext = request.app.state.context
     await context.keys.need(request, "read")
-    return json_response(await context.run_costly(request, _search, context, queries.parse_query(request, queries.SearchQuery)))
+    return json_response(await context.run_costly(request, _search_events, context, queries.parse_query(request, queries.SearchQuery)))
 
 
-def _search(context: AppContext, query: queries.SearchQuery) -> common.SearchHits:
+def _search_events(context: AppContext, query: queries.SearchQuery) -> common.SearchHits:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
     by_time = bool(context.view_cache.newest_blocks())

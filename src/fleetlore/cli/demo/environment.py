@@ -31,10 +31,10 @@ class DemoStopped(Exception):
     """The demo ends."""
 
 
-class Ground:
+class DemoEnvironment:
     """Everything that a scene needs."""
 
-    def __init__(self, folder: Path, settings: Settings, *, speed: float, teller: Teller) -> None:
+    def __init__(self, folder: Path, settings: Settings, *, speed: float, teller: SceneReporter) -> None:
         self.folder, self.speed, self._settings, self._teller = folder, speed, settings, teller
         self.stopping, self._starting = Event(), Lock()
         pace = max(SHORTEST_PACE, 1.0 / speed)
@@ -123,7 +123,7 @@ class Ground:
         self._children.end()
 
 
-class Teller:
+class SceneReporter:
     """Tells what happens, a line each; until the story is told, the lines wait."""
 
     def __init__(self, *, json: bool) -> None:

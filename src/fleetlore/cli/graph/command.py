@@ -53,14 +53,14 @@ def run(args: Namespace) -> int:
     if args.places and args.verb in ("list", "nodes", "chat"):
         raise UsageError(f"`lore graph {args.verb}` takes no {args.places[0]!r}" + ("; say --graph" if args.verb == "chat" else ""))
     if args.verb == "chat":
-        from fleetlore.cli.graph.chat import chat
+        from fleetlore.cli.graph.chat import run_chat
 
-        return chat(args)
+        return run_chat(args)
     if args.verb == "test":
-        from fleetlore.cli.graph.test import test
+        from fleetlore.cli.graph.test import run_scenarios
 
-        return test(args)
-    return {"list": _list, "nodes": _nodes, "check": _check, "draw": _draw}[args.verb](args)
+        return run_scenarios(args)
+    return {"list": _list_graphs, "nodes": _list_nodes, "check": _check_graphs, "draw": _draw_graph}[args.verb](args)
 
 
 def graph_settings_of(args: Namespace) -> GraphSettings:
@@ -75,7 +75,7 @@ def graph_settings_of(args: Namespace) -> GraphSettings:
     return GraphSettings(**options)
 
 
-def _list(args: Namespace) -> int:
+def _list_graphs(args: Namespace) -> int:
     from fleetlore.graph import files
 
     settings = graph_settings_of(args)
@@ -95,7 +95,7 @@ def _list(args: Namespace) -> int:
     return OK
 
 
-def _nodes(args: Namespace) -> int:
+def _list_nodes(args: Namespace) -> int:
     from fleetlore.graph.registry import REGISTRY
 
     found = [(name, node) for name in REGISTRY.list_nodes() if (node := REGISTRY.find_node(name)) is not None]
@@ -108,7 +108,7 @@ def _nodes(args: Namespace) -> int:
     return OK
 
 
-def _check(args: Namespace) -> int:
+def _check_graphs(args: Namespace) -> int:
     from fleetlore.graph import files as graph_files
     from fleetlore.graph.engine import Engine
     from fleetlore.graph.registry import REGISTRY
@@ -130,7 +130,7 @@ def _check(args: Namespace) -> int:
     return code
 
 
-def _draw(args: Namespace) -> int:
+def _draw_graph(args: Namespace) -> int:
     from fleetlore.graph import drawing
     from fleetlore.graph import files as graph_files
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleetlore.graph.scenarios import ExpectationResult
 
 
-def test(args: Namespace) -> int:
+def run_scenarios(args: Namespace) -> int:
     """Run the scenarios; exit code 1 if an expectation fails."""
     if not args.places:
         raise UsageError("which scenarios? Name their files, as in `lore graph test examples/graph/*.md`")

@@ -34,7 +34,7 @@ from fleetlore.town.jobs import (
 )
 
 if TYPE_CHECKING:
-    from fleetlore.cli.goal.find import Place
+    from fleetlore.cli.goal.find import GoalLog
     from fleetlore.cli.worker.template import GoalTemplate
     from fleetlore.events.driver_types import Goal
     from fleetlore.goal.resources import GoalResources
@@ -50,7 +50,7 @@ LOCAL_FAILURES = ("auth", "credit", "missing")
 class GoalWork:
     """The `Work` callable of `town/jobs.py`: runs a goal for each job."""
 
-    def __init__(self, template: GoalTemplate, place: Place, key: OperatorKey | None) -> None:
+    def __init__(self, template: GoalTemplate, place: GoalLog, key: OperatorKey | None) -> None:
         self._template, self._place, self._key = template, place, key
 
     async def __call__(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
@@ -60,23 +60,23 @@ class GoalWork:
             return HelpNeeded(f"nobody here has said what the check {names} runs; add [checks.{missing[0]}] to this worker's file")
         goal = self._template.goal_for(job, self._place.settings.town.value)
         try:
-            state, work = await self._pursue(goal, job, inbox)
+            state, work = await self._run_goal(goal, job, inbox)
         except _GoalRefused as error:
             return HelpNeeded(str(error))
         except Invalid as error:
             return AgentUnavailable(str(error))
         return _job_outcome(job, state, work)
 
-    async def _pursue(self, goal: Goal, job: TaskJob | QuestionJob, inbox: JobInbox) -> tuple[GoalState, Handover]:
+    async def _run_goal(self, goal: Goal, job: TaskJob | QuestionJob, inbox: JobInbox) -> tuple[GoalState, Handover]:
         goal, known = await asyncio.to_thread(self._find_or_name_goal, goal)
         if known is not None and known.outcome is not None and not _has_local_files(goal):
             return known, Handover()
         environ = {**os.environ, "LORE_AGENT": job.agent, "LORE_TASK": job.task if isinstance(job, TaskJob) else ""}
         expect = None if known is None else known.verifiers
-        async with open_resources(goal, home=pursuit.home(), environ=environ, expect=expect) as resources:
+        async with open_resources(goal, home=pursuit.goal_data_folder(), environ=environ, expect=expect) as resources:
             driver = Driver(self._place.log, goal.id, resources, shared=self._place.shared, key=self._key)
             if known is None:
-                await _start(driver, goal)
+                await _start_goal(driver, goal)
             for message in (*_undelivered_messages(job, known), *inbox.take_waiting_messages()):
                 await self._forward(goal.id, job.agent, message)
             forwarding = asyncio.create_task(self._forward_messages(goal.id, job.agent, inbox))
@@ -103,7 +103,7 @@ class GoalWork:
 
     def _known(self, id: str) -> GoalState | None:
         try:
-            known = find.one(self._place, id, self._key)
+            known = find.fold_goal(self._place, id, self._key)
         except Invalid:  # an unsigned goal does not count
             return None
         return known if known.goal is not None else None
@@ -123,7 +123,7 @@ class _GoalRefused(Exception):
     """The log refuses the task's goal; not the agent's fault."""
 
 
-async def _start(driver: Driver, goal: Goal) -> None:
+async def _start_goal(driver: Driver, goal: Goal) -> None:
     try:
         await driver.start(goal)
     except Invalid as error:
@@ -163,7 +163,7 @@ def _is_usable(known: GoalState) -> bool:
 
 def _has_local_files(goal: Goal) -> bool:
     """Whether the goal's files are on this machine."""
-    return read_location(pursuit.home(), goal.id)[1] is not None
+    return read_location(pursuit.goal_data_folder(), goal.id)[1] is not None
 
 
 def _is_agent_unavailable(state: GoalState) -> bool:

@@ -27,7 +27,7 @@ _TOO_WIDE_MARK = "a row is too wide"
 
 async def read_table(database: Database, sql: str, limits: QueryLimits) -> Table:
     """Run the query; raises `QueryFailed`. If cancelled, it is cancelled on the server as well."""
-    connection = await _connect(database)
+    connection = await _connect_read_only(database)
     try:
         async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
             return await _fetch_table(connection, sql, limits)
@@ -85,7 +85,7 @@ def _wrap_with_limits(sql: str, types: list[str], limits: QueryLimits) -> str:
     return f"SELECT {', '.join(selected)} FROM ({limited}) AS {_ROW_ALIAS}({', '.join(names)}) WHERE {fits}"
 
 
-async def _connect(database: Database) -> Any:
+async def _connect_read_only(database: Database) -> Any:
     try:
         return await asyncpg.connect(
             host=database.socket or database.host,

@@ -84,10 +84,10 @@ def _restrict_connection(connection: apsw.Connection) -> None:
     connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     connection.limit(apsw.SQLITE_LIMIT_WORKER_THREADS, 0)
-    connection.authorizer = _authorize
+    connection.authorizer = _authorize_action
 
 
-def _authorize(action: int, first_argument: str | None, second_argument: str | None, *_: Any) -> int:
+def _authorize_action(action: int, first_argument: str | None, second_argument: str | None, *_: Any) -> int:
     allowed = ALLOWED_FUNCTIONS["sqlite"] | _INTERNAL_FUNCTIONS
     match action:
         case apsw.SQLITE_SELECT | apsw.SQLITE_RECURSIVE | apsw.SQLITE_READ:

@@ -166,11 +166,11 @@ def read_report(given: object, result: object, words: str) -> HelperReport | Non
     status = as_text(task.get("status")) or (tagged[1] if tagged else None)
     if agent is None or status not in _ENDED:
         return None
-    text = as_text(task.get("result")) or as_text(task.get("output")) or _inside(words, "output") or words
+    text = as_text(task.get("result")) or as_text(task.get("output")) or _text_inside(words, "output") or words
     return HelperReport(agent, status, text)
 
 
-def _inside(words: str, tag: str) -> str:
+def _text_inside(words: str, tag: str) -> str:
     _, opening, rest = words.partition(f"<{tag}>")
     return rest.rpartition(f"</{tag}>")[0].strip() if opening else ""
 

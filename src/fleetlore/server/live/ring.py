@@ -69,9 +69,9 @@ class EventFilter(Struct, frozen=True):
             return entries
         # Computed once for all entries: thousands of clients may each name many kinds.
         families = tuple(kind[:-1] for kind in self.kinds if kind.endswith(".*"))
-        return [entry for entry in entries if entry.scopes is None or self._wants(entry, entry.scopes, families)]
+        return [entry for entry in entries if entry.scopes is None or self._matches(entry, entry.scopes, families)]
 
-    def _wants(self, entry: EncodedEvent, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
+    def _matches(self, entry: EncodedEvent, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
         if self.scope != TOWN and self.scope not in scopes:
             return False
         return not self.kinds or entry.kind in self.kinds or entry.kind.startswith(families)
@@ -128,13 +128,13 @@ class Ring:
             self._place_of_erasure(len(self._entries) - len(entries)),
         )
         if excess > 0:
-            self._drop(excess)
+            self._drop_oldest(excess)
 
     def _place_of_erasure(self, start: int) -> int:
         """Index of the newest `log.forgotten`: entries before it may have been erased and must not be sent any more."""
         return max((n for n in range(start, len(self._entries)) if self._entries[n].kind == ERASURE), default=0)
 
-    def _drop(self, count: int) -> None:
+    def _drop_oldest(self, count: int) -> None:
         self.base = self._entries[count - 1].position
         self._dropped_bytes = self._ends[count - 1]
         self.first += count
@@ -144,7 +144,7 @@ class Ring:
         """Drop everything; new entries follow after it."""
         self._batches.clear()
         if self._entries:
-            self._drop(len(self._entries))
+            self._drop_oldest(len(self._entries))
 
     def place_of(self, position: Position) -> int:
         """The number of the first entry after a position in the ring."""
@@ -173,13 +173,13 @@ def entries_of(page: TailPage, after: Position | None) -> Iterator[EncodedEvent]
     """Encode a follower's page; the gap comes first."""
     if page.gap is not None:
         event = make_gap_event(after, page.gap)
-        yield _entry(page.gap, codec.encode_with_position(event), event.kind, None)
+        yield _make_entry(page.gap, codec.encode_with_position(event), event.kind, None)
     for stored in page.rows:
-        event, json = told(stored)
-        yield _entry(stored.position, json, event.kind, event_scopes(event))
+        event, json = decode_with_json(stored)
+        yield _make_entry(stored.position, json, event.kind, event_scopes(event))
 
 
-def told(stored: StoredRecord) -> tuple[Event, bytes]:
+def decode_with_json(stored: StoredRecord) -> tuple[Event, bytes]:
     """Decode a stored record; also return its JSON with the position, reusing the stored bytes if possible."""
     raw = stored.raw
     try:
@@ -197,6 +197,6 @@ def _told_anew(stored: StoredRecord) -> tuple[Event, bytes]:
     return event, codec.encode_with_position(event)
 
 
-def _entry(position: Position, json: bytes, kind: str, scopes: tuple[str, ...] | None) -> EncodedEvent:
+def _make_entry(position: Position, json: bytes, kind: str, scopes: tuple[str, ...] | None) -> EncodedEvent:
     head = b"id: %b\ndata: " % position.encode()
     return EncodedEvent(position, kind, scopes, b"%b%b\n\n" % (head, json), len(head))

@@ -52,9 +52,9 @@ class Subscription:
         """Wait for the next batch; `None` at the end. Calling it again confirms that the last one was sent."""
         self._given = None
         while not self._over:
-            batch = self._look() if self._after is None else await self._approach(self._after)
+            batch = self._next_from_ring() if self._after is None else await self._next_from_log(self._after)
             if batch is None:
-                await self._wait()
+                await self._wait_for_news()
             elif batch.entries or batch is SIGN_OF_LIFE:
                 self._given = self._feed.loop.time()
                 self._feed.delivered += len(batch.entries)
@@ -85,29 +85,29 @@ class Subscription:
             self.end()
             self.cut()
 
-    async def _wait(self) -> None:
+    async def _wait_for_news(self) -> None:
         if not self._over:
             self._waiter = self._feed.wait()
             await self._waiter
 
-    def _look(self) -> Batch | None:
+    def _next_from_ring(self) -> Batch | None:
         """The next batch from the ring, possibly without matching entries; `None` if there is nothing new."""
         ring, place = self._ring, self._place
         if place == ring.end:
-            return self._sign()
+            return self._heartbeat()
         if place < ring.first:
             self.drop()
             return None
         batch, self._place = ring.batch(self._wanted, place)
         return batch
 
-    def _sign(self) -> Batch | None:
+    def _heartbeat(self) -> Batch | None:
         if self._beat == self._feed.beat:
             return None
         self._beat = self._feed.beat
         return SIGN_OF_LIFE
 
-    async def _approach(self, after: Position) -> Batch | None:
+    async def _next_from_log(self, after: Position) -> Batch | None:
         """Read older events page by page until the ring has what follows."""
         if self._ready:
             return self._ready.popleft()
@@ -116,7 +116,7 @@ class Subscription:
             self._place, self._after = self._ring.place_of(after), None
             self._leave_past()
         elif len(after) == len(newest) and after > newest:
-            return self._sign()  # the follower is not there yet
+            return self._heartbeat()  # the follower is not there yet
         else:
             await self._read_past(after)
         return _NOTHING
@@ -131,7 +131,7 @@ class Subscription:
             return
         if entries:
             self._after, self._reached = entries[-1].position, None
-            self._ready += map(Batch, _portions(self._wanted.chosen(entries)))
+            self._ready += map(Batch, _split_entries(self._wanted.chosen(entries)))
         elif self._reached is not None:
             self._after, self._reached = self._reached, None
             self._leave_past()
@@ -155,7 +155,7 @@ class _Past:
         with self._in_use:
             for page in self._pages:
                 entries = list(entries_of(page, self._after))
-                first = _beginning(entries)
+                first = _first_entries(entries)
                 if entries:
                     self._after = first[-1].position
                 if len(first) < len(entries):
@@ -170,7 +170,7 @@ class _Past:
             self._pages.close()
 
 
-def _beginning(entries: list[EncodedEvent]) -> list[EncodedEvent]:
+def _first_entries(entries: list[EncodedEvent]) -> list[EncodedEvent]:
     """As many entries from the start as a slow client may hold."""
     size = 0
     for n, entry in enumerate(entries, 1):
@@ -180,7 +180,7 @@ def _beginning(entries: list[EncodedEvent]) -> list[EncodedEvent]:
     return entries
 
 
-def _portions(entries: Sequence[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
+def _split_entries(entries: Sequence[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
     """Split entries into groups that are sent at once."""
     group: list[EncodedEvent] = []
     size = 0
