@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from typing import Any
 
+    from fleetlore.graph.scenarios import ExpectationResult
     from fleetlore.graph.settings import GraphSettings
 
 SUMMARY = "talk to an agent made of nodes; list, check, draw and test its graph"
@@ -56,11 +57,7 @@ def run(args: Namespace) -> int:
         from fleetlore.cli.graph.chat import run_chat
 
         return run_chat(args)
-    if args.verb == "test":
-        from fleetlore.cli.graph.test import run_scenarios
-
-        return run_scenarios(args)
-    return {"list": _list_graphs, "nodes": _list_nodes, "check": _check_graphs, "draw": _draw_graph}[args.verb](args)
+    return {"list": _list_graphs, "nodes": _list_nodes, "check": _check_graphs, "draw": _draw_graph, "test": _test_graphs}[args.verb](args)
 
 
 def graph_settings_of(args: Namespace) -> GraphSettings:
@@ -144,3 +141,48 @@ def _draw_graph(args: Namespace) -> int:
         for line in lines:
             terminal.out(terminal.sanitise(line))
     return OK
+
+
+def _test_graphs(args: Namespace) -> int:
+    """Run scenarios one by one, each in its own session on a log in memory; exit code 1 if an expectation fails."""
+    import asyncio
+
+    if not args.places:
+        raise UsageError("which scenarios? Name their files, as in `lore graph test examples/graph/*.md`")
+    return asyncio.run(_run_scenarios(args))
+
+
+async def _run_scenarios(args: Namespace) -> int:
+    from fleetlore.graph import scenarios
+    from fleetlore.graph.sessions import SessionManager
+    from fleetlore.log.connect import connect
+
+    parsed = [scenarios.parse_scenario(_read_file(place), place) for place in args.places]
+    failed = 0
+    async with connect("memory:") as log, SessionManager(log, graph_settings_of(args)) as sessions:
+        for scenario in parsed:
+            results = await scenarios.run_scenario(scenario, sessions)
+            failures = scenarios.select_failures(results)
+            failed += len(failures)
+            if args.json:
+                shown = [scenarios.as_json(result) for result in results]
+                terminal.out_value({"file": scenario.source, "title": scenario.title, "ok": not failures, "findings": shown})
+                continue
+            _print_scenario_result(scenario.source, scenario.title, results, failures)
+    return FAILED if failed else OK
+
+
+def _print_scenario_result(source: str, title: str, results: list[ExpectationResult], failures: list[ExpectationResult]) -> None:
+    verdict = f"{len(results)} hold" if not failures else f"{len(failures)} of {len(results)} do not hold"
+    terminal.out(terminal.sanitise(f"{source}: {title}: {verdict}"))
+    for result in failures:
+        terminal.out(terminal.sanitise(f"  {source}:{result.line}: {result.step}: {result.wanted}: {result.wrong}"))
+
+
+def _read_file(place: str) -> str:
+    from pathlib import Path
+
+    try:
+        return Path(place).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{place}: cannot be read ({error}); see that it is there, and that you may read it") from error

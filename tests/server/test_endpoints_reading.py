@@ -16,7 +16,7 @@ from starlette.types import Message
 
 from fleetlore.server.security.limits import RequestLimits
 from tests.server import asgi
-from tests.server.doors import NDJSON, Doors, open_doors
+from tests.server.endpoint_client import NDJSON, Doors, open_doors
 from tests.strategies import json_values
 
 EVENTS = "/api/events"

@@ -17,7 +17,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.server.endpoints.store import store_valid_events
 from fleetlore.server.security.limits import RequestLimits
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
-from tests.server.doors import Doors, open_doors
+from tests.server.endpoint_client import Doors, open_doors
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
 PROTOBUF = "application/x-protobuf"
