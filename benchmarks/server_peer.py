@@ -27,7 +27,7 @@ from fleetlore import settings as config
 from fleetlore.events import codec
 from fleetlore.server.live.stream import HEADERS
 from fleetlore.server.open_context import open_context
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from fleetlore.server.serve import HOST, bind_socket, serve_in_thread
 
 
@@ -56,7 +56,7 @@ def queues(url: str) -> Iterator[tuple[int, str]]:
 class _Server(uvicorn.Server):
     def __init__(self, app: Starlette) -> None:
         self.ready = Signal()
-        settings = Limits().for_uvicorn()
+        settings = RequestLimits().for_uvicorn()
         super().__init__(
             uvicorn.Config(app, loop="asyncio", lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=1, **settings)
         )

@@ -13,7 +13,7 @@ from fleetlore import Event, connect
 from fleetlore.log.coordination import open_shared
 from fleetlore.town import events
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Done, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.jobs import JobDone, JobInbox, JobOutcome, QuestionJob, TaskJob
 from fleetlore.town.journal import TownJournal
 from fleetlore.town.worker import Worker
 from fleetlore.views.town_state import TownState
@@ -32,7 +32,7 @@ class Load:
 
 
 async def work(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
-    return Done()
+    return JobDone()
 
 
 class _Crowd:

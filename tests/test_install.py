@@ -257,7 +257,7 @@ def test_all_is_every_extra_but_the_large_one() -> None:
 
 
 def test_the_doctor_knows_which_extras_are_here() -> None:
-    here = doctor.installed()
+    here = doctor.find_installed_extras()
     assert here["redis"] is True
     assert set(here) == PROJECT["optional-dependencies"].keys() - {"all", "models"}
 

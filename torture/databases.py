@@ -27,7 +27,7 @@ from tests.servers import free_port
 
 from fleetlore.errors import QueryFailed, QueryRefused
 from fleetlore.graph.tools import mysql_reader, postgres_reader
-from fleetlore.graph.tools.database import Database, Limits, Table
+from fleetlore.graph.tools.database import Database, QueryLimits, Table
 from fleetlore.graph.tools.query_db import outline, query
 from fleetlore.graph.tools.sql_names import SqlDialect
 
@@ -222,7 +222,7 @@ class Postgres(Server):
         return count
 
     async def unchecked(self, sql: str, *, seconds: float = 2.0) -> Table:
-        return await postgres_reader.read_table(self.database, sql, Limits(seconds=seconds))
+        return await postgres_reader.read_table(self.database, sql, QueryLimits(seconds=seconds))
 
     async def _connected(self) -> asyncpg.Connection:
         return await asyncpg.connect(host="127.0.0.1", port=self.port, user="reader", password="hush", database="postgres")
@@ -301,7 +301,7 @@ class MariaDB(Server):
             return int(cursor.fetchone()[0])
 
     async def unchecked(self, sql: str, *, seconds: float = 2.0) -> Table:
-        return await mysql_reader.read_table(self.database, sql, Limits(seconds=seconds))
+        return await mysql_reader.read_table(self.database, sql, QueryLimits(seconds=seconds))
 
 
 def _files(folder: Path) -> list[str]:
@@ -358,7 +358,7 @@ async def _look_around(server: Server) -> None:
     assert ("lamps", "name") in {row[:2] for row in rows}, rows
     found = await query(server.database, "SELECT id, name, price FROM lamps ORDER BY id")
     assert (found.columns, found.rows, found.cut) == (("id", "name", "price"), ((1, "lit", 1.5), (2, "out", None)), None), found
-    assert (await query(server.database, "SELECT * FROM lamps", limits=Limits(rows=1))).cut == "after 1 rows"
+    assert (await query(server.database, "SELECT * FROM lamps", limits=QueryLimits(rows=1))).cut == "after 1 rows"
     assert "nope" in await _failure(server, "SELECT nope FROM lamps")
     assert await _failure(server, server.wide, seconds=60) in ("", WIDE)
 
@@ -366,7 +366,7 @@ async def _look_around(server: Server) -> None:
 async def _failure(server: Server, sql: str, seconds: float = 10.0) -> str:
     """What a query fails with, or nothing; a table that is too large is no answer."""
     try:
-        found = await query(server.database, sql, limits=Limits(seconds=seconds))
+        found = await query(server.database, sql, limits=QueryLimits(seconds=seconds))
     except QueryFailed as failed:
         return str(failed)
     assert len(str(found.rows)) < 3_000
@@ -377,7 +377,7 @@ async def _attack(server: Server) -> int:
     secret = str(server.secret)
     for attack in ATTACKS[server.dialect]:
         try:
-            found = await query(server.database, attack.replace("/etc/passwd", secret), limits=Limits(seconds=2))
+            found = await query(server.database, attack.replace("/etc/passwd", secret), limits=QueryLimits(seconds=2))
         except QueryRefused:
             continue
         raise AssertionError(f"{attack[:200]} was answered: {found}")
@@ -440,7 +440,7 @@ async def _endless(server: Server) -> tuple[float, float]:
     lasted = perf_counter() - start
     assert lasted < 4, lasted
     assert await server.busy() == 0
-    task = asyncio.create_task(query(server.database, server.endless, limits=Limits(seconds=60)))
+    task = asyncio.create_task(query(server.database, server.endless, limits=QueryLimits(seconds=60)))
     while not await server.busy():  # noqa: ASYNC110 - the server sets no event
         await asyncio.sleep(0.02)
     start = perf_counter()
@@ -459,7 +459,7 @@ async def _by_chance(server: Server, seed: int, statements: int) -> dict[str, in
     for _ in range(statements):
         sql = statement(chance)
         try:
-            await query(server.database, sql, limits=Limits(seconds=2))
+            await query(server.database, sql, limits=QueryLimits(seconds=2))
             outcomes["answered"] += 1
         except QueryFailed:
             outcomes["failed"] += 1

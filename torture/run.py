@@ -28,8 +28,8 @@ from tests.server.probing import probe
 from tests.server.serving import serve
 from tests.stage import test_resume
 
-from fleetlore.cli.demo.command import play
-from fleetlore.cli.demo.fleet import script
+from fleetlore.cli.demo.command import record_story
+from fleetlore.cli.demo.fleet import write_story
 from fleetlore.errors import FleetloreError
 from fleetlore.log.sqlite import maintenance
 from torture.databases import attack_databases
@@ -115,7 +115,7 @@ def kill_up(folder: Path, seed: int, kills: int) -> str:
 def probe_server(folder: Path, seed: int, examples: int) -> str:
     """Every path of the server's OpenAPI document, asked rightly and wrongly."""
     with serve(folder) as served:
-        list(play(served.log, script(seed), speed=0))
+        list(record_story(served.log, write_story(seed), speed=0))
         probed = probe(served, examples=examples, seed=seed)
     assert not probed.findings, "; ".join(probed.findings[:3])
     return f"{probed.checks} checks by schemathesis of {len(probed.operations)} operations of the server: nothing found"

@@ -44,14 +44,14 @@ def mask_matches(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> M
     """Mask all matches; `None` if there are too many."""
     found = 0
     for pattern in patterns:
-        text, count = pattern.subn(_replacement(pattern, mask), text, count=MOST_MATCHES)
+        text, count = pattern.subn(_make_replacement(pattern, mask), text, count=MOST_MATCHES)
         found += count
         if found >= MOST_MATCHES:
             return None
     return text, found
 
 
-def _replacement(pattern: re.Pattern[str], mask: str) -> str | Callable[[re.Match[str]], str]:
+def _make_replacement(pattern: re.Pattern[str], mask: str) -> str | Callable[[re.Match[str]], str]:
     """The mask, keeping what the groups `before` and `after` match."""
     if not pattern.groupindex.keys() & {"before", "after"}:
         return mask
@@ -69,7 +69,7 @@ def write_frame(value: Any) -> bytes:
     return len(raw).to_bytes(4, "big") + raw
 
 
-def _serve() -> None:
+def _serve_requests() -> None:
     """Answer requests until standard input ends.
 
     Replies: the problem of the patterns, one per text, then the CPU time used.
@@ -123,4 +123,4 @@ def _limit_process() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve_requests()

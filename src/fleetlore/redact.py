@@ -250,14 +250,14 @@ def _mask_user_patterns(value: Any, extra: tuple[str, ...], mask: _Mask, fixed_k
             mask.found += 1 if result is None else result[1]
             return WITHHELD if result is None else result[0]
         if isinstance(value, dict):
-            keys = _numbered(key if key in fixed_keys else replace_in(key) for key in value)
+            keys = _number_lines(key if key in fixed_keys else replace_in(key) for key in value)
             return {key: replace_in(item) for key, item in zip(keys, value.values(), strict=True)}
         return [replace_in(item) for item in value] if isinstance(value, list) else value
 
     return replace_in(value)
 
 
-def _numbered(keys: Iterable[Any]) -> Iterator[Any]:
+def _number_lines(keys: Iterable[Any]) -> Iterator[Any]:
     """Yield keys, with a number added where masking made two of them equal."""
     seen: dict[Any, int] = {}
     for key in keys:

@@ -482,7 +482,7 @@ def _show_age(days: int | None) -> str:
     return "all, for ever" if days is None else f"{days:,} {'day' if days == 1 else 'days'}"
 
 
-def _unchanged(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
@@ -502,7 +502,7 @@ class SettingSpec:
         environment: str = "",
         read_environment: Callable[[Mapping[str, str]], Any] | None = None,
         show: Callable[[Any], str] = str,
-        to_json: Callable[[Any], Any] = _unchanged,
+        to_json: Callable[[Any], Any] = _keep_value,
         parts: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         self.key, self.help, self.read, self.merge, self.project = key, help, read, merge, project

@@ -116,11 +116,11 @@ def cost_of(pattern: str) -> int | None:
     """
     position, choices, steps = 0, 1, len(pattern)
     while position < len(pattern) and choices * steps < _MOST_COST:
-        if (end := _expression(_PLAIN_END).match(pattern, position)) and end.end() > position:
+        if (end := _compile_expression(_PLAIN_END).match(pattern, position)) and end.end() > position:
             steps += 1_000 if end[0].rstrip("|").endswith("}") else 0
             position = end.end()
             continue
-        part = _expression(_PLAIN_PART).match(pattern, position)
+        part = _compile_expression(_PLAIN_PART).match(pattern, position)
         if part is None:
             return None
         minimum = 0 if part["optional"] else int(part["least"] or 1)
@@ -130,7 +130,7 @@ def cost_of(pattern: str) -> int | None:
 
 
 @cache
-def _expression(source: str) -> re.Pattern[str]:
+def _compile_expression(source: str) -> re.Pattern[str]:
     return re.compile(source)
 
 
@@ -154,7 +154,7 @@ class _Worker:
         expected = len(texts) + 2
         with self._lock:
             try:
-                replies = _exchange(
+                replies = _exchange_lines(
                     self._start_process(), write_frame((patterns, texts, mask, seconds)), expected, COMPILE_SECONDS + seconds + PATIENCE
                 )
             except (OSError, MemoryError):
@@ -196,7 +196,7 @@ class _Worker:
             self._kill_process()
 
 
-def _exchange(process: subprocess.Popen[bytes], request: bytes, expected: int, seconds: float) -> list[Any]:
+def _exchange_lines(process: subprocess.Popen[bytes], request: bytes, expected: int, seconds: float) -> list[Any]:
     """Write a request and read the replies that come in time."""
     from select import POLLIN, POLLOUT, poll
 

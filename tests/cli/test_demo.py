@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import Event, connect
-from fleetlore.cli.demo.command import PLAY_SECONDS, play
-from fleetlore.cli.demo.fleet import CAST, MISSION, script
-from fleetlore.cli.demo.scenes import programme
+from fleetlore.cli.demo.command import PLAY_SECONDS, record_story
+from fleetlore.cli.demo.fleet import CAST, MISSION, write_story
+from fleetlore.cli.demo.scenes import list_programme
 from fleetlore.events import catalog
 from fleetlore.testing import START, FrozenClock
 from fleetlore.views import fleet
 from tests.cli.running import Lore
 
-PAGES = script(1)
+PAGES = write_story(1)
 EVENTS = [event for _, event in PAGES]
 SEEDS = range(20)
 
@@ -78,7 +78,7 @@ def test_the_story_has(what: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_causes_come_first_and_threads_keep_their_order_whatever_the_chances(seed: int) -> None:
-    pages = script(seed)
+    pages = write_story(seed)
     place = {event.id: n for n, (_, event) in enumerate(pages)}
     assert len(place) == len(pages)
     assert all(place[event.cause] < n for n, (_, event) in enumerate(pages) if event.cause is not None)
@@ -98,8 +98,8 @@ def test_every_deed_of_a_task_leads_back_to_the_start_of_the_mission() -> None:
 
 
 def test_the_same_seed_tells_the_same_and_another_other_ids() -> None:
-    assert script(7) == script(7)
-    assert not {event.id for _, event in script(7)} & {event.id for _, event in script(8)}
+    assert write_story(7) == write_story(7)
+    assert not {event.id for _, event in write_story(7)} & {event.id for _, event in write_story(8)}
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: f"{event.kind}-{(event.id or '')[:8]}")
@@ -127,7 +127,7 @@ def test_at_the_end_every_state_is_on_show() -> None:
 def test_the_play_takes_its_time_and_ends_with_the_present(speed: float) -> None:
     clock = FrozenClock()
     with connect("memory:", now=clock).blocking() as log:
-        shown = list(play(log, PAGES, speed=speed, now=clock, sleep=lambda seconds: void(clock.advance(seconds))))
+        shown = list(record_story(log, PAGES, speed=speed, now=clock, sleep=lambda seconds: void(clock.advance(seconds))))
         assert list(log.read()) == [replace(event, data=stored.data) for event, stored in zip(shown, log.read(), strict=True)]
     assert (clock() - START).total_seconds() == pytest.approx(PLAY_SECONDS / speed if speed else 0, abs=0.01)
     assert abs((shown[-1].at or START) - clock()) < timedelta(seconds=0.1)
@@ -162,10 +162,12 @@ def test_it_ends_with_three_commands_that_work(lore: Lore) -> None:
 
 
 def test_whoever_may_be_shown_the_token_gets_an_address_and_whoever_has_no_lore_on_the_path_a_way_to_it() -> None:
-    shown = list(programme(["fleet"], "http://localhost/", "sqlite:demo.db", None, key="http://localhost/#token=t", path="/my venv/bin"))
+    shown = list(
+        list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None, key="http://localhost/#token=t", path="/my venv/bin")
+    )
     assert "To press buttons and to talk, open http://localhost/#token=t" in shown
     assert "  export PATH='/my venv/bin':$PATH" in shown
-    unsaid = list(programme(["fleet"], "http://localhost/", "sqlite:demo.db", None))
+    unsaid = list(list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None))
     assert not any("#token" in line or "PATH" in line for line in unsaid)
 
 
@@ -190,7 +192,7 @@ def test_a_log_with_something_in_it_is_left_alone_unless_asked(lore: Lore) -> No
 
 def test_json_gives_each_event_with_its_position(lore: Lore) -> None:
     result = lore("demo", "--no-serve", "--speed", "0", "--json", "--log", "sqlite:x.db", "--seed", "5", code=0)
-    assert [line["id"] for line in result.ndjson] == [event.id for _, event in script(5)]
+    assert [line["id"] for line in result.ndjson] == [event.id for _, event in write_story(5)]
     assert result.raw == lore("events", "--all", "--json", "--log", "sqlite:x.db").raw
     assert "events recorded in" in result.err
 

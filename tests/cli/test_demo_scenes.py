@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleetlore import Event, connect, settings
-from fleetlore.cli.demo.environment import Ground, Teller
+from fleetlore.cli.demo.environment import DemoEnvironment, SceneReporter
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.open import open_model
 from fleetlore.process.table import list_processes
@@ -132,7 +132,9 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     subprocess.run(["git", "init", "--quiet", tmp_path / "mine"], check=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "mine" / ".git"))
     (tmp_path / "ground").mkdir()
-    ground = Ground(tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, teller=Teller(json=False))
+    ground = DemoEnvironment(
+        tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, teller=SceneReporter(json=False)
+    )
     ground.workspace("tide")
     assert (tmp_path / "ground" / "tide" / ".git").is_dir()
     assert not list((tmp_path / "mine" / ".git" / "refs" / "heads").iterdir())

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.cli.goal.screen import panel
+from fleetlore.cli.goal.screen import format_panel
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views.goal_state import GoalState
 from tests.cli.goals import ONE, Past, log_at
@@ -24,7 +24,7 @@ def log(lore: Lore) -> Iterator[BlockingRecorder]:
 
 
 def shown(goal: GoalState, *, brief: bool = False) -> list[str]:
-    return ["".join(text for text, _ in line) for line in panel(goal, clock.now(), columns=80, brief=brief)]
+    return ["".join(text for text, _ in line) for line in format_panel(goal, clock.now(), columns=80, brief=brief)]
 
 
 def test_a_goal_of_many_takes_one_line(log: BlockingRecorder) -> None:

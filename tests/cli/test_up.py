@@ -19,8 +19,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fleetlore import connect
-from fleetlore.cli.demo.fleet import CAST, MISSION, script
-from fleetlore.cli.demo.shift import shift
+from fleetlore.cli.demo.fleet import CAST, MISSION, write_story
+from fleetlore.cli.demo.shift import generate_shift
 from fleetlore.events import catalog
 from tests.cli.running import Lore
 from tests.patience import PATIENCE
@@ -173,7 +173,7 @@ def test_with_a_token_others_may_be_served_and_need_it_to_read(lore: Lore) -> No
 def test_the_demo_serves_its_story_and_goes_on(lore: Lore) -> None:
     with running(lore, "demo", "--speed", "40", "--scenes", "fleet") as demo:
         assert "<html" in demo.get("")
-        story = len(script(1))
+        story = len(write_story(1))
         seen = [event["position"] for event in demo.get("api/events?limit=1000&order=oldest")["events"]]
         deadline = monotonic() + PATIENCE
         while len(seen) < story + 3:
@@ -196,8 +196,8 @@ def test_the_demo_ends_as_well_when_it_is_told_to_as_by_ctrl_c(lore: Lore) -> No
 def test_json_stays_one_event_a_line_while_it_serves(lore: Lore) -> None:
     with running(lore, "demo", "--speed", "0", "--json", "--scenes", "fleet", told_on="stderr") as demo:
         assert demo.process.stdout is not None
-        lines = [json.loads(line) for line in islice(demo.process.stdout, len(script(1)))]
-        assert [line["id"] for line in lines] == [event.id for _, event in script(1)]
+        lines = [json.loads(line) for line in islice(demo.process.stdout, len(write_story(1)))]
+        assert [line["id"] for line in lines] == [event.id for _, event in write_story(1)]
         assert {line["position"] for line in lines} == {event["position"] for event in demo.get("api/events?limit=1000")["events"]} & {
             line["position"] for line in lines
         }
@@ -209,15 +209,15 @@ def test_json_stays_one_event_a_line_while_it_serves(lore: Lore) -> None:
 # --- what the fleet does after its story
 
 
-SHIFT = list(islice(shift(3), 300))
+SHIFT = list(islice(generate_shift(3), 300))
 
 
 def test_the_same_seed_gives_the_same_shift_and_another_other_ids() -> None:
-    assert list(islice(shift(3), 300)) == SHIFT
+    assert list(islice(generate_shift(3), 300)) == SHIFT
     ids = [event.id for _, event in SHIFT]
     assert len(set(ids)) == len(ids)
-    assert not set(ids) & {event.id for _, event in islice(shift(4), 300)}
-    assert not set(ids) & {event.id for _, event in script(3)}
+    assert not set(ids) & {event.id for _, event in islice(generate_shift(4), 300)}
+    assert not set(ids) & {event.id for _, event in write_story(3)}
 
 
 def test_every_event_of_the_shift_fits_its_kind_and_is_about_somebody_known() -> None:
@@ -236,4 +236,4 @@ def test_on_the_shift_everybody_comes_back_but_who_has_left_and_every_task_is_de
     assert len(set(begun)) == len(begun) > 10
     done = {event.task for _, event in SHIFT if event.kind == "town.task_completed"}
     assert len(set(begun) - done) <= 4  # those at which somebody is just at work
-    assert not {event.task for _, event in script(3)} & set(begun)
+    assert not {event.task for _, event in write_story(3)} & set(begun)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore.cli.doctor import size
+from fleetlore.cli.doctor import format_bytes
 from tests.cli.running import Lore
 from tests.servers import Valkey
 
@@ -108,7 +108,7 @@ def test_the_doctor_asks_a_server_what_it_keeps_and_how(lore: Lore, valkey: Valk
     [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5,120.0 GiB")],
 )
 def test_sizes_are_told_as_people_read_them(count: int, said: str) -> None:
-    assert size(count) == said
+    assert format_bytes(count) == said
 
 
 @pytest.mark.parametrize(

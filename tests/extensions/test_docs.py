@@ -26,6 +26,6 @@ def test_every_module_of_the_examples_is_shown(path: Path) -> None:
 
 
 def test_every_extension_point_is_told_of() -> None:
-    from fleetlore.cli.doctor import points
+    from fleetlore.cli.doctor import extension_points
 
-    assert [point.group for point in points()] == re.findall(r"^\| `(fleetlore\.\w+)` \|", PAGE, re.MULTILINE)
+    assert [point.group for point in extension_points()] == re.findall(r"^\| `(fleetlore\.\w+)` \|", PAGE, re.MULTILINE)

@@ -18,7 +18,7 @@ import msgspec
 from fleetlore import connect
 from fleetlore.log.coordination import open_shared
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Approved, Done, Failed, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.town.jobs import Approved, JobDone, JobFailed, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
 from fleetlore.town.journal import TownJournal
 from fleetlore.town.worker import Worker
 from fleetlore.views.town_state import TownState
@@ -35,10 +35,10 @@ async def work(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
     if job.purpose == "review":
         return Rejected("no tests") if job.item == SENT_BACK and job.round == 1 else Approved("reads well")
     if job.item == FAILING and not job.failures:
-        return Failed("the build broke")
+        return JobFailed("the build broke")
     if job.item == DEADLY and job.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return Done(f"did {job.task}")
+    return JobDone(f"did {job.task}")
 
 
 async def live(url: str, name: str, role: str) -> None:

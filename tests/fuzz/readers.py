@@ -362,7 +362,9 @@ of_argument(
     ["sqlite:a.db", "postgresql://r@db:5432/shop?password_env=K&tls=on", "mysql://r:s@127.0.0.1/shop?socket=/x"],
     lambda text: parse_database_address("shop", text, environ={"K": "k"}),
 )
-of_text("Host and Origin", ["localhost:4000", "[::1]:80", "http://a.b:8080"], lambda text: (hosts.parse(text), hosts.parse_origin(text)))
+of_text(
+    "Host and Origin", ["localhost:4000", "[::1]:80", "http://a.b:8080"], lambda text: (hosts.parse_host(text), hosts.parse_origin(text))
+)
 
 
 def _asked(kind: type[queries.Query]) -> Callable[[bytes], object]:

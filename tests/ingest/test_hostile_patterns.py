@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.cli.drain_while_watching import draining
+from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.errors import InvalidEvent
 from fleetlore.events.catalog import payload_keys
 from fleetlore.ingest import spool
@@ -111,7 +111,7 @@ def test_a_project_cannot_switch_off_the_users_own_patterns_in_the_spool(lore: L
 def test_a_running_server_goes_on_draining(lore: Lore, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call_hook(clone(lore.folder / "evil", pattern))
     monkeypatch.chdir("/")
-    with draining(pause=0.01):
+    with drain_in_background(pause=0.01):
         call_hook(lore.folder, session="g00d")
         deadline = monotonic() + PATIENCE
         while len(stored()) < 2:

@@ -38,7 +38,7 @@ def test_several_frames_and_skippable_ones_are_one_file(size: int) -> None:
 @pytest.mark.parametrize("end", [0, 1, 4, 9, 1000, len(PACKED) // 2, len(PACKED) - 1])
 def test_what_was_decompressed_before_a_cut_is_given_and_then_the_cut_is_an_error(end: int) -> None:
     pieces, found = zstd.decompress([PACKED[:end]]), bytearray()
-    with pytest.raises(zstd.Damaged, match="before it is complete"):
+    with pytest.raises(zstd.DamagedZstd, match="before it is complete"):
         deque(map(found.extend, pieces))
     assert PLAIN.startswith(found)
     assert bool(found) is (end > 1000)
@@ -46,7 +46,7 @@ def test_what_was_decompressed_before_a_cut_is_given_and_then_the_cut_is_an_erro
 
 @pytest.mark.parametrize("raw", [b"no zstd at all", PACKED + b"more", zstd.MAGIC + b"\xff" * 100])
 def test_other_bytes_are_an_error(raw: bytes) -> None:
-    with pytest.raises(zstd.Damaged):
+    with pytest.raises(zstd.DamagedZstd):
         list(zstd.decompress([raw]))
 
 

@@ -22,7 +22,7 @@ from fleetlore.models.scripted import Script, ScriptedMind
 from fleetlore.process.kill_tree import end_leftovers
 from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import Ended, Heard, Order, RemainingBudget, TurnOutcome
-from tests.models.test_complaints import NOW
+from tests.models.test_failures import NOW
 
 FIRST, SECOND = "0197c1a0-0000-7000-8000-000000000001", "0197c1a0-0000-7000-8000-000000000002"
 MARK = f"worker-turn-{os.getpid()}"

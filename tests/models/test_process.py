@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from fleetlore.errors import NotStarted
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.process.table import list_processes, read_process, read_start_time
@@ -66,7 +66,7 @@ class Ears:
 
 def program(argv: tuple[str, ...], mark: str, **options: Any) -> ProcessSpec:
     options.setdefault("timeout", 60.0)
-    return ProcessSpec(argv=argv, cwd="/", env=scrubbed(os.environ, mark=mark), mark=mark, **options)
+    return ProcessSpec(argv=argv, cwd="/", env=scrub_environment(os.environ, mark=mark), mark=mark, **options)
 
 
 async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) -> None:

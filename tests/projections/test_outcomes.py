@@ -13,7 +13,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import outcomes
-from fleetlore.projections.outcomes import Wanted, list_outcomes, list_sessions
+from fleetlore.projections.outcomes import OutcomeQuery, list_outcomes, list_sessions
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -45,7 +45,7 @@ def a_turn(number: int, minute: int, text: str, *, ends: bool = True) -> list[Ev
     return [*events, Event(kind="session.turn_ended", at=at + timedelta(seconds=6), text="x", **who)] if ends else events
 
 
-def listed(log: BlockingRecorder, store: ProjectionStore | None, wanted: Wanted = outcomes.ALL, costs: Costs = COSTS) -> list[bytes]:
+def listed(log: BlockingRecorder, store: ProjectionStore | None, wanted: OutcomeQuery = outcomes.ALL, costs: Costs = COSTS) -> list[bytes]:
     return list(list_outcomes(log, now=NOW, costs=costs, wanted=wanted, store=store))
 
 
@@ -67,13 +67,13 @@ def test_small_chunks_change_nothing(log: BlockingRecorder, store: ProjectionSto
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(since=START + timedelta(minutes=2)), 2),
-        (Wanted(until=START + timedelta(minutes=2)), 2),
-        (Wanted(runs=frozenset(("00000001-run", "nobody"))), 1),
-        (Wanted(since=START + timedelta(minutes=2), runs=frozenset(("00000001-run",))), 0),
+        (OutcomeQuery(since=START + timedelta(minutes=2)), 2),
+        (OutcomeQuery(until=START + timedelta(minutes=2)), 2),
+        (OutcomeQuery(runs=frozenset(("00000001-run", "nobody"))), 1),
+        (OutcomeQuery(since=START + timedelta(minutes=2), runs=frozenset(("00000001-run",))), 0),
     ],
 )
-def test_a_part_of_them(log: BlockingRecorder, store: ProjectionStore, wanted: Wanted, expected: int) -> None:
+def test_a_part_of_them(log: BlockingRecorder, store: ProjectionStore, wanted: OutcomeQuery, expected: int) -> None:
     for number in range(4):
         log.append(a_turn(number, number, f"Task {number}"))
     assert listed(log, store, wanted) == listed(log, None, wanted)
@@ -115,16 +115,16 @@ def a_task(name: str, minute: int, *kinds: str) -> list[Event]:
 
 
 PERIODS = [
-    Wanted(clip=True),
-    Wanted(since=START + timedelta(minutes=2), clip=True),
-    Wanted(until=START + timedelta(minutes=2), clip=True),
-    Wanted(since=START + timedelta(minutes=2), until=START + timedelta(minutes=11), clip=True),
-    Wanted(runs=frozenset(["00000000-run"]), tasks=frozenset(["t1"]), since=START + timedelta(minutes=2), clip=True),
+    OutcomeQuery(clip=True),
+    OutcomeQuery(since=START + timedelta(minutes=2), clip=True),
+    OutcomeQuery(until=START + timedelta(minutes=2), clip=True),
+    OutcomeQuery(since=START + timedelta(minutes=2), until=START + timedelta(minutes=11), clip=True),
+    OutcomeQuery(runs=frozenset(["00000000-run"]), tasks=frozenset(["t1"]), since=START + timedelta(minutes=2), clip=True),
 ]
 
 
 @pytest.mark.parametrize("wanted", PERIODS)
-def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store: ProjectionStore, wanted: Wanted) -> None:
+def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store: ProjectionStore, wanted: OutcomeQuery) -> None:
     for number in range(4):
         log.append([*a_turn(number, number, f"Task {number}"), *a_task(f"t{number}", number, "fleet.dispatch", "town.task_completed")])
         log.append([*a_turn(0, 10 + number, f"More {number}"), *a_task("t1", 10 + number, "work.reopened")])
@@ -135,7 +135,7 @@ def test_a_period_is_the_same_with_and_without_rows(log: BlockingRecorder, store
 
 
 def test_the_newest_time_is_found_in_sessions_and_tasks(log: BlockingRecorder, store: ProjectionStore) -> None:
-    def newest(wanted: Wanted = outcomes.ALL) -> datetime | None:
+    def newest(wanted: OutcomeQuery = outcomes.ALL) -> datetime | None:
         kept = outcomes.find_newest_time(log, now=NOW, costs=COSTS, wanted=wanted, store=store)
         assert kept == outcomes.find_newest_time(log, now=NOW, costs=COSTS, wanted=wanted)
         return kept
@@ -145,7 +145,7 @@ def test_the_newest_time_is_found_in_sessions_and_tasks(log: BlockingRecorder, s
     assert newest() == START + timedelta(minutes=1, seconds=6)
     log.append(a_task("t1", 30, "town.task_completed"))
     assert newest() == START + timedelta(minutes=30)
-    assert newest(Wanted(tasks=frozenset())) == START + timedelta(minutes=1, seconds=6)
+    assert newest(OutcomeQuery(tasks=frozenset())) == START + timedelta(minutes=1, seconds=6)
     log.append(a_turn(2, 60 * 24 * 2 + 600, "From a clock that is ahead"))
     assert newest() == NOW
 

@@ -21,7 +21,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.server.context import AppContext
 from fleetlore.server.open_context import open_context
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from fleetlore.server.serve import bind_socket, browser_url, serve_in_thread
 from tests.patience import PATIENCE
 from tests.server.asgi import Answer
@@ -81,14 +81,14 @@ def serve(
     url: str | None = None,
     *,
     host: str = HOST,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     operator: OperatorKey | None = None,
     graph: GraphSettings | None = None,
     now: clock.Clock = clock.now,
 ) -> Iterator[Served]:
     """Serve the log of a folder, or that of an address, as long as the block lasts. What is kept beside it is kept in the folder, too."""
     address = url or f"sqlite:{folder}/fleet.db"
-    generous = limits or Limits(rate=1e6, burst=10**6)
+    generous = limits or RequestLimits(rate=1e6, burst=10**6)
     with homely(folder), patch.object(recorder, "WAIT_SECONDS", 0.1):  # so that it ends as soon as it is told to
         settings = config.load(log=address, environ={}, folder=str(folder))
         talking = None if graph is None else lambda: graph

@@ -16,8 +16,8 @@ from websockets.typing import Subprotocol
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.tokens import hash_secret
 from fleetlore.server.live import chat
-from fleetlore.server.live.chat import PROTOCOL, Wire
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.live.chat import PROTOCOL, ClientQueue
+from fleetlore.server.security.limits import RequestLimits
 from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
 from tests.server.test_chat_api import look, say, token_of
@@ -207,7 +207,7 @@ def test_a_token_that_is_revoked_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_sockets_are_counted_as_streams_and_given_back(tmp_path: Path) -> None:
-    with serve(tmp_path, limits=Limits(rate=1e6, burst=10**6, streams=1)) as served:
+    with serve(tmp_path, limits=RequestLimits(rate=1e6, burst=10**6, streams=1)) as served:
         with talk(served) as client:
             hear(client)
             assert refused(served)[0] == 503
@@ -226,12 +226,12 @@ def test_a_server_that_ends_lets_everybody_go(tmp_path: Path) -> None:
 
 
 async def test_a_reader_that_cannot_keep_up_is_let_go_and_nobody_waits_for_it() -> None:
-    wire, cuts = Wire(), []
+    wire, cuts = ClientQueue(), []
     wire.cut = lambda: cuts.append(1)
     for _ in range(50):
         wire.send({"type": "delta", "content": "x" * 100_000})
     assert cuts
-    wire = Wire()
+    wire = ClientQueue()
     wire.cut = lambda: cuts.append(2)
     for _ in range(chat.MOST_WAITING + 1):
         wire.send({"type": "done"})
@@ -239,7 +239,7 @@ async def test_a_reader_that_cannot_keep_up_is_let_go_and_nobody_waits_for_it() 
 
 
 async def test_a_reader_of_what_cannot_be_written_is_let_go_and_not_left_waiting() -> None:
-    wire, cuts = Wire(), []
+    wire, cuts = ClientQueue(), []
     wire.cut = lambda: cuts.append(1)
     wire.send({"type": "delta", "content": "\ud83d"})
     assert cuts == [1]

@@ -22,13 +22,13 @@ from fleetlore.log.base import AppendBatch, Backend, Position, TailPage
 from fleetlore.log.memory.log import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, Entry, Ring, Wanted, entries_of
+from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, EncodedEvent, EventFilter, Ring, entries_of
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from tests.contract.conftest import BACKENDS, address
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 
-ALL = Wanted()
+ALL = EventFilter()
 
 
 @asynccontextmanager
@@ -91,7 +91,7 @@ async def test_a_chunk_is_one_server_sent_event_whatever_is_in_the_text() -> Non
 async def test_all_who_want_the_same_are_given_the_same_bytes() -> None:
     log = opened()
     async with feeding(log) as feed:
-        subscriptions = [await feed.subscribe(Wanted("task:t"), after=None) for _ in range(3)]
+        subscriptions = [await feed.subscribe(EventFilter("task:t"), after=None) for _ in range(3)]
         log.append([deed("1", task="t"), deed("2", task="u")])
         batches = [await subscription.next() for subscription in subscriptions]
         assert batches[0] is batches[1] is batches[2]
@@ -101,8 +101,8 @@ async def test_all_who_want_the_same_are_given_the_same_bytes() -> None:
 async def test_scopes_and_kinds_choose() -> None:
     log = opened()
     async with feeding(log) as feed:
-        of_task = await feed.subscribe(Wanted("task:t"), after=None)
-        of_family = await feed.subscribe(Wanted(kinds=("town.*", "fleet.note")), after=None)
+        of_task = await feed.subscribe(EventFilter("task:t"), after=None)
+        of_family = await feed.subscribe(EventFilter(kinds=("town.*", "fleet.note")), after=None)
         log.append([deed("1", task="t"), deed("2", kind="town.halted"), deed("3", kind="fleet.note", task="t"), deed("4")])
         assert await texts(of_task, 2) == ["1", "3"]
         assert await texts(of_family, 2) == ["2", "3"]
@@ -113,7 +113,7 @@ async def test_one_who_begins_behind_the_ring_reads_the_log_first_and_then_lives
     positions = log.append_all(deed(str(n), task="t" if n % 2 else "u") for n in range(1200))
     async with feeding(log, ring=Ring(most_events=50)) as feed:
         everything = await feed.subscribe(ALL, after="0")
-        half = await feed.subscribe(Wanted("task:t"), after=positions[99])
+        half = await feed.subscribe(EventFilter("task:t"), after=positions[99])
         assert await texts(everything, 1200) == [str(n) for n in range(1200)]
         assert await texts(half, 550) == [str(n) for n in range(100, 1200) if n % 2]
         log.append([deed("live", task="t")])
@@ -162,7 +162,7 @@ async def test_a_place_that_was_trimmed_away_is_told_as_one_gap_whatever_is_want
     positions = log.append([deed(str(n)) for n in range(6)])
     log.trim(positions[4])
     async with feeding(log) as feed:
-        for wanted in (ALL, Wanted("agent:nobody", ("town.*",))):
+        for wanted in (ALL, EventFilter("agent:nobody", ("town.*",))):
             subscription = await feed.subscribe(wanted, after=positions[1])
             [gap] = (await take(subscription, 1 if wanted != ALL else 3))[:1]
             assert (gap["kind"], gap["position"]) == ("log.gap", positions[3])
@@ -286,7 +286,7 @@ def store(backend: Backend, *raws: bytes) -> None:
 
 async def test_signs_of_life_come_whether_or_not_anything_happens() -> None:
     async with feeding(opened(), heartbeat=0.01) as feed:
-        subscription = await feed.subscribe(Wanted("task:t"), after=None)
+        subscription = await feed.subscribe(EventFilter("task:t"), after=None)
         async with asyncio.timeout(PATIENCE):
             assert [await subscription.next() for _ in range(3)] == [SIGN_OF_LIFE] * 3
 
@@ -339,7 +339,7 @@ async def test_the_past_the_gap_and_the_present_come_in_order_from_every_kind_of
     positions = log.append_all(deed(str(n), task="t" if n % 2 else "u") for n in range(700))
     log.trim(positions[100])
     async with feeding(log, ring=Ring(most_events=20)) as feed:
-        some = await feed.subscribe(Wanted("task:t"), after=positions[650])
+        some = await feed.subscribe(EventFilter("task:t"), after=positions[650])
         everything = await feed.subscribe(ALL, after=positions[49])
         log.append_all(deed(str(n), task="t") for n in range(700, 730))
         [gap, *rest] = await take(everything, 631)
@@ -437,7 +437,7 @@ class Client:
 # --- the ring by itself
 
 
-def entries(count: int) -> list[Entry]:
+def entries(count: int) -> list[EncodedEvent]:
     with connect("memory:").blocking() as log:
         log.append([deed() for _ in range(count)])
         return list(entries_of(TailPage(next(log.pages())), None))
@@ -462,7 +462,9 @@ def test_a_ring_is_bounded_by_bytes() -> None:
 
 def test_a_ring_gives_no_more_at_once_than_is_written_at_once_but_always_something() -> None:
     ring = Ring()
-    ring.add([Entry(f"{n:02d}", "a.b", (), b"x" * size, 0) for n, size in enumerate((10, 20, BATCH_BYTES - 30, 1, 2 * BATCH_BYTES, 5))])
+    ring.add(
+        [EncodedEvent(f"{n:02d}", "a.b", (), b"x" * size, 0) for n, size in enumerate((10, 20, BATCH_BYTES - 30, 1, 2 * BATCH_BYTES, 5))]
+    )
     sizes, place = [], 0
     while place < ring.end:
         batch, place = ring.batch(ALL, place)

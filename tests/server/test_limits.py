@@ -15,8 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from fleetlore.server.problems import Problem, on_problem
 from fleetlore.server.security.guard import Guard
-from fleetlore.server.security.limits import MIB, STREAMS, Limited, Limits
-from fleetlore.server.security.rate_limit import Rate, network_of
+from fleetlore.server.security.limits import MIB, STREAMS, Limited, RequestLimits
+from fleetlore.server.security.rate_limit import RateLimit, network_of
 from tests.patience import PATIENCE
 from tests.server.asgi import ask, denied, knock, request, say, scope_of, served
 
@@ -57,14 +57,14 @@ def chunked(*chunks: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize("app", [APP, bare])
 async def test_a_body_up_to_the_limit_is_read(app: Any) -> None:
-    limited = Limited(app, limits=Limits(body=SMALL))
+    limited = Limited(app, limits=RequestLimits(body=SMALL))
     assert (await ask(limited, **chunked(b"x" * 600, b"", b"x" * 400))).body == b"1000"
     assert (await ask(limited, "POST", headers=[("content-length", "1000")], chunks=[b"x" * 1000])).body == b"1000"
 
 
 @pytest.mark.parametrize("app", [APP, bare])
 async def test_a_body_is_counted_as_it_streams_in(app: Any) -> None:
-    answer = await ask(Limited(app, limits=Limits(body=SMALL)), **chunked(b"x" * 600, b"x" * 401, b"never read"))
+    answer = await ask(Limited(app, limits=RequestLimits(body=SMALL)), **chunked(b"x" * 600, b"x" * 401, b"never read"))
     assert answer.status == 413
     assert "1,000 bytes" in answer.detail
 
@@ -75,7 +75,7 @@ async def test_a_body_that_says_that_it_is_too_long_never_comes_to_the_applicati
         raise AssertionError("it was asked")
 
     for more in ([], [("expect", "100-continue")]):
-        limited = Limited(never, limits=Limits(body=SMALL, body_pause=0.01))
+        limited = Limited(never, limits=RequestLimits(body=SMALL, body_pause=0.01))
         assert (await ask(limited, "POST", headers=[("content-length", length), *more], chunks=())).status == 413
 
 
@@ -88,24 +88,26 @@ async def test_a_body_far_too_long_by_its_own_word_is_refused_before_any_of_it_c
     async def send(message: Message) -> None:
         sent.append(message)
 
-    limited = Limited(APP, limits=Limits(body=SMALL))
+    limited = Limited(APP, limits=RequestLimits(body=SMALL))
     await limited(scope_of("POST", "/", [("content-length", "2001")]), nothing_comes, send)
     assert sent[0]["status"] == 413
 
 
 async def test_a_body_that_says_less_than_comes_is_counted_all_the_same() -> None:
-    answer = await ask(Limited(APP, limits=Limits(body=SMALL)), "POST", headers=[("content-length", "5")], chunks=[b"x" * 1001])
+    answer = await ask(Limited(APP, limits=RequestLimits(body=SMALL)), "POST", headers=[("content-length", "5")], chunks=[b"x" * 1001])
     assert answer.status == 413
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "", "1 0", "+5", "\xb2", "9" * 5_000])
 async def test_a_length_that_is_no_number_is_a_bad_request(length: str) -> None:
-    assert (await ask(Limited(APP, limits=Limits()), "POST", headers=[("content-length", length)])).status == 400
-    assert (await ask(Limited(APP, limits=Limits()), "POST", headers=[("content-length", "1"), ("content-length", "2")])).status == 400
+    assert (await ask(Limited(APP, limits=RequestLimits()), "POST", headers=[("content-length", length)])).status == 400
+    assert (
+        await ask(Limited(APP, limits=RequestLimits()), "POST", headers=[("content-length", "1"), ("content-length", "2")])
+    ).status == 400
 
 
 async def test_a_body_that_stands_still_is_given_up() -> None:
-    answer = await ask(Limited(APP, limits=Limits(body_pause=0.01)), "POST", headers=[("content-length", "5")], chunks=())
+    answer = await ask(Limited(APP, limits=RequestLimits(body_pause=0.01)), "POST", headers=[("content-length", "5")], chunks=())
     assert answer.status == 408
     assert answer.headers["connection"] == "close"
 
@@ -129,7 +131,7 @@ async def test_a_body_that_takes_too_long_altogether_is_given_up_though_it_never
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"transfer-encoding", b"chunked")], "query_string": b""}
-    await Limited(slow, limits=Limits(body_time=100, now=ticks))(scope, drop_by_drop, send)
+    await Limited(slow, limits=RequestLimits(body_time=100, now=ticks))(scope, drop_by_drop, send)
     assert sent[0]["status"] == 408
 
 
@@ -141,7 +143,7 @@ async def test_who_has_begun_to_answer_is_told_that_the_client_has_gone() -> Non
         heard.append((await receive())["type"])
         await send({"type": "http.response.body", "body": b"done"})
 
-    answer = await ask(Limited(early, limits=Limits(body=1)), **chunked(b"xx", b"xx", b"xx"))
+    answer = await ask(Limited(early, limits=RequestLimits(body=1)), **chunked(b"xx", b"xx", b"xx"))
     assert (answer.body, heard) == (b"done", ["http.disconnect"])
 
 
@@ -151,11 +153,11 @@ async def test_a_problem_of_the_application_is_left_to_it() -> None:
 
     for more in ({}, chunked(b"x")):
         with pytest.raises(Problem, match="its own"):
-            await ask(Limited(refusing, limits=Limits()), **more)
+            await ask(Limited(refusing, limits=RequestLimits()), **more)
 
 
 def test_a_real_client_reads_why_its_body_was_refused() -> None:
-    with served(Limited(APP, limits=Limits(body=SMALL))) as port:
+    with served(Limited(APP, limits=RequestLimits(body=SMALL))) as port:
         body = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         status, heard = say(port, body + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n")
         assert (status, b"application/problem+json" in heard) == (413, True)
@@ -168,9 +170,9 @@ def test_a_real_client_that_sends_all_before_it_listens_hears_why_it_was_refused
         await PlainTextResponse("no", 401)(scope, receive, send)
 
     body = b"x" * (8 * MIB)
-    with served(Limited(refusing, limits=Limits(body=16 * MIB))) as port:
+    with served(Limited(refusing, limits=RequestLimits(body=16 * MIB))) as port:
         assert say(port, request("POST", "/", {"Host": "x"}, body))[0] == 401
-    with served(Limited(refusing, limits=Limits(body=5 * MIB))) as port:
+    with served(Limited(refusing, limits=RequestLimits(body=5 * MIB))) as port:
         assert say(port, request("POST", "/", {"Host": "x"}, body))[0] == 413
 
 
@@ -179,21 +181,23 @@ async def test_a_client_that_waits_to_be_asked_for_its_body_is_not_asked_in_vain
         await PlainTextResponse("no", 401)(scope, receive, send)
 
     headers = [("content-length", "5"), ("expect", "100-continue")]
-    assert (await asyncio.wait_for(ask(Limited(refusing, limits=Limits()), "POST", headers=headers, chunks=()), PATIENCE)).status == 401
+    assert (
+        await asyncio.wait_for(ask(Limited(refusing, limits=RequestLimits()), "POST", headers=headers, chunks=()), PATIENCE)
+    ).status == 401
 
 
 # --- addresses and headers
 
 
 async def test_a_path_or_a_query_that_is_too_long_is_refused() -> None:
-    limited = Limited(APP, limits=Limits())
+    limited = Limited(APP, limits=RequestLimits())
     assert (await ask(limited, path="/?q=" + "x" * 8_000)).status == 200
     assert (await ask(limited, path="/?q=" + "x" * 8_200)).status == 414
     assert (await ask(limited, path="/" + "x" * 2_048)).status == 414
 
 
 def test_headers_that_are_too_long_are_refused_before_they_are_held() -> None:
-    limits = Limits(headers=4_096)
+    limits = RequestLimits(headers=4_096)
     with served(Limited(APP, limits=limits), **limits.for_uvicorn()) as port:
         assert say(port, request("GET", "/", {"Host": "x", "X-Long": "y" * 3_000}))[0] == 200
         assert say(port, request("GET", "/", {"Host": "x", "X-Long": "y" * 5_000}))[0] == 431
@@ -205,7 +209,7 @@ def test_headers_that_are_too_long_are_refused_before_they_are_held() -> None:
 
 
 def test_an_address_that_a_client_claims_for_itself_is_not_believed() -> None:
-    limits = Limits(rate=0.001, burst=2)
+    limits = RequestLimits(rate=0.001, burst=2)
     with served(Limited(APP, limits=limits), **limits.for_uvicorn()) as port:
         statuses = [say(port, request("GET", "/", {"Host": "x", "X-Forwarded-For": f"10.0.0.{n}"}))[0] for n in range(3)]
     assert statuses == [200, 200, 429]
@@ -216,7 +220,7 @@ def test_an_address_that_a_client_claims_for_itself_is_not_believed() -> None:
 
 async def test_one_address_may_ask_so_often_and_then_has_to_wait() -> None:
     ticks = Ticks()
-    limited = Limited(APP, limits=Limits(rate=10, burst=20, now=ticks))
+    limited = Limited(APP, limits=RequestLimits(rate=10, burst=20, now=ticks))
     assert [(await ask(limited)).status for _ in range(21)] == [200] * 20 + [429]
     refused = await ask(limited)
     assert refused.headers["retry-after"] == "1"
@@ -227,7 +231,7 @@ async def test_one_address_may_ask_so_often_and_then_has_to_wait() -> None:
 
 
 async def test_websockets_count_too() -> None:
-    limited = Limited(APP, limits=Limits(rate=0.001, burst=1))
+    limited = Limited(APP, limits=RequestLimits(rate=0.001, burst=1))
     await ask(limited)
     answer = denied(await knock(limited, extensions={"websocket.http.response": {}}))
     assert (answer.status, int(answer.headers["retry-after"]) > 1) == (429, True)
@@ -235,7 +239,7 @@ async def test_websockets_count_too() -> None:
 
 def test_the_rate_is_kept_in_the_long_run() -> None:
     ticks = Ticks()
-    rate = Rate(500, 2_000, clients=10, now=ticks)
+    rate = RateLimit(500, 2_000, clients=10, now=ticks)
     allowed = 0
     for _ in range(10_000):  # ten seconds, a thousand a second
         allowed += rate.count("10.0.0.1") == 0
@@ -244,7 +248,7 @@ def test_the_rate_is_kept_in_the_long_run() -> None:
 
 
 def test_only_so_many_addresses_are_remembered() -> None:
-    rate = Rate(1, 1, clients=100)
+    rate = RateLimit(1, 1, clients=100)
     for number in range(5_000):
         rate.count(f"10.0.{number // 250}.{number % 250}")
     assert len(rate) == 100
@@ -252,7 +256,7 @@ def test_only_so_many_addresses_are_remembered() -> None:
 
 def test_an_address_that_is_refused_stays_remembered_while_it_asks() -> None:
     ticks = Ticks()
-    rate = Rate(1, 1, clients=2, now=ticks)
+    rate = RateLimit(1, 1, clients=2, now=ticks)
     assert rate.count("a") == 0
     assert rate.count("a") > 0
     assert rate.count("b") == 0
@@ -270,7 +274,7 @@ def test_a_whole_network_of_ipv6_is_one_client() -> None:
 
 
 async def test_requests_at_the_same_moment_are_so_many() -> None:
-    limits, gate, inside = Limits(requests=2), asyncio.Event(), asyncio.Semaphore(0)
+    limits, gate, inside = RequestLimits(requests=2), asyncio.Event(), asyncio.Semaphore(0)
 
     async def waiting(scope: Scope, receive: Receive, send: Send) -> None:
         inside.release()
@@ -293,7 +297,7 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("on purpose")
 
-    limits = Limits(requests=1)
+    limits = RequestLimits(requests=1)
     for _ in range(3):
         with pytest.raises(RuntimeError):
             await ask(Limited(broken, limits=limits))
@@ -301,7 +305,7 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
 
 
 def test_streams_are_so_many_and_give_their_places_back() -> None:
-    limits = Limits(streams=2)
+    limits = RequestLimits(streams=2)
     with limits.stream(), limits.stream():
         assert limits.open_streams == 2
         with pytest.raises(Problem) as refused, limits.stream():
@@ -313,7 +317,7 @@ def test_streams_are_so_many_and_give_their_places_back() -> None:
 
 
 def test_the_limits_are_as_documented() -> None:
-    limits = Limits()
+    limits = RequestLimits()
     assert (limits.body, limits.rate, limits.burst, limits.streams) == (32 * 1024 * 1024, 500, 2_000, 4_000)
     told = limits.for_uvicorn()
     assert told["h11_max_incomplete_event_size"] == limits.headers
@@ -321,7 +325,7 @@ def test_the_limits_are_as_documented() -> None:
 
 
 def test_guard_and_limits_stand_together_before_a_real_server() -> None:
-    limits = Limits(rate=0.001, burst=1)
+    limits = RequestLimits(rate=0.001, burst=1)
     with served(Guard(Limited(APP, limits=limits)), **limits.for_uvicorn()) as port:
         assert say(port, request("GET", "/", {"Host": "evil.com"}))[0] == 421  # costs nothing of the rate
         assert say(port, request("GET", "/", {"Host": "localhost"}))[0] == 200

@@ -15,8 +15,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from fleetlore import Event
-from fleetlore.cli.demo.command import play
-from fleetlore.cli.demo.fleet import script
+from fleetlore.cli.demo.command import record_story
+from fleetlore.cli.demo.fleet import write_story
 from fleetlore.server.mcp.tools import TOOLS, McpTool
 from tests.server.mcp_talk import answer, over_http, text, token_for
 from tests.server.serving import Served, serve
@@ -42,7 +42,7 @@ JSON = {"accept": "application/json, text/event-stream"}
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serve(tmp_path_factory.mktemp("mcp")) as served:
-        list(play(served.log, script(1), speed=0))
+        list(record_story(served.log, write_story(1), speed=0))
         yield served
 
 

@@ -21,7 +21,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.rules import Command, Rule, Webhook
-from fleetlore.server.notifications.send import Outcome, deliver
+from fleetlore.server.notifications.send import SendResult, deliver
 from fleetlore.server.notifications.service import LEASE, PACE
 from fleetlore.testing import FrozenClock
 from tests.patience import PATIENCE
@@ -180,7 +180,7 @@ def test_pauses_grow_and_are_left_to_chance_and_a_receivers_wish_counts(town: To
             return False
 
     rule = rule_for("http://127.0.0.1:9/")
-    outcomes = iter([Outcome("no")] * 3 + [Outcome("busy", wait=7.0)] + [Outcome("no")])
+    outcomes = iter([SendResult("no")] * 3 + [SendResult("busy", wait=7.0)] + [SendResult("no")])
     notifier = town.notifier(rule, pace=PACE, chance=lambda: 1.0, send=lambda target, message: next(outcomes))
     notifier._held_until = float("inf")
     outcome, attempts = notifier._send(rule, None, Over())  # type: ignore[arg-type]  # nobody looks at the message
@@ -277,7 +277,7 @@ def test_a_rule_that_breaks_leaves_the_others_be(town: Town, receiver: Receiver)
     town.begin(broken, sound)
     troubles: list[str] = []
 
-    def send(target: Any, message: Any) -> Outcome:
+    def send(target: Any, message: Any) -> SendResult:
         if target.url.startswith("http://secret"):
             raise ZeroDivisionError(target.url)
         return deliver(target, message)

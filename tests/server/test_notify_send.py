@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from fleetlore import Event
 from fleetlore.server.notifications.bodies import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, harmless
 from fleetlore.server.notifications.rules import FORMATS, Command, Webhook
-from fleetlore.server.notifications.send import Outcome, deliver
+from fleetlore.server.notifications.send import SendResult, deliver
 from tests.server.notifying import Receiver
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -37,7 +37,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def test_a_webhook_gets_the_notice_as_json(receiver: Receiver) -> None:
-    assert deliver(Webhook(receiver.address("200")), message(url="http://h/fleet")) == Outcome()
+    assert deliver(Webhook(receiver.address("200")), message(url="http://h/fleet")) == SendResult()
     request = receiver.next()
     assert request.headers["content-type"] == "application/json"
     assert request.headers["x-fleetlore-notice"] == "n1"
@@ -82,7 +82,7 @@ def test_the_trace_of_an_event_goes_on(receiver: Receiver) -> None:
 )
 def test_trouble_is_told_in_our_own_words_with_whether_to_try_again(receiver: Receiver, path: str, error: str, is_final: bool) -> None:
     outcome = deliver(Webhook(f"{receiver.address(path)}"), message())
-    assert outcome == Outcome(error, is_final, 7.0 if path == "429" else None)
+    assert outcome == SendResult(error, is_final, 7.0 if path == "429" else None)
 
 
 def test_a_redirect_is_told_and_not_followed(receiver: Receiver) -> None:
@@ -102,20 +102,20 @@ def test_a_redirect_to_nonsense_does_no_harm(receiver: Receiver, location: str) 
 def test_who_does_not_answer_is_waited_for_so_long_and_no_longer(receiver: Receiver) -> None:
     start = monotonic()
     outcome = deliver(Webhook(receiver.address("hang")), message(), timeout=0.05)
-    assert outcome == Outcome("no answer within 0.05 s")
+    assert outcome == SendResult("no answer within 0.05 s")
     assert monotonic() - start < 5
 
 
 def test_no_proxy_stands_between_this_machine_and_itself(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9/")
-    assert deliver(Webhook(receiver.address("200")), message()) == Outcome()
+    assert deliver(Webhook(receiver.address("200")), message()) == SendResult()
     assert "cannot be reached" in str(deliver(Webhook("http://hooks.example/"), message()).error)
 
 
 def test_nobody_at_the_address_is_an_outcome_too() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert deliver(Webhook(f"http://127.0.0.1:{port}/T0PSECRET"), message()) == Outcome("cannot be reached: Connection refused")
+    assert deliver(Webhook(f"http://127.0.0.1:{port}/T0PSECRET"), message()) == SendResult("cannot be reached: Connection refused")
 
 
 def test_what_does_not_speak_http_is_an_outcome_too() -> None:
@@ -178,7 +178,7 @@ def test_a_command_gets_its_arguments_and_the_notice_on_standard_input(tmp_path:
     out = tmp_path / "out"
     code = "import json, sys; json.dump([sys.argv[2:], json.load(sys.stdin)], open(sys.argv[1], 'w'))"
     command = python(code, str(out), "{text}", "{rule}", "{kind}", "{agent}", "{id}", "{url}", "{other}", "$HOME; ls")
-    assert deliver(command, message()) == Outcome()
+    assert deliver(command, message()) == SendResult()
     arguments, told = json.loads(out.read_text())
     assert arguments == ["ada met an error.", "errors", "fleet.error", "ada", EVENT.id, "", "{other}", "$HOME; ls"]
     assert told["event"]["id"] == EVENT.id
@@ -203,17 +203,17 @@ def test_words_in_a_placeholders_form_are_not_filled_in_again() -> None:
 
 def test_a_command_that_fails_says_with_what() -> None:
     name = os.path.basename(sys.executable)
-    assert deliver(python("raise SystemExit(3)"), message()) == Outcome(f"{name} ended with 3")
-    assert deliver(python("import os; os.kill(os.getpid(), 15)"), message()) == Outcome(f"{name} was ended by signal 15")
+    assert deliver(python("raise SystemExit(3)"), message()) == SendResult(f"{name} ended with 3")
+    assert deliver(python("import os; os.kill(os.getpid(), 15)"), message()) == SendResult(f"{name} was ended by signal 15")
 
 
 def test_a_command_that_is_not_there_is_not_tried_again(tmp_path: Path) -> None:
     outcome = deliver(Command((str(tmp_path / "nothing"), "{text}")), message())
-    assert outcome == Outcome("nothing cannot be run: No such file or directory", is_final=True)
+    assert outcome == SendResult("nothing cannot be run: No such file or directory", is_final=True)
 
 
 def test_a_command_that_reads_nothing_does_no_harm() -> None:
-    assert deliver(python("pass"), message(event=Event(kind="x.y", text="x" * 500_000))) == Outcome()
+    assert deliver(python("pass"), message(event=Event(kind="x.y", text="x" * 500_000))) == SendResult()
 
 
 def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     try:
         script = '(exec 3>"$0"; echo begun >&3; exec tail -f /dev/null) & wait'
         outcome = deliver(Command(("sh", "-c", script, str(fifo))), message(), timeout=0.5)
-        assert outcome == Outcome("sh did not end within 0.5 s")
+        assert outcome == SendResult("sh did not end within 0.5 s")
         os.set_blocking(reader, True)
         assert os.read(reader, 100) == b"begun\n"
         assert os.read(reader, 100) == b"", "nobody holds the other end any more"

@@ -17,12 +17,12 @@ from fleetlore.chronicle.naming import AS_THEY_ARE
 from fleetlore.chronicle.teller import arcs_of
 from fleetlore.events.catalog import known_kinds
 from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
-from fleetlore.server.notifications.triggers import WATCHES, Occasion, Watch, line_of, watch_for
+from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, line_of, watch_for
 from fleetlore.testing import START, FrozenClock, counting_ids
 from fleetlore.views.agent_status_rules import EFFECT_BY_KIND
 
 
-def watch(what: str, *, by: Any = "when", every: int = 10) -> Watch:
+def watch(what: str, *, by: Any = "when", every: int = 10) -> TriggerWatch:
     rule = Rule(name="r", by=by, what=what, target=Webhook("http://h/"), every=every)
     return watch_for(rule, lambda whose, position: 0)
 
@@ -30,7 +30,7 @@ def watch(what: str, *, by: Any = "when", every: int = 10) -> Watch:
 class Play:
     """A watch that is told events, a second apart."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: TriggerWatch) -> None:
         self.watch, self.clock, self._ids = watch, FrozenClock(), counting_ids()
         self.events: list[Event] = []
 

@@ -11,12 +11,12 @@ import pytest
 import schemathesis
 from starlette.routing import Route
 
-from fleetlore.cli.demo.command import play
-from fleetlore.cli.demo.fleet import script
+from fleetlore.cli.demo.command import record_story
+from fleetlore.cli.demo.fleet import write_story
 from fleetlore.server import pages
 from fleetlore.server.app import build_routes
 from fleetlore.server.openapi import build_document
-from fleetlore.server.security.guard import DECLARED, declared_for, undeclared
+from fleetlore.server.security.guard import DECLARED, declared_for, undeclared_routes
 from fleetlore.server.view_table import VIEWS
 from tests.server.probing import probe
 from tests.server.serving import serve
@@ -41,7 +41,7 @@ def test_every_route_is_in_it_with_its_methods_and_nothing_else_is() -> None:
 
 
 def test_nothing_can_be_posted_that_the_guard_does_not_know() -> None:
-    assert undeclared(build_routes()) == []
+    assert undeclared_routes(build_routes()) == []
 
 
 @pytest.mark.parametrize("path", [path for path, method, _ in OPERATIONS if method == "post"])
@@ -74,7 +74,7 @@ def test_writing_needs_a_token_and_every_operation_says_how_it_refuses() -> None
 @pytest.mark.slow
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     with serve(tmp_path) as served:
-        list(play(served.log, script(1), speed=0))
+        list(record_story(served.log, write_story(1), speed=0))
         probed = probe(served, examples=4)
         stored = {event.kind.partition(".")[0] for event in served.log.read()}
     assert probed.findings == []

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fleetlore import clock
 from fleetlore.log.tokens import create_token
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 from tests.server.watching import Station, station, until
@@ -57,7 +57,7 @@ async def test_scope_kinds_and_after_choose() -> None:
 
 
 async def test_what_cannot_be_watched_is_refused_with_a_reason_before_anything_is_opened() -> None:
-    async with station(limits=Limits(streams=1)) as place:
+    async with station(limits=RequestLimits(streams=1)) as place:
         status, detail = await refused(place, "?scope=nobody")
         assert (status, "no such scope" in detail) == (422, True)
         async with watch(place) as client:

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from fleetlore import Event
-from fleetlore.cli.demo.command import play
-from fleetlore.cli.demo.fleet import script
+from fleetlore.cli.demo.command import record_story
+from fleetlore.cli.demo.fleet import write_story
 from fleetlore.server import views_routes
 from fleetlore.server.answers import timeline
 from fleetlore.testing import START, FrozenClock
@@ -29,7 +29,7 @@ FOR_EVER = {"from_": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     clock = FrozenClock()
     with serve(tmp_path_factory.mktemp("demo"), now=clock) as running:
-        list(play(running.log, script(1), speed=0, now=clock))
+        list(record_story(running.log, write_story(1), speed=0, now=clock))
         yield running
 
 

@@ -11,7 +11,7 @@ import pytest
 from fleetlore import clock
 from fleetlore.log.tokens import create_token
 from fleetlore.server.live.ring import Ring
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 from tests.server.watching import Client, Station, station, until
@@ -126,7 +126,7 @@ async def test_a_head_request_is_answered_and_over() -> None:
 
 
 async def test_there_is_an_end_to_how_many_may_watch() -> None:
-    async with station(limits=Limits(streams=1)) as place, place.watch() as first:
+    async with station(limits=RequestLimits(streams=1)) as place, place.watch() as first:
         await first.frame()
         async with place.watch() as second:
             assert "try again" in await problem(second, 503)

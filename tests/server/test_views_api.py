@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fleetlore import Event
 from fleetlore.chronicle.arcs import HIDDEN_KINDS
-from fleetlore.cli.demo.command import play
-from fleetlore.cli.demo.fleet import CAST, script
+from fleetlore.cli.demo.command import record_story
+from fleetlore.cli.demo.fleet import CAST, write_story
 from fleetlore.log.sqlite.maintenance import backup
 from fleetlore.projections.live_views import LiveViews
 from fleetlore.server import view_cache
@@ -56,14 +56,14 @@ CHAPTER = {"title", "first_at", "last_at", "sentences", "arcs"}
 VIEWS = {
     "fleet": (common.Fleet, {"now", "counts", "agents", "asking"}),
     "threads": (common.Threads, {"threads", "total"}),
-    "arcs": (common.Arcs, {"arcs", "counts"}),
+    "arcs": (common.ArcsPage, {"arcs", "counts"}),
     "sessions": (common.SessionsPage, {"sessions", "more"}),
     "brief": (common.PeriodBrief, {"brief"}),
     "costs": (common.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
-    "story": (common.Story, {"opening", "chapters", "open", "closing", "more"}),
+    "story": (common.StoryPage, {"opening", "chapters", "open", "closing", "more"}),
     "timeline": (
-        common.Timeline,
+        common.TimelinePage,
         {"from", "to", "first_at", "last_at", "exact", "bucket_seconds", "families", "lanes", "marks", "links", "arcs", "more_lanes"},
     ),
 }
@@ -74,7 +74,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The demo, played to its end, at which the clock stands still."""
     clock = FrozenClock()
     with serve(tmp_path_factory.mktemp("demo"), now=clock) as running:
-        list(play(running.log, script(1), speed=0, now=clock))
+        list(record_story(running.log, write_story(1), speed=0, now=clock))
         yield running
 
 

@@ -23,8 +23,8 @@ from fleetlore.server.endpoints import request_body as doors_reading
 from fleetlore.server.endpoints.request_body import decompress, split_array, split_lines
 from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
-from fleetlore.server.security.concurrency_limit import Turns
-from fleetlore.server.security.limits import Limited, Limits
+from fleetlore.server.security.concurrency_limit import ConcurrencyLimit
+from fleetlore.server.security.limits import Limited, RequestLimits
 from fleetlore.server.view_cache import ViewCache
 from tests.patience import PATIENCE
 from tests.server.asgi import ask
@@ -132,12 +132,12 @@ def test_who_floods_a_websocket_and_reads_nothing_is_let_go(tmp_path: Path, word
 
 async def test_a_body_with_two_lengths_is_refused() -> None:
     headers = [("host", "localhost"), ("content-length", "4"), ("transfer-encoding", "chunked")]
-    answer = await ask(Limited(_reading, limits=Limits()), "POST", "/", headers)
+    answer = await ask(Limited(_reading, limits=RequestLimits()), "POST", "/", headers)
     assert (answer.status, answer.headers["connection"]) == (400, "close")
 
 
 async def test_bodies_together_take_no_more_memory_than_is_allowed() -> None:
-    limits = Limits(body=100, bodies=150)
+    limits = RequestLimits(body=100, bodies=150)
     app, headers = Limited(_reading, limits=limits), [("host", "localhost"), ("transfer-encoding", "chunked")]
     limits.held = 100  # others'
     answer = await ask(app, "POST", "/", headers, [b"x" * 60])
@@ -173,7 +173,7 @@ def test_blank_lines_and_empty_elements_are_counted(monkeypatch: pytest.MonkeyPa
 
 
 async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
-    turns, order = Turns(1, line=1, patience=PATIENCE), list[str]()
+    turns, order = ConcurrencyLimit(1, line=1, patience=PATIENCE), list[str]()
 
     async def take(name: str) -> None:
         async with turns.taken():
@@ -190,7 +190,7 @@ async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
 
 
 async def test_a_turn_that_does_not_come_in_time_is_a_503_that_says_when_to_try_again() -> None:
-    turns = Turns(1, line=1, patience=0.001)
+    turns = ConcurrencyLimit(1, line=1, patience=0.001)
     async with turns.taken():
         with pytest.raises(Problem) as told:
             async with turns.taken():

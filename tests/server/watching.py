@@ -22,14 +22,14 @@ from fleetlore.server import problems
 from fleetlore.server.live import sockets, stream
 from fleetlore.server.live.feed import Feed
 from fleetlore.server.security.authorization import Keyring
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from tests.patience import PATIENCE
 
 
 class Station:
     """A log, its feed, and the port at which it is served."""
 
-    def __init__(self, log: BlockingRecorder, feed: Feed, shared: Coordination, *, limits: Limits, is_open: bool) -> None:
+    def __init__(self, log: BlockingRecorder, feed: Feed, shared: Coordination, *, limits: RequestLimits, is_open: bool) -> None:
         self.log, self.feed, self.shared, self.limits = log, feed, shared, limits
         self.app = Starlette(
             routes=[*stream.ROUTES, *sockets.ROUTES],
@@ -57,12 +57,12 @@ class Station:
 
 
 @asynccontextmanager
-async def station(*, limits: Limits | None = None, is_open: bool = True, **options: Any) -> AsyncIterator[Station]:
+async def station(*, limits: RequestLimits | None = None, is_open: bool = True, **options: Any) -> AsyncIterator[Station]:
     """A server that runs on this loop."""
     with connect("memory:").blocking() as log, open_shared("memory:") as shared:
         feed = Feed(log, **options)
         feed.start()
-        place = Station(log, feed, shared, limits=limits or Limits(), is_open=is_open)
+        place = Station(log, feed, shared, limits=limits or RequestLimits(), is_open=is_open)
         serving = asyncio.create_task(place.server.serve(sockets=[place.socket]))
         await until(lambda: place.server.started)
         try:

@@ -12,7 +12,7 @@ from fleetlore import connect
 from fleetlore.events.catalog import known_kinds
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.town.commands import add_task, send_message, spawn_agent
-from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, Rejected
+from fleetlore.town.jobs import AgentUnavailable, Approved, HelpNeeded, JobDone, JobFailed, Rejected
 from fleetlore.town.mission_commands import add_mission_note
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views import town
@@ -37,10 +37,10 @@ async def play(live_town: LiveTown) -> None:
     gate = BlockedHandler()
     failing: dict[str, list[HandlerStep]] = {
         "m1_i2": [HelpNeeded("which database?")],
-        "t2": [Failed("no")],
+        "t2": [JobFailed("no")],
         "t3": [AgentUnavailable("no program")],
     }
-    work = ScriptedHandler(m1_i1=[Done("see o/r#1")], m1_i1_fix_1=[Done("with tests")], t1=[gate, Done("gone on")], **failing)
+    work = ScriptedHandler(m1_i1=[JobDone("see o/r#1")], m1_i1_fix_1=[JobDone("with tests")], t1=[gate, JobDone("gone on")], **failing)
     review = ScriptedHandler(m1_i1_review_1=[Rejected("no tests")], m1_i1_review_2=[Approved("reads well")])
     live_town.dispatcher()
     await live_town.append_commands(spawn_agent(live_town.state, "eve", by="jo"))

@@ -12,7 +12,7 @@ from fleetlore.errors import Conflict
 from fleetlore.events.envelope import Event
 from fleetlore.kernel.journal import KnownState
 from fleetlore.town import commands, events, help_requests, liveness, mission_commands, planning
-from fleetlore.town.jobs import Approved, Failed
+from fleetlore.town.jobs import Approved, JobFailed
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views.town_state import Task
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
@@ -118,7 +118,7 @@ async def test_a_wish_to_redirect_is_looked_at_again_if_the_task_was_taken_meanw
 async def test_a_review_that_was_called_off_can_be_a_persons(sqlite_town: LiveTown) -> None:
     live_town = sqlite_town
     live_town.dispatcher()
-    live_town.worker(ScriptedHandler(m1_i1_review_1=[Failed("cannot see it", is_final=True)]), "ada", "rev")
+    live_town.worker(ScriptedHandler(m1_i1_review_1=[JobFailed("cannot see it", is_final=True)]), "ada", "rev")
     await live_town.start_mission(plan(PlannedItem(id="i1", title="Write")))
     await live_town.wait_until(lambda town: "m1" in town.missions and town.missions["m1"].items["i1"].is_stuck)
     await live_town.append_commands(mission_commands.review_item(live_town.state, "m1", "i1", by="jo", is_approved=True))

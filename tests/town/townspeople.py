@@ -14,7 +14,7 @@ from fleetlore.log.base import Expect, Position
 from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.town.commands import TownCommand, add_task, control_agent
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Done, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.jobs import JobDone, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
 from fleetlore.town.journal import TownJournal
 from fleetlore.town.mission_commands import start_mission
 from fleetlore.town.plans.model import MissionPlan
@@ -77,7 +77,7 @@ class ScriptedHandler:
         self.jobs.append(job)
         name = job.task if isinstance(job, TaskJob) else job.agent
         steps = self._steps.get(name.replace("/", "_").replace("-", "_"))
-        step: HandlerStep = steps.pop(0) if steps else Done(f"did {name}")
+        step: HandlerStep = steps.pop(0) if steps else JobDone(f"did {name}")
         return await step(job, inbox) if callable(step) else step
 
     def of(self, task: str) -> list[TaskJob]:
@@ -90,7 +90,7 @@ class BlockedHandler:
 
     def __init__(self, outcome: JobOutcome | None = None) -> None:
         self.begun, self.opened, self.broken_off = asyncio.Event(), asyncio.Event(), 0
-        self._outcome = outcome or Done("through the gate")
+        self._outcome = outcome or JobDone("through the gate")
 
     async def __call__(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
         self.begun.set()

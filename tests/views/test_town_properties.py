@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.cli.demo.fleet import script
+from fleetlore.cli.demo.fleet import write_story
 from fleetlore.dialects.tinytown import DIALECT
 from fleetlore.events.envelope import Event
 from fleetlore.testing import START
@@ -146,7 +146,7 @@ def test_in_any_order_of_steps_no_task_is_completed_twice(draw: st.DataObject, w
 
 def test_the_demonstrations_fleet_folds_without_harm() -> None:
     """It tells of a town that somebody else runs."""
-    told = [event for _, event in script(1)]
+    told = [event for _, event in write_story(1)]
     state = fold(told)
     assert {"town.mission_state_changed", "town.task_completed", "town.reviewer_approval"} <= {event.kind for event in told}
     assert (state.idle, state.done > 3) == ({}, True)

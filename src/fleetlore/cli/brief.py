@@ -70,7 +70,7 @@ def read_records(args: Namespace, log: BlockingRecorder, settings: Settings, now
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.cli.sessions import open_outcomes
     from fleetlore.cli.tell.range import span_of, zone_of
-    from fleetlore.projections.outcomes import Wanted, select_scope
+    from fleetlore.projections.outcomes import OutcomeQuery, select_scope
     from fleetlore.story import reading
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
@@ -78,7 +78,7 @@ def read_records(args: Namespace, log: BlockingRecorder, settings: Settings, now
     zone = zone_of(args.tz)
     span = span_of(args, zone, now)
     scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
-    wanted = select_scope(log, scope, Wanted(span.since, span.until))
+    wanted = select_scope(log, scope, OutcomeQuery(span.since, span.until))
     with open_outcomes(log) as store, bar_if_long() as progress:
         return reading.read_records(
             log,

@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
     """Print them; secrets in addresses are masked."""
     settings = open_log.settings_of(args)
     if args.json:
-        terminal.out_value(described(settings))
+        terminal.out_value(describe_settings(settings))
         return 0
     rows = [(spec.key, spec.show(setting.value), setting.source) for spec, setting in _each_setting(settings)]
     path = open_log.find_file(settings)
@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def described(settings: config.Settings) -> dict[str, Any]:
+def describe_settings(settings: config.Settings) -> dict[str, Any]:
     """The settings as plain values."""
     shown: dict[str, Any] = {
         spec.key: {"value": spec.to_json(setting.value), "from": setting.source} for spec, setting in _each_setting(settings)

@@ -10,7 +10,7 @@ from fleetlore.cli.main import UsageError
 _YES = ("y", "yes")
 
 
-def agrees(question: str) -> bool:
+def ask_yes_no(question: str) -> bool:
     """Whether the person at the terminal says yes; where there is none, `--yes` must have been said."""
     if not terminal.is_terminal(sys.stdin):
         raise UsageError(f"{question} Nobody is here to be asked: say --yes, or look first with --dry-run")

@@ -43,7 +43,9 @@ def render_plain(report: CostReport) -> str:
     if not report.rows:
         return _empty_text(report)
     table = [(report.dimension.upper(), *(column.upper() for column in COLUMNS))]
-    table += [(_label(report, row) + (f"  {_agent_id(row)}" if _agent_id(row) else ""), *amount_cells(row.amount)) for row in report.rows]
+    table += [
+        (_row_label(report, row) + (f"  {_agent_id(row)}" if _agent_id(row) else ""), *amount_cells(row.amount)) for row in report.rows
+    ]
     table += [("TOTAL", *amount_cells(report.total))]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     rows = [
@@ -69,7 +71,7 @@ def render_table(report: CostReport, *, columns: int) -> Group:
     for column, width in zip(COLUMNS, widths, strict=True):
         table.add_column(column, no_wrap=True, justify="right", min_width=width)
     for row in report.rows:
-        label = Text.assemble((_label(report, row), "bold" if row.key is not None else "bright_black"))
+        label = Text.assemble((_row_label(report, row), "bold" if row.key is not None else "bright_black"))
         if _agent_id(row) and label.cell_len + len(_agent_id(row)) + 2 <= room:
             label.append(f"  {_agent_id(row)}", style="bright_black")
         table.add_row(label, *(Text(figure) for figure in amount_cells(row.amount)))
@@ -108,7 +110,7 @@ def _empty_text(report: CostReport) -> str:
     return NOTHING_IN_PART if report.is_part else EMPTY
 
 
-def _label(report: CostReport, row: CostReportRow) -> str:
+def _row_label(report: CostReport, row: CostReportRow) -> str:
     return sanitise(row.name or row.key or "") or _NO_KEY[report.dimension]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # --- What installed packages add, as `lore doctor` tells it: every extension is loaded, and those that cannot be used are named.
 
 
-def points() -> list[ExtensionPoint[Any]]:
+def extension_points() -> list[ExtensionPoint[Any]]:
     """Every place where a package can add something."""
     from fleetlore.chronicle.vocabulary import VOCABULARIES
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
@@ -37,12 +37,12 @@ def points() -> list[ExtensionPoint[Any]]:
     return [PROGRAMS, DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
 
 
-def look() -> list[ExtensionStatus]:
+def find_extensions() -> list[ExtensionStatus]:
     """All that is installed, and what is wrong with it."""
     installed = plugins.list_installed()
     if not installed:
         return []
-    known = points()
+    known = extension_points()
     groups = [point.group for point in known]
     astray = [
         plugins.ExtensionStatus(each, f"there is no extension point {each.group}; there are {', '.join(groups)}")
@@ -62,9 +62,9 @@ def _check_parts(finding: ExtensionStatus) -> ExtensionStatus:
     return finding if program is None else finding._replace(problem=registry.find_problem(program))
 
 
-def about(problems: list[str]) -> list[dict[str, Any]]:
+def describe_extensions(problems: list[str]) -> list[dict[str, Any]]:
     """The same for a report; what is wrong goes to its problems."""
-    found = look()
+    found = find_extensions()
     for (_, name, _, package, version), problem in found:
         if problem is not None:
             problems.append(str(BrokenExtension(name, f"{package} {version}", problem)))
@@ -80,7 +80,7 @@ _GATHERING = ("models", "all")
 _WANTED = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
 
 
-def installed() -> dict[str, bool]:
+def find_installed_extras() -> dict[str, bool]:
     """Each extra, and whether all that it wants is there; those that only gather others are left out."""
     from importlib.metadata import PackageNotFoundError, requires
 
@@ -134,7 +134,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Look at everything; what cannot be looked at is a finding."""
     settings = open_log.settings_of(args)
-    versions, files = _versions(settings.log.value), list(settings.files)
+    versions, files = _find_versions(settings.log.value), list(settings.files)
     report: dict[str, Any] = {"versions": versions, "settings": {"files": files, "ignored": settings.warnings}, "log": {}, "problems": []}
     log = report["log"]
     log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
@@ -144,21 +144,21 @@ def run(args: Namespace) -> int:
     if path is None or log["exists"]:
         _look_into(args, settings, report)
     report |= {
-        "compiled": _compiled(),
+        "compiled": _find_compiled_modules(),
         "commands": _about_commands(),
         "pages": _pages_are_built(),
-        "extras": installed(),
-        "extensions": about(report["problems"]),
+        "extras": find_installed_extras(),
+        "extensions": describe_extensions(report["problems"]),
         "notify": _about_rules(settings, report["problems"]),
     }
     if args.json:
         terminal.out_value(report)
     else:
-        _print(report)
+        _print_report(report)
     return 1 if report["problems"] else 0
 
 
-def _versions(url: str) -> dict[str, str]:
+def _find_versions(url: str) -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     import apsw
@@ -180,7 +180,7 @@ def _versions(url: str) -> dict[str, str]:
     }
 
 
-def _compiled() -> list[str]:
+def _find_compiled_modules() -> list[str]:
     """What was compiled of this installation."""
     return ["what is done for every event"] if find_spec("fleetlore._quick") is not None else []
 
@@ -271,13 +271,13 @@ def _about_log(log: BlockingRecorder) -> dict[str, Any]:
     }
     if info.events and len(about["towns"]) == 1:
         about["bytes_per_event"] = round(info.bytes / info.events)
-    about["events_per_day"] = _growth(log, info.events)
+    about["events_per_day"] = _events_per_day(log, info.events)
     if info.backend in _CLIENTS:
         about |= {"trust": TRUST.format("to this server"), **{key: info.details[key] for key in _SERVER_FACTS if key in info.details}}
     return about
 
 
-def _growth(log: BlockingRecorder, events: int) -> int:
+def _events_per_day(log: BlockingRecorder, events: int) -> int:
     """Events a day over the last week, or over the log's whole life if that is shorter; near enough, without reading them."""
     now = clock.now()
     first = next(log.read(since=now - _WEEK, limit=1), None)
@@ -285,10 +285,10 @@ def _growth(log: BlockingRecorder, events: int) -> int:
     if first is None or first.at is None or first.position is None or head is None:
         return 0
     days = max(1.0, (now - first.at) / timedelta(days=1))
-    return round(min(events, _distance(first.position, head, events)) / days)
+    return round(min(events, _count_positions(first.position, head, events)) / days)
 
 
-def _distance(first: str, last: str, otherwise: int) -> int:
+def _count_positions(first: str, last: str, otherwise: int) -> int:
     """How many positions lie between two, both counted; not every log's positions are numbers in a row."""
     from fleetlore.log.sequence import to_sequence
 
@@ -298,33 +298,33 @@ def _distance(first: str, last: str, otherwise: int) -> int:
         return otherwise
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any]) -> None:
     for name, version in report["versions"].items():
-        _row(name, version)
-    _row("compiled", " and ".join(report["compiled"]) or "nothing: it does the same, more slowly (docs/decisions/0011)")
-    _row("pages", "inside" if report["pages"] else "not built; `make web` makes them, and all but the control room works without")
+        _print_row(name, version)
+    _print_row("compiled", " and ".join(report["compiled"]) or "nothing: it does the same, more slowly (docs/decisions/0011)")
+    _print_row("pages", "inside" if report["pages"] else "not built; `make web` makes them, and all but the control room works without")
     _print_extras(report["extras"])
     _print_commands(report["commands"])
     log = report["log"]
-    _row("log", log.get("path") or log["url"])
+    _print_row("log", log.get("path") or log["url"])
     if "exists" in log and not log["exists"]:
-        _row("", "not there yet; the first event makes it: try `lore setup`, or `lore demo` to look around")
+        _print_row("", "not there yet; the first event makes it: try `lore setup`, or `lore demo` to look around")
     if "server" in log:
-        _row("server", log["server"])
+        _print_row("server", log["server"])
     elif "events" in log or "writable" in log:
-        _row("writable", {True: "yes", False: "no", None: "not kept"}[log.get("writable")])
-    _row("town", log["town"])
+        _print_row("writable", {True: "yes", False: "no", None: "not kept"}[log.get("writable")])
+    _print_row("town", log["town"])
     if "events" in log:
         _print_numbers(log)
     if "trust" in log:
-        _row("trust", log["trust"])
+        _print_row("trust", log["trust"])
     for file in report["settings"]["files"] or ["no files, all defaults"]:
-        _row("settings", file)
+        _print_row("settings", file)
     for each in report["extensions"]:
         is_out = "" if each["usable"] else ": left out"
-        _row("extension", f"{each['name']} ({each['group']}) of {each['package']} {each['version']}{is_out}")
+        _print_row("extension", f"{each['name']} ({each['group']}) of {each['package']} {each['version']}{is_out}")
     for name, note in report["notify"].items():
-        _row("notify", f"{name} {note}")
+        _print_row("notify", f"{name} {note}")
     _print_verdict(report["problems"])
 
 
@@ -336,42 +336,45 @@ def _print_verdict(problems: list[str]) -> None:
 
 
 def _print_extras(here: dict[str, bool]) -> None:
-    _row("extras", ", ".join(name for name, is_here in here.items() if is_here) or "none")
+    _print_row("extras", ", ".join(name for name, is_here in here.items() if is_here) or "none")
     if missing := [name for name, is_here in here.items() if not is_here]:
-        _row("", f"not installed: {', '.join(missing)} (pip install 'fleetlore[NAME]')")
+        _print_row("", f"not installed: {', '.join(missing)} (pip install 'fleetlore[NAME]')")
 
 
 def _print_commands(commands: dict[str, Any]) -> None:
-    _row("command", commands["fleetlore"] or "`fleetlore` is not on the PATH; hooks in shared project settings need it there")
+    _print_row("command", commands["fleetlore"] or "`fleetlore` is not on the PATH; hooks in shared project settings need it there")
     if commands["foreign_lore"]:
-        _row("", f"`lore` on the PATH is another program: {commands['lore']}. Hooks are not affected.")
-        _row("", "Type `fleetlore` in place of `lore`, or put the folder of `fleetlore` first in PATH.")
+        _print_row("", f"`lore` on the PATH is another program: {commands['lore']}. Hooks are not affected.")
+        _print_row("", "Type `fleetlore` in place of `lore`, or put the folder of `fleetlore` first in PATH.")
 
 
 def _print_numbers(log: dict[str, Any]) -> None:
     per_event = log.get("bytes_per_event")
-    _row("towns", ", ".join(log["towns"]) or "none yet")
-    _row("events", f"{log['events']:,}")
-    _row("memory" if log["backend"] == "redis" else "size", size(log["bytes"]) + (f", {per_event:,} bytes an event" if per_event else ""))
-    growth = f"{log['events_per_day']:,} event{'' if log['events_per_day'] == 1 else 's'} a day" + (
-        f", {size(log['events_per_day'] * per_event)}" if per_event else ""
+    _print_row("towns", ", ".join(log["towns"]) or "none yet")
+    _print_row("events", f"{log['events']:,}")
+    _print_row(
+        "memory" if log["backend"] == "redis" else "size",
+        format_bytes(log["bytes"]) + (f", {per_event:,} bytes an event" if per_event else ""),
     )
-    _row("growth", f"about {growth}, over the last week")
-    _row("newest", log["newest"] or "none yet")
-    _row("durability", log["durability"])
+    growth = f"{log['events_per_day']:,} event{'' if log['events_per_day'] == 1 else 's'} a day" + (
+        f", {format_bytes(log['events_per_day'] * per_event)}" if per_event else ""
+    )
+    _print_row("growth", f"about {growth}, over the last week")
+    _print_row("newest", log["newest"] or "none yet")
+    _print_row("durability", log["durability"])
     if "server" in log:
-        _row("same id", f"known again for {log['dedup']}" if "hour" in log["dedup"] else f"known again {log['dedup']}")
+        _print_row("same id", f"known again for {log['dedup']}" if "hour" in log["dedup"] else f"known again {log['dedup']}")
     if log.get("keeps") == "tinytown":
-        _row("keeps", "only the newest 1,000 events of the town, 100 of an agent, 500 of a mission, as tinytown does")
+        _print_row("keeps", "only the newest 1,000 events of the town, 100 of an agent, 500 of a mission, as tinytown does")
     if log.get("cut_by_others"):
-        _row("", f"{log['cut_by_others']:,} entries were cut off by another writer's cap (tinytown's own programs do that)")
+        _print_row("", f"{log['cut_by_others']:,} entries were cut off by another writer's cap (tinytown's own programs do that)")
 
 
-def _row(name: str, value: str) -> None:
+def _print_row(name: str, value: str) -> None:
     terminal.out(terminal.sanitise(f"{name:<12} {value}"))
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Bytes as people read them."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:

@@ -12,10 +12,10 @@ PAUSE = 0.5
 
 
 @contextmanager
-def draining(pause: float = PAUSE) -> Iterator[None]:
+def drain_in_background(pause: float = PAUSE) -> Iterator[None]:
     """Look into the spool again and again as long as the block lasts; a trouble is told once."""
     ended = Event()
-    thread = Thread(target=_drain, args=(ended, pause), name="fleetlore-drain", daemon=True)
+    thread = Thread(target=_drain_until, args=(ended, pause), name="fleetlore-drain", daemon=True)
     thread.start()
     try:
         yield
@@ -24,7 +24,7 @@ def draining(pause: float = PAUSE) -> Iterator[None]:
         thread.join(1.0)
 
 
-def _drain(ended: Event, pause: float) -> None:
+def _drain_until(ended: Event, pause: float) -> None:
     said: set[str] = set()
     while not ended.wait(pause):
         open_log.drain_spool(said=said)

@@ -39,11 +39,11 @@ def run(args: Namespace) -> int:
             for lines in _read_chunks():
                 writer.write_all(place_filter.without(_parse_line(line)) for line in lines)
         except LogError:
-            summary.end(writer.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
+            summary.print_summary(writer.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
             raise
     rejections.end()
     place_filter.end()
-    return summary.end(writer.tally, json=args.json)
+    return summary.print_summary(writer.tally, json=args.json)
 
 
 class ShippedPlaceFilter:
@@ -86,16 +86,16 @@ def _read_chunks() -> Iterator[Iterator[SourceLine]]:
 
 def _parse_line(line: SourceLine) -> ImportItem:
     if line.too_long:
-        return _rejection(line, f"longer than {LONGEST_LINE} bytes")
+        return _make_line_rejection(line, f"longer than {LONGEST_LINE} bytes")
     try:
         return ImportItem(line, (_with_id(codec.decode(line.raw)),))
     except InvalidEvent as error:
-        return _rejection(line, error.reason if error.path == "$" else str(error))
+        return _make_line_rejection(line, error.reason if error.path == "$" else str(error))
 
 
 def _with_id(event: Event) -> Event:
     return event if event.id is not None else replace(event, id=clock.uuid7())
 
 
-def _rejection(line: SourceLine, reason: str) -> ImportItem:
+def _make_line_rejection(line: SourceLine, reason: str) -> ImportItem:
     return make_rejection(line, reason, dialect=OWN_DIALECT, at=clock.now())

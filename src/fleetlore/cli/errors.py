@@ -10,7 +10,7 @@ from fleetlore.cli.main import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE
 from fleetlore.errors import FleetloreError, Invalid
 
 
-def explain(error: BaseException) -> int:
+def print_error(error: BaseException) -> int:
     """One line on standard error, never a traceback unless FLEETLORE_DEBUG asks for it; answers the exit code."""
     if os.environ.get("FLEETLORE_DEBUG"):
         import traceback
@@ -23,15 +23,17 @@ def explain(error: BaseException) -> int:
             _let_go_of_output()
             return BROKEN_PIPE
         case Invalid():
-            return _say(str(error), USAGE)
+            return _print_message(str(error), USAGE)
         case FleetloreError():
-            return _say(str(error), FAILED)
+            return _print_message(str(error), FAILED)
         case UnicodeError():
-            return _say("an argument or a file name is not valid text in this locale; use UTF-8", USAGE)
+            return _print_message("an argument or a file name is not valid text in this locale; use UTF-8", USAGE)
         case OSError():
-            return _say(os_reason(error), FAILED)
+            return _print_message(os_reason(error), FAILED)
         case _:
-            return _say(f"{type(error).__name__}: {error} (not foreseen; FLEETLORE_DEBUG=1 shows where, please report it)", FAILED)
+            return _print_message(
+                f"{type(error).__name__}: {error} (not foreseen; FLEETLORE_DEBUG=1 shows where, please report it)", FAILED
+            )
 
 
 def os_reason(error: OSError) -> str:
@@ -40,7 +42,7 @@ def os_reason(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
-def _say(message: str, code: int) -> int:
+def _print_message(message: str, code: int) -> int:
     terminal.err(f"lore: {message}")
     return code
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, scopes, terminal, times
-from fleetlore.cli.drain_while_watching import draining
+from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.log.base import check_scope, matches_kind
@@ -67,7 +67,7 @@ def _print_events(args: Namespace, since: datetime | None) -> None:
         head = log.head()
         shown = _write_events(_read_past(log, args, since), write)
         if args.follow:
-            with draining():
+            with drain_in_background():
                 _follow(log, args, since, write, after=max(shown, head or "") or None)
         else:
             _hint_at_more(log, args, shown)

@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
     check_scope(args.scope)
     since = times.parse_since(args.since)
     left_out: Counter[str] = Counter()
-    with open_log.open_existing_log(args, settings=settings) as log, _output(args.out) as write:
+    with open_log.open_existing_log(args, settings=settings) as log, _open_output(args.out) as write:
         for event in log.read(scopes.resolve_scope(log, args.scope), kinds=args.kind, since=since):
             record = dialect.encode(event, town=settings.town.value)
             if record is None:
@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
 
 
 @contextmanager
-def _output(path: str | None) -> Iterator[Write]:
+def _open_output(path: str | None) -> Iterator[Write]:
     if path is None:
         yield terminal.out_json if terminal.is_terminal(sys.stdout) else _write_to_pipe
         return

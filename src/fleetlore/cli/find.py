@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
     filter = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.parse_since(args.since))
     with open_log.open_existing_log(args) as log:
         filter = filter._replace(scope=scopes.resolve_scope(log, filter.scope), by_time=bool(fold.newest_blocks(log)))
-        found = _find(log, text, filter, limit=args.last + 1)
+        found = _search_events(log, text, filter, limit=args.last + 1)
     write = _make_writer(args, search.parse_terms(text))
     for event in found[: args.last]:
         write(event)
@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
     return OK if found else FAILED
 
 
-def _find(log: BlockingRecorder, text: str, filter: search.SearchFilter, *, limit: int) -> list[Event]:
+def _search_events(log: BlockingRecorder, text: str, filter: search.SearchFilter, *, limit: int) -> list[Event]:
     store = open_store(log.info())
     with store or nullcontext(), progress.bar_if_long() as show:
         return search.find(log, text, wanted=filter, limit=limit, store=store, progress=show)
@@ -89,7 +89,9 @@ def _make_writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callabl
     colour = terminal.has_colour(sys.stdout)
     screen = TerminalEventLines(zone, width=terminal.width(sys.stdout), colour=colour)
     return lambda event: terminal.out(
-        _highlight(screen.line(_with_matching_text(event, terms)), terms) if colour else screen.line(_with_matching_text(event, terms))
+        _highlight_terms(screen.line(_with_matching_text(event, terms)), terms)
+        if colour
+        else screen.line(_with_matching_text(event, terms))
     )
 
 
@@ -103,7 +105,7 @@ def _with_matching_text(event: Event, terms: Sequence[search.SearchTerm]) -> Eve
     return replace(event, text=f"[private] {line}" if not can_see(event, READER) else line)
 
 
-def _highlight(line: str, terms: Sequence[search.SearchTerm]) -> str:
+def _highlight_terms(line: str, terms: Sequence[search.SearchTerm]) -> str:
     """Highlight matches in a sanitised line; the only escape sequences in it are our colours."""
     return "".join(part if _COLOUR_CODES.fullmatch(part) else _highlight_plain(part, terms) for part in _COLOUR_CODES.split(line))
 

@@ -21,7 +21,7 @@ def fold(log: BlockingRecorder, view: Fold[State], name: str) -> State:
     return folded(log, view, name).state
 
 
-def newest_blocks(log: BlockingRecorder) -> list[time_ranges.Block]:
+def newest_blocks(log: BlockingRecorder) -> list[time_ranges.TimeBlock]:
     """For `read_newest`."""
     return time_ranges.newest_blocks(fold(log, time_ranges, "calendar"))
 

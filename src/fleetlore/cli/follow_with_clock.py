@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 
-def batches(log: BlockingRecorder, *, after: str | None, tick: float = 1.0) -> Iterator[list[Event]]:
+def follow_batches(log: BlockingRecorder, *, after: str | None, tick: float = 1.0) -> Iterator[list[Event]]:
     """The events behind a position as they come, several at once where they come fast; an empty list whenever a tick passes without any."""
     arrived: SimpleQueue[Event | BaseException] = SimpleQueue()
-    Thread(target=_follow, args=(log, after, arrived), name="fleetlore-watch", daemon=True).start()
+    Thread(target=_queue_events, args=(log, after, arrived), name="fleetlore-watch", daemon=True).start()
     while True:
         batch: list[Event] = []
         try:
-            batch.append(_event(arrived.get(timeout=tick)))
+            batch.append(_take_event(arrived.get(timeout=tick)))
             while not arrived.empty():
-                batch.append(_event(arrived.get()))
+                batch.append(_take_event(arrived.get()))
         except Empty:
             pass
         yield batch
 
 
-def _follow(log: BlockingRecorder, after: str | None, arrived: SimpleQueue[Event | BaseException]) -> None:
+def _queue_events(log: BlockingRecorder, after: str | None, arrived: SimpleQueue[Event | BaseException]) -> None:
     try:
         for event in log.follow(after=after):
             arrived.put(event)
@@ -35,7 +35,7 @@ def _follow(log: BlockingRecorder, after: str | None, arrived: SimpleQueue[Event
         arrived.put(error)
 
 
-def _event(thing: Event | BaseException) -> Event:
+def _take_event(thing: Event | BaseException) -> Event:
     if isinstance(thing, BaseException):
         raise thing
     return thing

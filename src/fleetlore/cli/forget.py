@@ -69,11 +69,11 @@ def run(args: Namespace) -> int:
             _print_found(found, config.masked(settings.log.value), args.dry_run)
         if args.dry_run:
             return _print_result(args, found, erased=0, left=len(found.ids), waiting=0)
-        if found.ids and not args.yes and not confirm.agrees(f"Erase {_count_events(len(found.ids))} for good?"):
+        if found.ids and not args.yes and not confirm.ask_yes_no(f"Erase {_count_events(len(found.ids))} for good?"):
             terminal.err("nothing was erased")
             return FAILED
         passphrase.ask_key_of(settings, "to erase any of it")
-        return _erase(args, settings, log, filter, found)
+        return _erase_found(args, settings, log, filter, found)
 
 
 def _make_filter(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
@@ -94,7 +94,7 @@ def _make_filter(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
     )
 
 
-def _erase(args: Namespace, settings: Settings, log: BlockingRecorder, filter: ForgetFilter, found: FoundEvents) -> int:
+def _erase_found(args: Namespace, settings: Settings, log: BlockingRecorder, filter: ForgetFilter, found: FoundEvents) -> int:
     """Erase the spool first, so that nothing comes in later, then the log, then the projections made of it."""
     from fleetlore.ingest import forget as ingest_forget
 

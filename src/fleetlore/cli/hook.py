@@ -54,7 +54,7 @@ def is_call(argv: list[str]) -> bool:
 def run_alone(argv: list[str]) -> NoReturn:
     """All of the process: no word, no failure, and no waiting for ever."""
     try:
-        _guard()
+        _ignore_interrupts()
         _hand_over_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
     finally:
         os._exit(0)
@@ -67,7 +67,7 @@ def _hand_over_quietly(program: str, *, project: bool) -> None:
         return
 
 
-def _guard() -> None:
+def _ignore_interrupts() -> None:
     """A key pressed in the terminal is meant for the program, not for us; and somebody may never close our input."""
     import signal
 
@@ -96,8 +96,8 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     told["program"] = program
     if project:
         told["project"] = True
-    told |= (surroundings := _surroundings())
-    patterns = _patterns(surroundings.get("cwd"))
+    told |= (surroundings := _read_environment())
+    patterns = _load_patterns(surroundings.get("cwd"))
     redactor = Redactor(patterns)
     raw = raw.strip()
     try:
@@ -105,16 +105,16 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        return _dump(told | {"raw": _sample(raw, redactor), "bytes": size})
+        return _encode_line(told | {"raw": _make_sample(raw, redactor), "bytes": size})
     if patterns or not is_surely_clean(raw):
         record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
     elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
         # As it came: writing it anew would take longer than reading it.
-        return b'%b,"record":%b}' % (_dump(told)[:-1], raw)
-    return _dump(told | {"record": record})
+        return b'%b,"record":%b}' % (_encode_line(told)[:-1], raw)
+    return _encode_line(told | {"record": record})
 
 
-def _dump(told: dict[str, object]) -> bytes:
+def _encode_line(told: dict[str, object]) -> bytes:
     """One line of JSON; halves of characters, which JavaScript cuts off now and then, become `?`."""
     import json
 
@@ -134,13 +134,13 @@ def _read_input() -> tuple[bytes, int]:
     return b"".join(pieces), size
 
 
-def _surroundings() -> dict[str, str]:
+def _read_environment() -> dict[str, str]:
     """What decides which log a command would choose here."""
-    found = {"cwd": _folder(), "log": _log(), "town": os.environ.get("FLEETLORE_TOWN")}
+    found = {"cwd": _current_folder(), "log": _log_of_environment(), "town": os.environ.get("FLEETLORE_TOWN")}
     return {name: value for name, value in found.items() if value}
 
 
-def _log() -> str | None:
+def _log_of_environment() -> str | None:
     """The log that the environment names; a password in its address goes to no disk, and the drainer asks for it again."""
     log = os.environ.get("FLEETLORE_LOG")
     if log is None or "@" not in log:
@@ -150,17 +150,17 @@ def _log() -> str | None:
     return masked(log)
 
 
-def _folder() -> str | None:
+def _current_folder() -> str | None:
     try:
         return os.getcwd()
     except OSError:  # it was removed
         return None
 
 
-def _patterns(folder: str | None) -> tuple[str, ...]:
+def _load_patterns(folder: str | None) -> tuple[str, ...]:
     """Expressions of further secrets that the settings name, as seen from a folder."""
     # Reading settings takes as long as all the rest: only for those that have something to say.
-    if not any(_mentions(path, b"redact") for path in _settings_files(folder)):
+    if not any(_file_contains(path, b"redact") for path in _settings_files(folder)):
         return ()
     from fleetlore import settings
     from fleetlore.errors import ConfigError
@@ -192,7 +192,7 @@ def _settings_files(folder: str | None) -> Iterator[str]:
         folder = above if above != folder else None
 
 
-def _mentions(path: str, word: bytes) -> bool:
+def _file_contains(path: str, word: bytes) -> bool:
     try:
         with open(path, "rb") as file:
             return word in file.read()
@@ -200,7 +200,7 @@ def _mentions(path: str, word: bytes) -> bool:
         return False
 
 
-def _sample(raw: bytes, redactor: Redactor) -> str:
+def _make_sample(raw: bytes, redactor: Redactor) -> str:
     """How it began. Secrets go first, so that none is cut in half and then not recognised."""
     text, _ = redactor.redact_value(raw[: 4 * SAMPLE].decode(errors="replace"))
     return text.encode()[:SAMPLE].decode(errors="ignore")

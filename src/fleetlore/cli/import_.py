@@ -73,15 +73,15 @@ def run(args: Namespace) -> int:
     settings = open_log.settings_of(args)
     with (
         progress.bar("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
-        _items(args.files, dialect, show) as items,
+        _read_inputs(args.files, dialect, show) as items,
         open_log.open_log(args, settings=settings) as log,
-        depositing(log, dialect.name, settings, json=args.json) as ending,
+        import_with_summary(log, dialect.name, settings, json=args.json) as ending,
     ):
         ending.deposit.write_all(items)
     return ending.code
 
 
-class Ending:
+class ImportSummary:
     """What a run of imports is left with."""
 
     def __init__(self, deposit: BatchWriter) -> None:
@@ -89,26 +89,26 @@ class Ending:
 
 
 @contextmanager
-def depositing(
+def import_with_summary(
     log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: summary.SkippedFiles | None = None
-) -> Iterator[Ending]:
+) -> Iterator[ImportSummary]:
     """A deposit that says at the end what became of every line, and how many files were not read."""
     from fleetlore.ingest.batch_writer import BatchWriter
     from fleetlore.log.admission import Admission
 
     rejections = summary.Rejections()
     admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
-    ending = Ending(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
+    ending = ImportSummary(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
     open_log.keep_to(log, settings)
     rejections.end()
     if skipped is not None:
         skipped.end()
-    ending.code = summary.end(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)
+    ending.code = summary.print_summary(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)
 
 
 @contextmanager
-def _items(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[ImportItem]]:
+def _read_inputs(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[ImportItem]]:
     """What the inputs hold, merged by time; all of them can be opened, or nothing is read."""
     from fleetlore.ingest import files
 
@@ -119,10 +119,10 @@ def _items(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> I
             yield files.read_sources(sources, dialect)
         return
     with files.open_sources(paths) as sources:
-        yield files.read_sources(sources, dialect, on_read=counting(show, sum(source.size for source in sources)))
+        yield files.read_sources(sources, dialect, on_read=count_bytes(show, sum(source.size for source in sources)))
 
 
-def counting(show: progress.Progress, total: int) -> ReadCallback:
+def count_bytes(show: progress.Progress, total: int) -> ReadCallback:
     """Bytes as they are read, added up for a bar."""
     done = 0
 

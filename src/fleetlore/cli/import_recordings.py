@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.cli import open_log, progress, summary
-from fleetlore.cli.import_ import counting, depositing
+from fleetlore.cli.import_ import count_bytes, import_with_summary
 from fleetlore.errors import Invalid
 from fleetlore.ingest import discovery, recordings, retention
 from fleetlore.ingest.files import STDIN
@@ -30,21 +30,21 @@ def run(args: Namespace, program: str) -> int:
     settings = open_log.settings_of(args)
     recording = registry.find_recording(program)
     skipped = summary.SkippedFiles()
-    with _paths(args.files, program, skipped) as paths:
-        tapes = list(_tapes(paths, recording, named=args.files))
+    with _find_files(args.files, program, skipped) as paths:
+        tapes = list(_open_files(paths, recording, named=args.files))
         with (
             progress.bar("importing", bytes=True) as show,
             open_log.open_log(args, settings=settings) as log,
-            depositing(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
+            import_with_summary(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
         ):
             change = None if args.files else discovery.make_machine_stamp()
-            on_read = counting(show, sum(tape.size for tape in tapes))
+            on_read = count_bytes(show, sum(tape.size for tape in tapes))
             not_before = retention.retention_cutoff(settings, clock.now())
             recordings.import_transcripts(tapes, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
     return ending.code
 
 
-def _tapes(paths: Sequence[str], recording: Recording, *, named: Sequence[str]) -> Iterator[TranscriptFile]:
+def _open_files(paths: Sequence[str], recording: Recording, *, named: Sequence[str]) -> Iterator[TranscriptFile]:
     """The files, open; one that was in a folder a moment ago and is gone is left out, one that was named is missed."""
     needed = set(map(os.path.abspath, named))
     for path in paths:
@@ -56,14 +56,14 @@ def _tapes(paths: Sequence[str], recording: Recording, *, named: Sequence[str]) 
 
 
 @contextmanager
-def _paths(given: Sequence[str], program: str, skipped: summary.SkippedFiles) -> Iterator[list[str]]:
+def _find_files(given: Sequence[str], program: str, skipped: summary.SkippedFiles) -> Iterator[list[str]]:
     """The files that are meant: standard input as a file, too."""
     with TemporaryDirectory(prefix="fleetlore-") as folder:
-        named = [_kept(path, folder) for path in given] if given else _at_home(program)
+        named = [_copy_if_stream(path, folder) for path in given] if given else _at_home(program)
         yield discovery.expand_paths(named, on_skipped=skipped.add)
 
 
-def _kept(path: str, folder: str) -> str:
+def _copy_if_stream(path: str, folder: str) -> str:
     """The path; of what can be read only once, that of a copy."""
     if path != STDIN and (os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)):
         return path

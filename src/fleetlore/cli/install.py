@@ -50,7 +50,7 @@ def add_target(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Put the hooks in, or say what there is."""
     if args.program is None:
-        return show(json=args.json)
+        return show_programs(json=args.json)
     file = file_of(args.program, project=args.project)
     changed = put_in(file, project=args.project)
     if args.json:
@@ -127,9 +127,9 @@ def own_path() -> str:
     return os.path.abspath(found)
 
 
-def show(*, json: bool) -> int:
+def show_programs(*, json: bool) -> int:
     """What can be installed, and what is."""
-    rows = [_state(program.name, project=project) for program in registry.list_installable() for project in (False, True)]
+    rows = [_program_state(program.name, project=project) for program in registry.list_installable() for project in (False, True)]
     if json:
         terminal.out_value(rows)
         return 0
@@ -140,7 +140,7 @@ def show(*, json: bool) -> int:
     return 0
 
 
-def _state(program: str, *, project: bool) -> dict[str, object]:
+def _program_state(program: str, *, project: bool) -> dict[str, object]:
     file = file_of(program, project=project)
     try:
         found = file.find_installed_events()

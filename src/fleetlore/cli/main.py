@@ -57,7 +57,7 @@ examples:
 `lore COMMAND --help` explains a command. --log and --town may stand before or after it."""
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """What each command's module offers."""
 
     SUMMARY: str
@@ -70,7 +70,7 @@ class Command(Protocol):
         """Do it; answers the exit code. A `FleetloreError` becomes one line and a code by itself."""
 
 
-class Call(NamedTuple):
+class CommandLine(NamedTuple):
     """A command line, cut up: what stood before the word, the word, and what came behind it."""
 
     command: str | None
@@ -134,19 +134,19 @@ def main(argv: Sequence[str]) -> int:
     except BaseException as error:  # noqa: BLE001  # the last door: everything becomes one line and a code
         from fleetlore.cli import errors
 
-        return errors.explain(error)
+        return errors.print_error(error)
     return code
 
 
 def _dispatch_or_end(argv: Sequence[str]) -> int:
     try:
-        return _dispatch(argv)
+        return _dispatch_command(argv)
     except SystemExit as end:  # argparse has said what there is to say
         return end.code if isinstance(end.code, int) else FAILED
 
 
-def _dispatch(argv: Sequence[str]) -> int:
-    call = _cut_up(argv)
+def _dispatch_command(argv: Sequence[str]) -> int:
+    call = _split_arguments(argv)
     if call.command == "--version":
         from fleetlore import __version__
 
@@ -154,12 +154,12 @@ def _dispatch(argv: Sequence[str]) -> int:
         return OK
     if call.command in (None, "-h", "--help", "help"):
         if call.command == "help" and call.rest:
-            return _run(call._replace(command=call.rest[0], rest=["--help"]))
+            return _run_command(call._replace(command=call.rest[0], rest=["--help"]))
         return _list_commands(*(["every day"] if call.command is None else GROUPS))
-    return _run(call)
+    return _run_command(call)
 
 
-def _cut_up(argv: Sequence[str]) -> Call:
+def _split_arguments(argv: Sequence[str]) -> CommandLine:
     """Find the command's word; only `--log` and `--town` may stand before it."""
     given: dict[str, str] = {}
     words = iter(argv)
@@ -168,44 +168,44 @@ def _cut_up(argv: Sequence[str]) -> Call:
         if name not in ("--log", "--town"):
             if word.startswith("-") and word not in ("-h", "--help", "--version"):
                 raise UsageError(f"no such option before the command: {word}; see lore --help")
-            return Call(word, list(words), given.get("log"), given.get("town"))
+            return CommandLine(word, list(words), given.get("log"), given.get("town"))
         if not equals:
             value = next(words, "")
         if not value:
             raise UsageError(f"{name} needs a value, as in {'--log sqlite:fleet.db' if name == '--log' else '--town NAME'}")
         given[name[2:]] = value
-    return Call(None, [])
+    return CommandLine(None, [])
 
 
-def _run(call: Call) -> int:
+def _run_command(call: CommandLine) -> int:
     name = call.command or ""
     if name not in COMMANDS | BEHIND:
-        raise UsageError(f"no such command: {name}; {_nearest(name)}see lore --help")
-    return _load(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
+        raise UsageError(f"no such command: {name}; {_suggest_command(name)}see lore --help")
+    return _load_command(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
 
 
 def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> Parser:
     """The parser of one command, with all that it takes."""
     from fleetlore.cli import arguments
 
-    command = _load(name)
-    parser = arguments.Parser(prog=f"lore {name}", description=_sentence(command.SUMMARY))
+    command = _load_command(name)
+    parser = arguments.Parser(prog=f"lore {name}", description=_as_sentence(command.SUMMARY))
     arguments.add_common(parser, log=log, town=town)
     command.configure(parser)
     return parser
 
 
-def _nearest(name: str) -> str:
+def _suggest_command(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, n=1)
     return f"did you mean `lore {near[0]}`? or " if near else ""
 
 
-def _load(name: str) -> Command:
+def _load_command(name: str) -> CommandModule:
     from importlib import import_module
 
-    return cast("Command", import_module((COMMANDS | BEHIND)[name]))
+    return cast("CommandModule", import_module((COMMANDS | BEHIND)[name]))
 
 
 def _list_commands(*groups: str) -> int:
@@ -213,10 +213,10 @@ def _list_commands(*groups: str) -> int:
     for group in groups:
         terminal.out(f"\n{group}")
         for name in GROUPS[group]:
-            terminal.out(f"  {name:<9} {_load(name).SUMMARY}")
+            terminal.out(f"  {name:<9} {_load_command(name).SUMMARY}")
     terminal.out(EPILOGUE if len(groups) > 1 else MORE)
     return OK
 
 
-def _sentence(summary: str) -> str:
+def _as_sentence(summary: str) -> str:
     return f"{summary[:1].upper()}{summary[1:]}."

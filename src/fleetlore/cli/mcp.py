@@ -44,19 +44,19 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Talk until the program closes our input."""
-    caller = _caller(args, os.environ.get(AGENT) or os.environ.get(AT_WORK))
+    caller = _find_caller(args, os.environ.get(AGENT) or os.environ.get(AT_WORK))
     try:
         from fleetlore.server.mcp.stdio import serve_stdio
     except ModuleNotFoundError as error:
         raise ConfigError(f"mcp: its library is not installed ({error.name}); pip install 'fleetlore[mcp]'") from error
     settings = open_log.settings_of(args)
     with ExitStack() as stack:
-        log = stack.enter_context(_open(args, settings))
-        serve_stdio(_source(log, settings, stack), caller)
+        log = stack.enter_context(_open_log(args, settings))
+        serve_stdio(_open_source(log, settings, stack), caller)
     return 0
 
 
-def _caller(args: Namespace, of_environment: str | None) -> Caller:
+def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
     from fleetlore.events.names import is_name
     from fleetlore.server.mcp.sources import Caller
 
@@ -68,13 +68,13 @@ def _caller(args: Namespace, of_environment: str | None) -> Caller:
     return Caller(name, args.write, "" if args.write else "this process may read only; start it with `lore mcp --write --agent NAME`")
 
 
-def _open(args: Namespace, settings: Settings) -> BlockingRecorder:
+def _open_log(args: Namespace, settings: Settings) -> BlockingRecorder:
     """The log; the user's own may still be empty, any other that is missing is a slip of the pen."""
     own = settings.log.source == config.DEFAULT
     return open_log.open_log(args, settings=settings) if own else open_log.open_existing_log(args, settings=settings)
 
 
-def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemandSource:
+def _open_source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemandSource:
     """The views of a log, folded on demand from what its store keeps."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
     from fleetlore.projections.signed_town import SignedTownFold
@@ -84,7 +84,7 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
-    costs, seal = Costs(Prices(settings.prices.value)), _seal(settings)
+    costs, seal = Costs(Prices(settings.prices.value)), _open_seal(settings)
     views: dict[str, Any] = build_views(costs, SignedGoalsFold(seal), SignedTownFold(seal))
     kept: list[ProjectionStore] = []
     said: set[str] = set()
@@ -100,7 +100,7 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
     return OnDemandSource(log, views, find_store, town=settings.town.value, costs=costs, refresh=refresh)
 
 
-def _seal(settings: Settings) -> Seal | None:
+def _open_seal(settings: Settings) -> Seal | None:
     """The log's seal: on a sealed one the board shows what is signed, and no more."""
     from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared

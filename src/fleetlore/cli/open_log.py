@@ -47,7 +47,7 @@ def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool =
     settings = settings or settings_of(args)
     if drain:
         drain_spool()
-    return _open(settings)
+    return _connect_log(settings)
 
 
 def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> BlockingRecorder:
@@ -57,7 +57,7 @@ def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> B
     path = find_file(settings)
     if path is not None:
         need_file(path)
-    return _open(settings)
+    return _connect_log(settings)
 
 
 def drain_spool(*, said: set[str] | None = None) -> None:
@@ -72,7 +72,7 @@ def drain_spool(*, said: set[str] | None = None) -> None:
             return
         from fleetlore.ingest.drain import drain_into_logs
 
-        problems = drain_into_logs(_open, on_warning=terminal.warn_once)
+        problems = drain_into_logs(_connect_log, on_warning=terminal.warn_once)
     except Exception as error:  # noqa: BLE001  # the spool can wait, the command cannot
         problems = [f"the spool could not be read: {error}"]
     said = set() if said is None else said
@@ -82,7 +82,7 @@ def drain_spool(*, said: set[str] | None = None) -> None:
             terminal.err(f"lore: {problem}")
 
 
-def _open(settings: Settings) -> BlockingRecorder:
+def _connect_log(settings: Settings) -> BlockingRecorder:
     return connect(settings.log.value, town=settings.town.value, redactor=redactor_of(settings), veil=veil_of(settings)).blocking()
 
 

@@ -30,7 +30,7 @@ def open_private_file(path: str) -> Iterator[Callable[[bytes], int]]:
 def open_text_file(path: str) -> Iterator[Write]:
     """`open_private_file` for text."""
     with open_private_file(path) as write:
-        yield lambda text: _write(write, text)
+        yield lambda text: _write_text(write, text)
 
 
 def write_to_terminal(text: str) -> None:
@@ -50,8 +50,8 @@ def write_json_to_terminal(text: str) -> None:
 
 def write_to_pipe(text: str) -> None:
     """Write UTF-8 regardless of the locale, as the formats require."""
-    _write(sys.stdout.buffer.write, text)
+    _write_text(sys.stdout.buffer.write, text)
 
 
-def _write(write: Callable[[bytes], int], text: str) -> None:
+def _write_text(write: Callable[[bytes], int], text: str) -> None:
     write(text.encode(errors="replace"))

@@ -67,14 +67,14 @@ def ask_new_passphrase() -> str:
 def print_to_tty(text: str) -> None:
     """Print to the terminal, even if the output is redirected."""
     with _open_tty("what is meant for you alone is to be shown") as tty:
-        _write(tty, f"{text}\n")
+        _write_tty(tty, f"{text}\n")
 
 
 def _ask_and_unlock(seal: Seal, prompt_reason: str) -> OperatorKey:
     from fleetlore.log.seal import unlock_seal
 
     with _open_tty(prompt_reason) as tty:
-        _write(tty, f"{prompt_reason}.\n")
+        _write_tty(tty, f"{prompt_reason}.\n")
         for left in range(MAX_TRIES - 1, -1, -1):
             try:
                 key = unlock_seal(seal, _read_hidden_line(tty, "Passphrase: "))
@@ -83,7 +83,7 @@ def _ask_and_unlock(seal: Seal, prompt_reason: str) -> OperatorKey:
             except Denied:
                 if not left:
                     raise
-                _write(tty, "This is not it.\n")
+                _write_tty(tty, "This is not it.\n")
             else:
                 _forbid_core_dumps()
                 return key
@@ -122,11 +122,11 @@ def _read_hidden_line(tty: int, prompt: str) -> str:
     hidden = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
     try:
         termios.tcsetattr(tty, termios.TCSAFLUSH, hidden)  # drops what was typed before the prompt
-        _write(tty, prompt)
+        _write_tty(tty, prompt)
         line = _read_line(tty)
     finally:
         termios.tcsetattr(tty, termios.TCSAFLUSH, before)
-        _write(tty, "\n")
+        _write_tty(tty, "\n")
     if not line:
         raise _NoInput("no passphrase was given; nothing was done")
     return line
@@ -139,7 +139,7 @@ def _read_line(tty: int) -> str:
     return typed.rstrip(b"\r\n").decode(errors="surrogateescape")
 
 
-def _write(tty: int, text: str) -> None:
+def _write_tty(tty: int, text: str) -> None:
     os.write(tty, text.encode(errors="replace"))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.projections.outcomes import Wanted
+    from fleetlore.projections.outcomes import OutcomeQuery
     from fleetlore.projections.store import ProjectionStore
     from fleetlore.settings import Settings
     from fleetlore.views.outcomes.record import Outcome
@@ -66,15 +66,15 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def select_sessions(args: Namespace, log: BlockingRecorder, now: datetime) -> Wanted:
+def select_sessions(args: Namespace, log: BlockingRecorder, now: datetime) -> OutcomeQuery:
     """The sessions that the arguments ask for."""
     from fleetlore.cli.tell.range import Span, span_of, zone_of
-    from fleetlore.projections.outcomes import Wanted, runs_in
+    from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 
     is_limited = args.all or args.since is not None or args.day is not None
     span = span_of(args, zone_of(args.tz), now) if is_limited else Span(since=now - timedelta(days=DAYS))
     scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
-    return Wanted(span.since, span.until, runs_in(log, scope))
+    return OutcomeQuery(span.since, span.until, runs_in(log, scope))
 
 
 def open_outcomes(log: BlockingRecorder) -> AbstractContextManager[ProjectionStore | None]:
@@ -87,7 +87,7 @@ def open_outcomes(log: BlockingRecorder) -> AbstractContextManager[ProjectionSto
     return store or nullcontext()
 
 
-def read_outcomes(log: BlockingRecorder, settings: Settings, wanted: Wanted, now: datetime) -> Iterator[bytes]:
+def read_outcomes(log: BlockingRecorder, settings: Settings, wanted: OutcomeQuery, now: datetime) -> Iterator[bytes]:
     """The records as JSON, the newest first."""
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.projections.outcomes import list_outcomes

@@ -75,7 +75,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
     parser.add_argument("--no-hooks", action="store_true", help="change nobody's settings")
     programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs()]
-    arguments.teach(parser, _EXAMPLES, _NOTES.format(programs=_listed(programs, "and")))
+    arguments.teach(parser, _EXAMPLES, _NOTES.format(programs=_join_names(programs, "and")))
 
 
 def run(args: Namespace) -> int:
@@ -83,7 +83,7 @@ def run(args: Namespace) -> int:
     skipped = summary.SkippedFiles()
     found = [look_for(program, on_skipped=skipped.add) for program in registry.load_programs()]
     for each in found:
-        terminal.out(_described(each))
+        terminal.out(_describe_program(each))
     there = [each for each in found if each.is_there]
     if not there:
         return _say_what_to_do()
@@ -94,7 +94,7 @@ def run(args: Namespace) -> int:
         rejected = _import_all(args, log, [file for each in there for file in each.files])
         skipped.end()
         if not args.no_hooks:
-            _install(there, ask=not args.yes)
+            _install_missing(there, ask=not args.yes)
         _show_brief(args, log)
     terminal.out(_NEXT)
     return SOME_REJECTED if rejected or skipped.paths else OK
@@ -112,24 +112,24 @@ def look_for(program: Program, *, on_skipped: OnSkipped = lambda path, reason: N
     return Found(program, which(program.command), tuple(folders), files)
 
 
-def _described(found: Found) -> str:
+def _describe_program(found: Found) -> str:
     from fleetlore.ingest import history
 
     name = f"{found.title:<12} "
     if not found.is_there:
-        return f"{name}not found: neither `{found.program.command}` nor {_short(found.folders[0])}"
+        return f"{name}not found: neither `{found.program.command}` nor {_shorten_path(found.folders[0])}"
     if not found.files:
-        return f"{name}installed, but has recorded nothing yet in {_short(found.folders[0])}"
+        return f"{name}installed, but has recorded nothing yet in {_shorten_path(found.folders[0])}"
     names = {plain_name(file.path) for file in found.files}
     sessions = sum(f"{os.sep}subagents{os.sep}" not in each for each in names)
-    amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_size(sum(file.size for file in found.files))}"
+    amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_format_bytes(sum(file.size for file in found.files))}"
     first, last = history.find_time_span(found.files)
-    ago = _ago((clock.now() - last).total_seconds())
-    return f"{name}{amount}, the newest {ago}, {_days(first, last)}, in {_short(found.folders[0])}"
+    ago = _format_age((clock.now() - last).total_seconds())
+    return f"{name}{amount}, the newest {ago}, {_format_days(first, last)}, in {_shorten_path(found.folders[0])}"
 
 
 def _say_what_to_do() -> int:
-    variables = _listed([each.home_variable for each in registry.load_programs() if each.home_variable], "or")
+    variables = _join_names([each.home_variable for each in registry.load_programs() if each.home_variable], "or")
     terminal.out(
         "\nNo coding agent has left anything here. Run this again after the first session of one; if they keep their files elsewhere,\n"
         f"set {variables}. `lore demo` shows what a fleet looks like, `lore import git .` reads a repository."
@@ -142,7 +142,7 @@ def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
     if hooks:
         for each in found:
             if (file := registry.find_hook_file(each.program)) is not None:
-                terminal.out(f"  hooks in {_short(file.path)}, for {each.title}")
+                terminal.out(f"  hooks in {_shorten_path(file.path)}, for {each.title}")
     terminal.out("There is no terminal to ask at, so nothing was changed.")
     return 0
 
@@ -163,7 +163,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     tapes = recordings.open_history([(file.path, registry.find_recording(file.program)) for file in files], log)
     batches = history.make_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
-    terminal.out(f"Importing {_count(len(files), 'file')}, {_days(*history.find_time_span(files))}{order}.")
+    terminal.out(f"Importing {_count_noun(len(files), 'file')}, {_format_days(*history.find_time_span(files))}{order}.")
     terminal.flush()
     done = 0
     try:
@@ -174,18 +174,20 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
                     recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
                 if done == len(batch) < len(files):
-                    terminal.out(f"{_days(*history.find_time_span(batch))}: {_count(done, 'file')} imported. Older ones follow.")
+                    terminal.out(
+                        f"{_format_days(*history.find_time_span(batch))}: {_count_noun(done, 'file')} imported. Older ones follow."
+                    )
                     terminal.flush()
     except KeyboardInterrupt:
-        terminal.err(f"\nlore: stopped; {done:,} of {_count(len(files), 'file')} are imported. Run `lore setup` again to continue.")
+        terminal.err(f"\nlore: stopped; {done:,} of {_count_noun(len(files), 'file')} are imported. Run `lore setup` again to continue.")
         raise
     finally:
         rejections.end()
-    terminal.out(f"Imported {_count(len(files), 'file')}: {_count(deposit.tally.recorded, 'record')} new to your log.")
+    terminal.out(f"Imported {_count_noun(len(files), 'file')}: {_count_noun(deposit.tally.recorded, 'record')} new to your log.")
     return deposit.tally.rejected
 
 
-def _install(found: Sequence[Found], *, ask: bool) -> None:
+def _install_missing(found: Sequence[Found], *, ask: bool) -> None:
     """Install what is missing, after one yes for all of it."""
     files = [file for each in found if (file := registry.find_hook_file(each.program)) is not None]
     wanted = [file for file in files if not _is_installed(file)]
@@ -194,8 +196,8 @@ def _install(found: Sequence[Found], *, ask: bool) -> None:
             terminal.out(said_of(file, changed=False))
     if not wanted:
         return
-    names = " and ".join(f"{registry.require_program(file.program).title} ({_short(file.path)})" for file in wanted)
-    if ask and not _asked(f"Add hooks to {names}, so that they are recorded as they work? [Y/n] "):
+    names = " and ".join(f"{registry.require_program(file.program).title} ({_shorten_path(file.path)})" for file in wanted)
+    if ask and not _ask_yes_no(f"Add hooks to {names}, so that they are recorded as they work? [Y/n] "):
         terminal.out(f"No hooks then. `lore install` adds them whenever you like; `lore watch {wanted[0].program}` reads along without.")
         return
     for file in wanted:
@@ -230,38 +232,38 @@ def _can_ask() -> bool:
     return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 
-def _asked(question: str) -> bool:
+def _ask_yes_no(question: str) -> bool:
     sys.stdout.write(question)
     terminal.flush()
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
-def _short(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """A path with `~` for the home directory."""
     home = os.path.join(os.path.expanduser("~"), "")
     return terminal.sanitise(f"~/{path.removeprefix(home)}" if path.startswith(home) else path)
 
 
-def _size(count: int) -> str:
+def _format_bytes(count: int) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 1e6 else f"{max(1, round(count / 1e3)):,} kB"
 
 
-def _count(count: int, what: str) -> str:
+def _count_noun(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _listed(names: Sequence[str], word: str) -> str:
+def _join_names(names: Sequence[str], word: str) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _days(first: datetime, last: datetime) -> str:
+def _format_days(first: datetime, last: datetime) -> str:
     """Two moments as days, in the user's time zone."""
     days = [f"{at.astimezone():%Y-%m-%d}" for at in (first, last)]
     return days[0] if days[0] == days[1] else " to ".join(days)
 
 
-def _ago(seconds: float) -> str:
+def _format_age(seconds: float) -> str:
     for length, unit in ((_DAY, "day"), (3600.0, "hour"), (60.0, "minute")):
         if seconds >= length:
             count = int(seconds // length)

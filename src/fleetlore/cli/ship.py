@@ -70,12 +70,12 @@ def run(args: Namespace) -> int:
     stop = Flag()
     try:
         with _stop_on_signals(stop):
-            return _run(args, stop)
+            return _run_shipper(args, stop)
     except KeyboardInterrupt:  # before the shipper started, or a second Ctrl-C
         return OK
 
 
-def _run(args: Namespace, stop: Flag) -> int:
+def _run_shipper(args: Namespace, stop: Flag) -> int:
     from fleetlore.ingest.ship import Shipper
 
     route = parse_route(args)

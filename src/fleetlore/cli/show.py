@@ -40,10 +40,10 @@ def run(args: Namespace) -> int:
     """Print the outcome of one session, or of each session of a task."""
     settings = open_log.settings_of(args)
     with open_log.open_existing_log(args, settings=settings) as log:
-        from fleetlore.projections.outcomes import Wanted, runs_in
+        from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 
         scope = _resolve(log, args.name)
-        records = list(read_outcomes(log, settings, Wanted(runs=runs_in(log, scope)), clock.now()))
+        records = list(read_outcomes(log, settings, OutcomeQuery(runs=runs_in(log, scope)), clock.now()))
     if not records:
         terminal.err(f"lore show: no session belongs to {scope}; `lore sessions --all` lists the sessions")
         return FAILED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore import clock, settings
 from fleetlore.cli import arguments, open_log, terminal
-from fleetlore.cli.drain_while_watching import draining
+from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.views import fleet as view
 from fleetlore.views import names
 from fleetlore.views.fleet import FleetState
@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
             board.show(town)
             return 0
         try:
-            with draining():
+            with drain_in_background():
                 return board.watch(log, town)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
@@ -119,12 +119,12 @@ class Board:
     def _watch_live(self, log: BlockingRecorder, town: Town) -> int:
         from rich.live import Live
 
-        from fleetlore.cli.follow_with_clock import batches
+        from fleetlore.cli.follow_with_clock import follow_batches
 
         console = make_console()
         try:
             with Live(self._page(town, clock.now(), console), console=console, screen=True, auto_refresh=False) as live:
-                for events in batches(log, after=town.fleet.position):
+                for events in follow_batches(log, after=town.fleet.position):
                     town = town.after(events)
                     live.update(self._page(town, clock.now(), console), refresh=True)
         except KeyboardInterrupt:  # the page goes with its screen; what it said last stays
@@ -132,10 +132,10 @@ class Board:
         return 0
 
     def _watch_changes(self, log: BlockingRecorder, town: Town) -> int:
-        from fleetlore.cli.follow_with_clock import batches
+        from fleetlore.cli.follow_with_clock import follow_batches
 
         shown: list[Any] = []
-        for events in chain([[]], batches(log, after=town.fleet.position)):
+        for events in chain([[]], follow_batches(log, after=town.fleet.position)):
             town = town.after(events)
             essence = self._essence(town.fleet, clock.now())
             if essence != shown:

@@ -57,7 +57,7 @@ class Rejections:
             terminal.err(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
 
 
-def end(tally: ImportTally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
+def print_summary(tally: ImportTally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
     """The counts, and the exit code that they call for; `skipped` files were not read."""
     if json:
         terminal.out_value(tally)

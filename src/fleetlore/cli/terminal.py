@@ -20,7 +20,7 @@ _HOSTILE = (
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compiled at first use, because `lore emit` needs none of them."""
     return re.compile(pattern)
 
@@ -29,15 +29,15 @@ def sanitise(text: str) -> str:
     """The text on one line, without escape sequences, control, bidi and invisible characters."""
     if text.isascii() and text.isprintable():
         return text
-    return _compiled(_HOSTILE).sub("�", _compiled(_BREAKS).sub(" ", _compiled(_SEQUENCES).sub("", text)))
+    return _compile_pattern(_HOSTILE).sub("�", _compile_pattern(_BREAKS).sub(" ", _compile_pattern(_SEQUENCES).sub("", text)))
 
 
 def escape_json(text: str) -> str:
     """Equivalent JSON with unsafe characters as \\u escapes."""
-    return _compiled(_HOSTILE).sub(_escape, text)
+    return _compile_pattern(_HOSTILE).sub(_escape_character, text)
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x10000:
         return f"\\u{code:04x}"

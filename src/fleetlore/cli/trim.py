@@ -57,10 +57,10 @@ def run(args: Namespace) -> int:
         key = None if args.dry_run else passphrase.ask_key_of(settings, "to trim it")
         store = open_store(log.info())
         with store or nullcontext():
-            return _trim(args, settings, now, log, store, key)
+            return _trim_log(args, settings, now, log, store, key)
 
 
-def _trim(
+def _trim_log(
     args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: ProjectionStore | None, key: OperatorKey | None
 ) -> int:
     from fleetlore.ingest import retention, trim
@@ -81,7 +81,7 @@ def _trim(
     if why := retention.explain_unshipped(log, settings, found.last):
         terminal.err(f"lore: {why}")
         return FAILED
-    if not args.yes and not confirm.agrees(f"Cut off {_count_events(found.events)}?"):
+    if not args.yes and not confirm.ask_yes_no(f"Cut off {_count_events(found.events)}?"):
         terminal.err("nothing was trimmed")
         return FAILED
     with progress.bar("trimming") as show:

@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
     from fleetlore.ingest.batch_writer import ImportTally
     from fleetlore.ingest.follow_files import TranscriptFollower
 
-    folders = _need(args.folders or registry.require_program(args.program).recording_folders(), args.program)
+    folders = _existing_folders(args.folders or registry.require_program(args.program).recording_folders(), args.program)
     settings = open_log.settings_of(args)
     rejections, skipped = summary.Rejections(), summary.SkippedFiles()
     total = ImportTally()
@@ -70,16 +70,16 @@ def run(args: Namespace) -> int:
             on_skipped=skipped.add,
         )
         try:
-            _follow(log, tail, args, total)
+            _follow_files(log, tail, args, total)
         except KeyboardInterrupt:
             terminal.err("")
         open_log.keep_to(log, settings)
     rejections.end()
     skipped.end()
-    return summary.end(total, json=False, verb="recorded", skipped=len(skipped.paths))
+    return summary.print_summary(total, json=False, verb="recorded", skipped=len(skipped.paths))
 
 
-def _need(folders: Sequence[str], program: str) -> list[str]:
+def _existing_folders(folders: Sequence[str], program: str) -> list[str]:
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
         missing = " and no ".join(folders)
@@ -87,7 +87,7 @@ def _need(folders: Sequence[str], program: str) -> list[str]:
     return found
 
 
-def _follow(log: BlockingRecorder, tail: TranscriptFollower, args: Namespace, total: ImportTally) -> None:
+def _follow_files(log: BlockingRecorder, tail: TranscriptFollower, args: Namespace, total: ImportTally) -> None:
     write, never = events.make_writer(args), Flag()
     said: set[str] = set()
     if not args.once and not args.quiet:

@@ -80,7 +80,7 @@ def json_type_name(value: object) -> str:
 def parse_record_with_spellings(raw: bytes, style: JsonStyle) -> tuple[Record, Spellings]:
     """Parse one record and its unusual spellings; raise `DialectError` for anything but a JSON object."""
     try:
-        value = _decoder(style).decode(raw.decode())
+        value = _make_decoder(style).decode(raw.decode())
     except UnicodeDecodeError as error:
         raise DialectError("$", f"not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
@@ -98,7 +98,7 @@ def _describe_json_type(value: object) -> str:
     return "a number" if isinstance(value, _OddNumber) else json_type_name(value)
 
 
-def _decoder(style: JsonStyle) -> json.JSONDecoder:
+def _make_decoder(style: JsonStyle) -> json.JSONDecoder:
     return _PYTHON_DECODER if style.constants else _COMPACT_DECODER
 
 

@@ -57,13 +57,13 @@ def parse_seconds(value: Any) -> Any:
 
 def struct_in(type: Any) -> type[Struct] | None:
     """The struct that a table is converted to: the type itself, or the one struct of a union such as `ScriptLine | str`."""
-    structs = [each for each in _options(type) if isinstance(each, _StructMeta)]
+    structs = [each for each in _format_options(type) if isinstance(each, _StructMeta)]
     return structs[0] if len(structs) == 1 else None
 
 
 def item_type(type: Any) -> Any:
     """The type of the items of a list, or of the values of a table, if it holds structs; else `None`: msgspec converts it as a whole."""
-    for each in _options(type):
+    for each in _format_options(type):
         args = [arg for arg in get_args(each) if arg is not Ellipsis]
         if get_origin(each) in (tuple, list, dict, Mapping) and args and (struct_in(args[-1]) or item_type(args[-1])):
             return args[-1]
@@ -72,23 +72,23 @@ def item_type(type: Any) -> Any:
 
 def value_type(type: Any) -> Any:
     """The type of the values of a table; `None` where it is not said."""
-    return next((get_args(each)[-1] for each in _options(type) if get_origin(each) in (dict, Mapping) and get_args(each)), None)
+    return next((get_args(each)[-1] for each in _format_options(type) if get_origin(each) in (dict, Mapping) and get_args(each)), None)
 
 
 _StructMeta: Any = type(Struct)
 
 
-def _options(type: Any) -> tuple[Any, ...]:
+def _format_options(type: Any) -> tuple[Any, ...]:
     if get_origin(type) is Annotated:
-        return _options(get_args(type)[0])
+        return _format_options(get_args(type)[0])
     if get_origin(type) in (Union, UnionType):
-        return tuple(each for option in get_args(type) if option is not NoneType for each in _options(option))
+        return tuple(each for option in get_args(type) if option is not NoneType for each in _format_options(option))
     return (type,)
 
 
 def _literal_values(type: Any) -> tuple[str, ...]:
     """The values of a `Literal`, also as the items of a list."""
-    for each in _options(type):
+    for each in _format_options(type):
         if get_origin(each) is Literal:
             return tuple(value for value in get_args(each) if isinstance(value, str))
         for arg in get_args(each):
@@ -131,13 +131,13 @@ def explain_error(path: KeyPath, error: str, type: Any, value: Any, *, is_yaml: 
         return path, problem
     if match := _bound.search(reason):
         words = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
-        return path, f"{words[match[1]]} {_number(match[2])} is needed"
+        return path, f"{words[match[1]]} {_format_number(match[2])} is needed"
     if isinstance(value, str) and (names := _literal_values(type)):
         return path, invalid_choice_message(value, names)
     return path, "is no UUID; leave it out, and one is made" if "regex" in reason else f"{reason[:1].lower()}{reason[1:]}"
 
 
-def _number(text: str) -> str:
+def _format_number(text: str) -> str:
     number = float(text)
     return f"{number:,.0f}" if number == int(number) else text
 

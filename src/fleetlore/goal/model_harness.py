@@ -74,7 +74,7 @@ class ModelCall(Struct, frozen=True, kw_only=True):
         return Event(id=id, kind=kind, cause=cause, data=shared | given)
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class HarnessToolCall(Struct, frozen=True, kw_only=True):
     """One tool call. Its id is that of its `tool.called` event."""
 
     id: str
@@ -554,7 +554,7 @@ class _ModelTurn:
 
     async def _use_tool(self, tool: str, args: Mapping[str, Any]) -> None:
         new_id = self._harness.new_id
-        call = ToolCall(id=new_id(), tool=tool, input=args, turn=self._order.turn, cwd=self._order.workspace)
+        call = HarnessToolCall(id=new_id(), tool=tool, input=args, turn=self._order.turn, cwd=self._order.workspace)
         await self._report_progress(Heard(events=[call.called_event(self._last_reply_id)]))
         if error := find_call_error(tool, args):
             result = ToolResult(text=error, failed=True)
@@ -575,7 +575,7 @@ class _ModelTurn:
             return f"nobody could be asked ({type(error).__name__})"
         return choice.message if isinstance(choice, Deny) else None
 
-    async def _run_tool(self, call: ToolCall) -> ToolResult:
+    async def _run_tool(self, call: HarnessToolCall) -> ToolResult:
         loop_time = asyncio.get_running_loop().time
         start = loop_time()
         try:

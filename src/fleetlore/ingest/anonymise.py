@@ -304,7 +304,7 @@ class PathMask:
         """
         if text in self._names or not any(map(str.isalpha, text)):
             return False
-        return self._is_tool or text.count("/") > 1 or _extension(text.rstrip(".")) != ""
+        return self._is_tool or text.count("/") > 1 or _file_extension(text.rstrip(".")) != ""
 
 
 def _known_paths(data: Any) -> dict[str, str]:
@@ -340,16 +340,16 @@ def _is_path_key(key: str) -> bool:
 
 
 def _looks_like_file(text: str) -> bool:
-    return "/" in text or "\\" in text or _extension(text) != ""
+    return "/" in text or "\\" in text or _file_extension(text) != ""
 
 
 @lru_cache(maxsize=8192)
 def _path_pseudonym(path: str) -> str:
     plain = path.removeprefix("file://").rstrip("/") or path
-    return f"path-{sha256(plain.encode(errors='replace')).hexdigest()[:8]}{_extension(plain)}"
+    return f"path-{sha256(plain.encode(errors='replace')).hexdigest()[:8]}{_file_extension(plain)}"
 
 
-def _extension(path: str) -> str:
+def _file_extension(path: str) -> str:
     dot = path.rfind(".")
     return path[dot:] if dot > 0 and _EXTENSION.fullmatch(path, dot) else ""
 

@@ -201,7 +201,7 @@ class TranscriptFile:
     def _read_decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
         try:
             yield from zstd.decompress(self._read_chunks(0, on_read))
-        except zstd.Damaged as error:
+        except zstd.DamagedZstd as error:
             self._read_error = self._read_error or str(error)
 
     def _read_at(self, offset: int) -> bytes:

@@ -12,12 +12,12 @@ STEP = 128
 PIECE = 64 * 1024
 
 
-class Damaged(ValueError):
+class DamagedZstd(ValueError):
     """The data cannot be decompressed to its end."""
 
 
 def decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield decompressed pieces of about `PIECE` bytes; raises `Damaged` after everything that could be decompressed.
+    """Yield decompressed pieces of about `PIECE` bytes; raises `DamagedZstd` after everything that could be decompressed.
 
     A file may have several frames. A window of more than 128 MiB is refused, as in the `zstd` program.
     """
@@ -43,10 +43,10 @@ def decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
                     buffer, size = [], 0
     except zstandard.ZstdError as error:
         yield from _split_pieces(b"".join(buffer))
-        raise Damaged(f"the zstd data is damaged ({str(error).removeprefix('zstd decompressor error: ')})") from error
+        raise DamagedZstd(f"the zstd data is damaged ({str(error).removeprefix('zstd decompressor error: ')})") from error
     yield from _split_pieces(b"".join(buffer))
     if not is_between_frames:
-        raise Damaged("the zstd data ends before it is complete")
+        raise DamagedZstd("the zstd data ends before it is complete")
 
 
 def _split_pieces(found: bytes) -> Iterator[bytes]:

@@ -93,7 +93,11 @@ class _CallRecorder:
     async def record_call(self, request: ModelRequest, cause: str | None) -> None:
         prompt = "\n\n".join(filter(None, (request.context_json, request.prompt)))
         full_prompt = f"{request.system}\n\n{prompt}" if request.system else prompt
-        sizes = {"prompt_tokens": estimate_tokens(full_prompt), "prompt_chars": len(full_prompt), "prompt_sha256": _hash(full_prompt)}
+        sizes = {
+            "prompt_tokens": estimate_tokens(full_prompt),
+            "prompt_chars": len(full_prompt),
+            "prompt_sha256": _request_hash(full_prompt),
+        }
         content = {"prompt": prompt, "system": request.system} if self._keeps_content else {}
         await self._log.append([self._event("model.called", self._call_id, cause, sizes | content)])
 
@@ -147,5 +151,5 @@ def _describe_error(error: BaseException) -> str:
     return str(error) if isinstance(error, MindError) else f"{type(error).__name__}: {error}"
 
 
-def _hash(text: str) -> str:
+def _request_hash(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -16,7 +16,7 @@ _KEPT_VARIABLES = (*SYSTEM_VARIABLES, *PROXY_VARIABLES, *CERTIFICATE_VARIABLES)
 _OWN_PREFIX = "FLEETLORE_"
 
 
-def scrubbed(environ: Mapping[str, str], *, keep: Sequence[str] = (), mark: str) -> dict[str, str]:
+def scrub_environment(environ: Mapping[str, str], *, keep: Sequence[str] = (), mark: str) -> dict[str, str]:
     """What stays of the environment, and what `keep` names besides (`ANTHROPIC_*`, `EDITOR`); what is ours never does."""
     stays = (*_KEPT_VARIABLES, *keep)
     kept = {

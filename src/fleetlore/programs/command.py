@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 
 from fleetlore.errors import NotStarted
 from fleetlore.events.envelope import Event
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import TailBuffer, clean_output
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
@@ -105,7 +105,7 @@ class CommandHarness:
         return ProcessSpec(
             argv=self._command,
             cwd=order.workspace,
-            env={**scrubbed(self._environ, keep=self._kept_variables, mark=order.mark), **_build_order_variables(order)},
+            env={**scrub_environment(self._environ, keep=self._kept_variables, mark=order.mark), **_build_order_variables(order)},
             mark=order.mark,
             stdin=order.prompt.encode("utf-8", "replace"),
             timeout=_turn_timeout(order),

@@ -17,12 +17,12 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import EventOrder, event_order
 from fleetlore.projections.thread_events import Selection, read_selection
 from fleetlore.views.event_text import event_stamp
-from fleetlore.views.time_ranges import Block
+from fleetlore.views.time_ranges import TimeBlock
 
 
 def read_newest(
     log: BlockingRecorder,
-    blocks: Sequence[Block],
+    blocks: Sequence[TimeBlock],
     scope: Selection = TOWN,
     *,
     kinds: Sequence[str] = (),

@@ -44,7 +44,7 @@ _decode_task = msgspec.msgpack.Decoder(TaskState).decode
 _decode_record = msgspec.json.Decoder(Outcome).decode
 
 
-class Wanted(NamedTuple):
+class OutcomeQuery(NamedTuple):
     """Which sessions are asked for."""
 
     since: datetime | None = None
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
         return make_period_record(state, now, self.since, self.until) if self.clip else make_record(state, now)
 
 
-ALL = Wanted()
+ALL = OutcomeQuery()
 
 
 def list_outcomes(
@@ -88,7 +88,7 @@ def list_outcomes(
     *,
     now: datetime,
     costs: Costs,
-    wanted: Wanted = ALL,
+    wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[bytes]:
@@ -104,7 +104,9 @@ def list_outcomes(
             yield msgspec.json.encode(made)
 
 
-def list_tasks(log: BlockingRecorder, *, costs: Costs, wanted: Wanted = ALL, store: ProjectionStore | None = None) -> list[TaskOutcome]:
+def list_tasks(
+    log: BlockingRecorder, *, costs: Costs, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
+) -> list[TaskOutcome]:
     """What happened to tasks between `since` and `until`, the newest last."""
     states = None
     if store is not None and wanted.upto is None and update(log, store, costs):
@@ -120,7 +122,7 @@ def find_newest_time(
     *,
     now: datetime,
     costs: Costs,
-    wanted: Wanted = ALL,
+    wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     progress: ProgressCallback | None = None,
 ) -> datetime | None:
@@ -144,7 +146,7 @@ def read_period(
     *,
     now: datetime,
     costs: Costs,
-    wanted: Wanted = ALL,
+    wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     progress: ProgressCallback | None = None,
 ) -> PeriodOutcomes:
@@ -155,7 +157,7 @@ def read_period(
 
 
 def find_outcomes(
-    log: BlockingRecorder, *, now: datetime, costs: Costs, wanted: Wanted = ALL, store: ProjectionStore | None = None
+    log: BlockingRecorder, *, now: datetime, costs: Costs, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
 ) -> list[Outcome]:
     """The same as structs."""
     return [_decode_record(raw) for raw in list_outcomes(log, now=now, costs=costs, wanted=wanted, store=store)]
@@ -175,12 +177,14 @@ def list_sessions(
     `scope` is a scope of the log, such as `agent:ada` or `task:t7`. Sessions are those that were active since `since` and began
     before `until`. Costs are counted with the built-in prices.
     """
-    wanted = Wanted(since, until, runs_in(log, check_scope(scope)), limit)
+    wanted = OutcomeQuery(since, until, runs_in(log, check_scope(scope)), limit)
     with open_store(log.info()) or nullcontext() as store:
         return find_outcomes(log, now=now or clock.now(), costs=Costs(), wanted=wanted, store=store)
 
 
-def _fold_all(log: BlockingRecorder, now: datetime, costs: Costs, wanted: Wanted, progress: ProgressCallback | None) -> Iterator[bytes]:
+def _fold_all(
+    log: BlockingRecorder, now: datetime, costs: Costs, wanted: OutcomeQuery, progress: ProgressCallback | None
+) -> Iterator[bytes]:
     sessions = fold.Sessions()
     done = 0
     for chunk in split_chunks(_read_events(log, wanted), CHUNK):
@@ -197,7 +201,7 @@ def _fold_all(log: BlockingRecorder, now: datetime, costs: Costs, wanted: Wanted
             yield msgspec.json.encode(made)
 
 
-def _fold_tasks(log: BlockingRecorder, wanted: Wanted) -> dict[str, TaskState]:
+def _fold_tasks(log: BlockingRecorder, wanted: OutcomeQuery) -> dict[str, TaskState]:
     tasks: dict[str, TaskState] = {}
     for event in log.read(kinds=sorted(task_outcomes.KINDS)):
         if event.task is not None and (wanted.upto is None or (event.position or "") <= wanted.upto):
@@ -205,13 +209,13 @@ def _fold_tasks(log: BlockingRecorder, wanted: Wanted) -> dict[str, TaskState]:
     return tasks
 
 
-def _read_events(log: BlockingRecorder, wanted: Wanted) -> Iterator[Event]:
+def _read_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
     """The events of the log, or of one session if only that is asked for."""
     runs = wanted.runs
     return log.read(f"run:{next(iter(runs))}" if runs is not None and len(runs) == 1 else TOWN)
 
 
-def select_scope(log: BlockingRecorder, scope: str, wanted: Wanted = ALL) -> Wanted:
+def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) -> OutcomeQuery:
     """The same question about the sessions and tasks with events in a scope only."""
     if scope == TOWN:
         return wanted
@@ -240,7 +244,7 @@ def runs_in(log: BlockingRecorder, scope: str) -> frozenset[str] | None:
 
 
 def _read_rows(
-    log: BlockingRecorder, store: ProjectionStore, costs: Costs, wanted: Wanted, progress: ProgressCallback | None
+    log: BlockingRecorder, store: ProjectionStore, costs: Costs, wanted: OutcomeQuery, progress: ProgressCallback | None
 ) -> list[tuple[bytes, bytes]] | None:
     """State and record of each session that is asked for; `None` if the store cannot be used."""
     if not update(log, store, costs, progress):
@@ -374,7 +378,7 @@ def _time(at: datetime | None) -> int:
     return 0 if at is None else epoch_microseconds(at)
 
 
-def _select(connection: apsw.Connection, wanted: Wanted) -> list[tuple[bytes, bytes]]:
+def _select(connection: apsw.Connection, wanted: OutcomeQuery) -> list[tuple[bytes, bytes]]:
     """State and record of each session; only one of the two is read."""
     where, values = _where(wanted)
     clipped = f"(started < {_time(wanted.since)} OR ended >= {_time(wanted.until) or _END})" if wanted.clip else "0"
@@ -387,7 +391,7 @@ def _select(connection: apsw.Connection, wanted: Wanted) -> list[tuple[bytes, by
     return list(ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit)))
 
 
-def _select_tasks(connection: apsw.Connection, wanted: Wanted) -> list[TaskState]:
+def _select_tasks(connection: apsw.Connection, wanted: OutcomeQuery) -> list[TaskState]:
     where, values = _where(wanted)
     if wanted.tasks is not None:
         sql = f"SELECT state FROM tasks WHERE {where} AND task = ?"
@@ -396,7 +400,7 @@ def _select_tasks(connection: apsw.Connection, wanted: Wanted) -> list[TaskState
     return [_decode_task(packed) for (packed,) in ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
 
 
-def _where(wanted: Wanted) -> tuple[str, tuple[int, ...]]:
+def _where(wanted: OutcomeQuery) -> tuple[str, tuple[int, ...]]:
     """The rows that touch the period."""
     conditions, values = ["1"], list[int]()
     if wanted.since is not None:

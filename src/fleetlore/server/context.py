@@ -22,8 +22,8 @@ from fleetlore.server.metrics import ServerMetrics
 from fleetlore.server.problems import Problem
 from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
-from fleetlore.server.security.concurrency_limit import Turns
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.concurrency_limit import ConcurrencyLimit
+from fleetlore.server.security.limits import RequestLimits
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
 
@@ -53,7 +53,7 @@ class AppContext:
         feed: Feed,
         search_index: SearchIndex,
         keys: Keyring,
-        limits: Limits,
+        limits: RequestLimits,
         operator: OperatorKey | None = None,
         graph: Callable[[], GraphSettings] | None = None,
         now: clock.Clock = clock.now,
@@ -70,8 +70,8 @@ class AppContext:
         """The readiness check that is running, shared by concurrent `/readyz` requests; its result is an error or `None`."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-read")
         self._storing_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-store")
-        self._costly_slots = Turns(MAX_COSTLY_ANSWERS, line=64, patience=10.0)
-        self._large_body_slots = Turns(MAX_LARGE_BODIES, line=256, patience=60.0)
+        self._costly_slots = ConcurrencyLimit(MAX_COSTLY_ANSWERS, line=64, patience=10.0)
+        self._large_body_slots = ConcurrencyLimit(MAX_LARGE_BODIES, line=256, patience=60.0)
 
     @property
     def url(self) -> str:

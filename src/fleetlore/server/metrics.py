@@ -15,7 +15,7 @@ from fleetlore.errors import LogError
 
 if TYPE_CHECKING:
     from fleetlore.server.live.feed import Feed
-    from fleetlore.server.security.limits import Limits
+    from fleetlore.server.security.limits import RequestLimits
     from fleetlore.server.view_cache import ViewCache
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -25,7 +25,7 @@ _BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 class ServerMetrics:
     """The metrics of one server."""
 
-    def __init__(self, feed: Feed, view_cache: ViewCache, limits: Limits) -> None:
+    def __init__(self, feed: Feed, view_cache: ViewCache, limits: RequestLimits) -> None:
         self._registry = CollectorRegistry()
         self._stored = Counter("fleetlore_events_taken", "Events that came in, by door", ["door"], registry=self._registry)
         self._refused = Counter("fleetlore_events_refused", "Events that were refused, by door", ["door"], registry=self._registry)
@@ -55,7 +55,7 @@ class ServerMetrics:
 class _StateCollector(Collector):
     """Values that other objects keep, collected when `/metrics` is read."""
 
-    def __init__(self, feed: Feed, view_cache: ViewCache, limits: Limits) -> None:
+    def __init__(self, feed: Feed, view_cache: ViewCache, limits: RequestLimits) -> None:
         self._feed, self._view_cache, self._limits = feed, view_cache, limits
 
     def collect(self) -> Iterator[Metric]:

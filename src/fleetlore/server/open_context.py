@@ -20,7 +20,7 @@ from fleetlore.server.live.feed import Feed
 from fleetlore.server.search_index import SearchIndex
 from fleetlore.server.security.authorization import Keyring
 from fleetlore.server.security.hosts import check_address, is_loopback
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from fleetlore.server.security.local_token import LABEL, given_out, own_file, own_token
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.settings import Settings
@@ -49,7 +49,7 @@ def open_context(
     settings: Settings,
     *,
     host: str,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     operator: OperatorKey | None = None,
     graph: Callable[[], GraphSettings] | None = None,
     now: clock.Clock = clock.now,
@@ -83,7 +83,7 @@ def open_context(
             # With its own connection, so that a long index update does not delay checkpoints of the views.
             search_index=SearchIndex(log, _make_store_finder(log, stack), view_cache.live_views),
             keys=Keyring(shared, is_open_to_read=is_loopback(host), operator=operator, own=own, now=now),
-            limits=limits or Limits(),
+            limits=limits or RequestLimits(),
             operator=operator,
             graph=graph,
             now=now,

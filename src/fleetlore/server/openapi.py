@@ -42,7 +42,7 @@ _READ_PATHS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
     ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.SearchHits),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
-    ("/api/sessions/{id}", "What happened in one session, with evidence", queries.AsOfQuery, common.Session),
+    ("/api/sessions/{id}", "What happened in one session, with evidence", queries.AsOfQuery, common.SessionPage),
     ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
     ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
     ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
@@ -75,9 +75,9 @@ def build_document() -> bytes:
     paths["/api/sessions/{id}"]["get"]["parameters"].append(_SESSION_ID)
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": {"parameters": [_GOAL_ID]} | _write_operation(summary, body)} for path, summary, body in _GOAL_POSTS}
-    paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
+    paths["/api/graph/active"]["get"]["responses"] |= _problem_responses(404, 409)
     for path in _READS_BY_NAME:
-        paths[path]["get"]["responses"] |= _refusals(404)
+        paths[path]["get"]["responses"] |= _problem_responses(404)
     for path, summary, body, reply in _CHAT_POSTS:
         paths.setdefault(path, {})["post"] = _chat_operation(summary, body, reply)
     paths |= {path: {"post": _write_operation(summary, published_name(body), scope)} for path, summary, body, _, scope in TOWN_COMMANDS}
@@ -137,7 +137,7 @@ def _plain_arrays(schema: Any) -> Any:
 
 
 def _read_operation(summary: str, query: type[Query], answer: type[Struct]) -> dict[str, Any]:
-    return {"summary": summary, "parameters": query_parameters(query), "responses": _responses(answer)}
+    return {"summary": summary, "parameters": query_parameters(query), "responses": _operation_responses(answer)}
 
 
 def query_parameters(query: type[Query]) -> list[dict[str, Any]]:
@@ -158,12 +158,12 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return plain | (options[0] if len(options) == 1 else {"anyOf": options} if options else {})
 
 
-def _content(name: str, media_type: str = "application/json") -> dict[str, Any]:
+def _media_content(name: str, media_type: str = "application/json") -> dict[str, Any]:
     return {media_type: {"schema": {"$ref": _REF.format(name=name)}}}
 
 
-def _refusals(*statuses: int) -> dict[str, Any]:
-    content = _content("Problem", "application/problem+json")
+def _problem_responses(*statuses: int) -> dict[str, Any]:
+    content = _media_content("Problem", "application/problem+json")
     return {str(status): {"description": _STATUS_DESCRIPTIONS[status], "content": content} for status in statuses}
 
 
@@ -186,13 +186,13 @@ _STATUS_DESCRIPTIONS = {
 }
 
 
-def _responses(answer: type[Struct]) -> dict[str, Any]:
-    ok = {"200": {"description": "As asked", "content": _content(published_name(answer))}}
-    return ok | _refusals(400, 401, 403, 414, 421, 422, 429, 503)
+def _operation_responses(answer: type[Struct]) -> dict[str, Any]:
+    ok = {"200": {"description": "As asked", "content": _media_content(published_name(answer))}}
+    return ok | _problem_responses(400, 401, 403, 414, 421, 422, 429, 503)
 
 
 _ANY_EVENT = {"$ref": _REF.format(name="Event")}
-_WRITE_REFUSALS = _refusals(400, 401, 403, 408, 410, 413, 414, 415, 421, 422, 429, 503, 507)
+_WRITE_REFUSALS = _problem_responses(400, 401, 403, 408, 410, 413, 414, 415, 421, 422, 429, 503, 507)
 _STATUS = {
     "application/json": {"schema": {"type": "object", "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}}},
     "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
@@ -211,7 +211,7 @@ _POST_EVENTS: dict[str, Any] = {
             "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
         },
     },
-    "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS,
+    "responses": {"200": {"description": "Stored", "content": _media_content("Stored")}} | _WRITE_REFUSALS,
 }
 
 
@@ -219,8 +219,10 @@ def _write_operation(summary: str, body: str, scope: str = "admin") -> dict[str,
     return {
         "summary": f"{summary}; needs a token with `{scope}`",
         "security": [{"token": []}],
-        "requestBody": {"required": True, "content": _content(body)},
-        "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS | _refusals(404, 409),
+        "requestBody": {"required": True, "content": _media_content(body)},
+        "responses": {"200": {"description": "Stored", "content": _media_content("Stored")}}
+        | _WRITE_REFUSALS
+        | _problem_responses(404, 409),
     }
 
 
@@ -237,10 +239,10 @@ _CHAT_POSTS = (
 
 
 def _chat_operation(summary: str, body: str, reply: str) -> dict[str, Any]:
-    ok = {"200": {"description": "As asked", "content": _content(reply)}}
+    ok = {"200": {"description": "As asked", "content": _media_content(reply)}}
     return _write_operation(summary, body) | {
         "summary": f"{summary}; needs a token with `write`",
-        "responses": ok | _WRITE_REFUSALS | _refusals(404, 409),
+        "responses": ok | _WRITE_REFUSALS | _problem_responses(404, 409),
     }
 
 
@@ -269,7 +271,7 @@ def _ingest_operation(summary: str, types: tuple[str, ...]) -> dict[str, Any]:
 
 def _plain_operation(summary: str, media_type: str, *refusals: int, query: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     ok = {"200": {"description": "As asked", "content": {media_type: {"schema": {"type": "string"}}}}}
-    return {"get": {"summary": summary, "parameters": query or [], "responses": ok | _refusals(400, 414, 421, 429, *refusals)}}
+    return {"get": {"summary": summary, "parameters": query or [], "responses": ok | _problem_responses(400, 414, 421, 429, *refusals)}}
 
 
 def _query_parameter(name: str, description: str, *, repeated: bool = False) -> dict[str, Any]:
@@ -304,7 +306,8 @@ _OTHER_PATHS: dict[str, Any] = {
         "get": {
             "summary": "Whether it can work",
             "responses": {
-                status: {"description": text, "content": _content("Ready")} for status, text in (("200", "It can"), ("503", "It cannot"))
+                status: {"description": text, "content": _media_content("Ready")}
+                for status, text in (("200", "It can"), ("503", "It cannot"))
             },
         }
     },

@@ -37,7 +37,7 @@ class Problem(Exception):  # the name that RFC 9457 gives it
 
     def to_response(self) -> Response:
         """The problem as a response."""
-        body = {"type": "about:blank", "title": _title(self.status), "status": self.status, "detail": self.detail} | self.extra
+        body = {"type": "about:blank", "title": _status_title(self.status), "status": self.status, "detail": self.detail} | self.extra
         return Response(msgspec.json.encode(body), self.status, self.headers, MEDIA_TYPE)
 
 
@@ -89,7 +89,7 @@ async def on_unexpected_error(request: Request, error: Exception) -> Response:
     return Problem(500, "something went wrong in here; the server's own output says what").to_response()
 
 
-def _title(status: int) -> str:
+def _status_title(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

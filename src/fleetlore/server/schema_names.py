@@ -12,6 +12,7 @@ PUBLISHED_NAMES: Mapping[str, str] = {
     # HTTP API
     "AgentAction": "AgentWish",
     "ApprovalAnswer": "Decided",
+    "ArcsPage": "Arcs",
     "ChatPost": "Message",
     "ClearSession": "Clearing",
     "CostsPage": "Costs",
@@ -20,9 +21,12 @@ PUBLISHED_NAMES: Mapping[str, str] = {
     "MissionAction": "MissionWish",
     "ProblemBody": "Problem",
     "SearchHits": "Found",
+    "SessionPage": "Session",
     "SessionsPage": "Sessions",
+    "StoryPage": "Story",
     "SwitchGraph": "Switching",
     "TaskAction": "TaskWish",
+    "TimelinePage": "Timeline",
     "TownPage": "Town",
     # MCP
     "AddNoteRequest": "Note",

@@ -25,7 +25,7 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
-from fleetlore.projections.outcomes import Wanted, find_outcomes
+from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes
 from fleetlore.projections.runner import LogView, view_of
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
@@ -35,7 +35,7 @@ from fleetlore.story.reading import brief_of, read_records
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
-from fleetlore.views.time_ranges import Block, TimeIndex
+from fleetlore.views.time_ranges import TimeBlock, TimeIndex
 
 CATCH_UP_SECONDS = 1.0
 """How long a request waits until the views include everything stored before it."""
@@ -150,7 +150,7 @@ class ViewCache:
             before = time_ranges.segment_end_before(time_index, time)
         return position_at_from(self.log, before, time) or ""
 
-    def newest_blocks(self) -> list[Block]:
+    def newest_blocks(self) -> list[TimeBlock]:
         """The blocks that `read_newest` needs; none while the log is still being read."""
         with self.live_views.open_states() as states:
             return time_ranges.newest_blocks(states["calendar"]) if self.live_views.caught_up else []
@@ -159,12 +159,12 @@ class ViewCache:
         """The position of the oldest event in the log."""
         return next((event.position for event in self.log.read(limit=1)), None)
 
-    def find_outcomes(self, wanted: Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: OutcomeQuery) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
         store = self._find_store()
         return find_outcomes(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=store)
 
-    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+    def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period; without one, of the newest day with sessions."""
         newest_day = wanted.since is None and wanted.until is None
         store = self._find_store()

@@ -13,7 +13,7 @@ from msgspec import Struct
 from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid, UnknownName
 from fleetlore.log.base import Position
-from fleetlore.projections.outcomes import Wanted, runs_in, select_scope
+from fleetlore.projections.outcomes import OutcomeQuery, runs_in, select_scope
 from fleetlore.server import queries
 from fleetlore.server.answers import arcs, costs, fleet, goals, stage, story, threads, timeline, town
 from fleetlore.server.queries import AsOfQuery, parse_time_zone
@@ -47,7 +47,7 @@ def _make_threads(view_cache: ViewCache, query: queries.ThreadsQuery, position: 
         return threads.build_threads(snapshot, state=query.state, limit=query.limit)
 
 
-def _make_arcs(view_cache: ViewCache, query: queries.ArcsQuery, position: Position | None) -> common.Arcs:
+def _make_arcs(view_cache: ViewCache, query: queries.ArcsQuery, position: Position | None) -> common.ArcsPage:
     for kind in query.kind:
         if kind not in arc_kinds():
             raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
@@ -74,19 +74,19 @@ def _make_sessions(view_cache: ViewCache, query: queries.SessionsQuery, position
     runs = runs_in(view_cache.log, view_cache.resolve_scope(query.scope))
     with view_cache.snapshot(position, ("calendar",)) as snapshot:
         head = snapshot.head_fields()
-    found = view_cache.find_outcomes(Wanted(query.since, query.until, runs, query.limit + 1, position))
+    found = view_cache.find_outcomes(OutcomeQuery(query.since, query.until, runs, query.limit + 1, position))
     return common.SessionsPage(**head, sessions=found[: query.limit], more=len(found) > query.limit)
 
 
-def make_session(view_cache: ViewCache, id: str, position: Position | None) -> common.Session:
+def make_session(view_cache: ViewCache, id: str, position: Position | None) -> common.SessionPage:
     """One session, by its id or its beginning."""
     scope = view_cache.resolve_scope(f"run:{id}")
     with view_cache.snapshot(position, ("calendar",)) as snapshot:
         head = snapshot.head_fields()
-    found = view_cache.find_outcomes(Wanted(runs=runs_in(view_cache.log, scope), upto=position))
+    found = view_cache.find_outcomes(OutcomeQuery(runs=runs_in(view_cache.log, scope), upto=position))
     if not found:
         raise UnknownName("run", id, [], "GET /api/sessions lists the sessions")
-    return common.Session(**head, session=found[0])
+    return common.SessionPage(**head, session=found[0])
 
 
 def _make_brief(view_cache: ViewCache, query: queries.BriefQuery, position: Position | None) -> common.PeriodBrief:
@@ -98,13 +98,13 @@ def _make_brief(view_cache: ViewCache, query: queries.BriefQuery, position: Posi
             since, until = bounds_of_day(query.day, zone)
         except OverflowError as error:
             raise Invalid(f"day: out of reach of the calendar: {query.day}") from error
-    wanted = select_scope(view_cache.log, view_cache.resolve_scope(query.scope), Wanted(since, until, upto=position))
+    wanted = select_scope(view_cache.log, view_cache.resolve_scope(query.scope), OutcomeQuery(since, until, upto=position))
     with view_cache.snapshot(position, ("calendar",)) as snapshot:
         head = snapshot.head_fields()
     return common.PeriodBrief(**head, brief=view_cache.make_brief(wanted, zone))
 
 
-def _make_story(view_cache: ViewCache, query: queries.StoryQuery, position: Position | None) -> common.Story:
+def _make_story(view_cache: ViewCache, query: queries.StoryQuery, position: Position | None) -> common.StoryPage:
     wanted = story.StoryOptions(
         view_cache.resolve_scope(query.scope),
         view_cache.check_position(query.before, "before"),
@@ -118,7 +118,7 @@ def _make_story(view_cache: ViewCache, query: queries.StoryQuery, position: Posi
     return story.build_story(stretch, wanted, views, head)
 
 
-def _make_timeline(view_cache: ViewCache, query: queries.TimelineQuery, position: Position | None) -> common.Timeline:
+def _make_timeline(view_cache: ViewCache, query: queries.TimelineQuery, position: Position | None) -> common.TimelinePage:
     if query.from_ is not None and query.to is not None and query.to <= query.from_:
         raise Invalid("to: is not after from; a window ends after it begins")
     # "" is the lane of events without an agent.
@@ -148,7 +148,7 @@ def _make_town(view_cache: ViewCache, query: queries.TownQuery, position: Positi
 VIEWS: tuple[ApiView, ...] = (
     ApiView("/api/fleet", "Every agent, those that need a person first", AsOfQuery, common.Fleet, _make_fleet),
     ApiView("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _make_threads),
-    ApiView("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.Arcs, _make_arcs),
+    ApiView("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.ArcsPage, _make_arcs),
     ApiView("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.SessionsPage, _make_sessions),
     ApiView(
         "/api/brief",
@@ -159,9 +159,13 @@ VIEWS: tuple[ApiView, ...] = (
     ),
     ApiView("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.CostsPage, _make_costs),
     ApiView(
-        "/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, common.Story, _make_story
+        "/api/story",
+        "The chronicle of a stretch of the log, each sentence with its proof",
+        queries.StoryQuery,
+        common.StoryPage,
+        _make_story,
     ),
-    ApiView("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.Timeline, _make_timeline),
+    ApiView("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.TimelinePage, _make_timeline),
     ApiView("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, types_stage.Stage, _make_stage),
     ApiView("/api/goals", "Goals, those that need a person first, and all of one", queries.GoalsQuery, types_goals.Goals, _make_goals),
     ApiView("/api/town", "The town: agents, board, missions, and what waits for whom", queries.TownQuery, types_town.TownPage, _make_town),

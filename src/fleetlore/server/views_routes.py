@@ -74,7 +74,7 @@ async def get_session(request: Request) -> Response:
     return json_response(await context.run(_read_session, context, request.path_params["id"], query))
 
 
-def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.Session:
+def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.SessionPage:
     return make_session(context.view_cache, id, context.view_cache.resolve_position(query.as_of))
 
 
@@ -148,10 +148,10 @@ async def search_events(request: Request) -> Response:
     """Full-text search."""
     context: AppContext = request.app.state.context
     await context.keys.need(request, "read")
-    return json_response(await context.run_costly(request, _search, context, queries.parse_query(request, queries.SearchQuery)))
+    return json_response(await context.run_costly(request, _search_events, context, queries.parse_query(request, queries.SearchQuery)))
 
 
-def _search(context: AppContext, query: queries.SearchQuery) -> common.SearchHits:
+def _search_events(context: AppContext, query: queries.SearchQuery) -> common.SearchHits:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
     by_time = bool(context.view_cache.newest_blocks())

@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.outcomes import ALL, Wanted, find_newest_time, read_period
+from fleetlore.projections.outcomes import ALL, OutcomeQuery, find_newest_time, read_period
 from fleetlore.projections.runner import ProgressCallback
 from fleetlore.projections.store import ProjectionStore
 from fleetlore.story.brief import Brief, bounds_of_day, make_brief
@@ -31,7 +31,7 @@ def read_records(
     now: datetime,
     zone: tzinfo,
     costs: Costs,
-    wanted: Wanted = ALL,
+    wanted: OutcomeQuery = ALL,
     store: ProjectionStore | None = None,
     newest_day: bool = False,
     progress: ProgressCallback | None = None,

@@ -20,7 +20,7 @@ from fleetlore.kernel.journal import KnownState
 from fleetlore.log.base import Position
 from fleetlore.town import events as town_events
 from fleetlore.town import reports
-from fleetlore.town.jobs import AgentUnavailable, Failed, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.jobs import AgentUnavailable, JobFailed, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
 from fleetlore.town.journal import TownJournal
 from fleetlore.town.subscriptions import AgentSubscriptions
 from fleetlore.views.town import sorted_inbox
@@ -266,16 +266,16 @@ class AgentLoop:
         try:
             return await self._handle_job(job, inbox)
         except FleetloreError as error:
-            return Failed(str(error))
+            return JobFailed(str(error))
         except Exception as error:  # noqa: BLE001 - any error fails the task; the agent goes on
-            return Failed(f"{type(error).__name__}: {error}")
+            return JobFailed(f"{type(error).__name__}: {error}")
 
     async def _finish_job(self) -> None:
         job, job_run, inbox = self._job, self._job_run, self._job_inbox
         assert job is not None
         assert job_run is not None
         self._job, self._job_run = None, None
-        outcome = Failed("it was broken off") if job_run.cancelled() else job_run.result()
+        outcome = JobFailed("it was broken off") if job_run.cancelled() else job_run.result()
         if isinstance(job, QuestionJob):
             await self._append_events([*reports.answer_question(self.name, job, outcome), *self._build_failure_events(outcome)])
         else:

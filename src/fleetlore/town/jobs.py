@@ -52,13 +52,13 @@ class QuestionJob(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
 
 
-class Done(Struct, frozen=True):
+class JobDone(Struct, frozen=True):
     """The job is done; for a `QuestionJob`, `result` is the answer."""
 
     result: str = ""
 
 
-class Failed(Struct, frozen=True):
+class JobFailed(Struct, frozen=True):
     """The job could not be done."""
 
     error: str
@@ -90,7 +90,7 @@ class AgentUnavailable(Struct, frozen=True):
     error: str
 
 
-JobOutcome: TypeAlias = Done | Failed | HelpNeeded | Approved | Rejected | AgentUnavailable
+JobOutcome: TypeAlias = JobDone | JobFailed | HelpNeeded | Approved | Rejected | AgentUnavailable
 
 
 class JobInbox:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from fleetlore.events.envelope import Event
 from fleetlore.town import events
-from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.town.jobs import AgentUnavailable, Approved, HelpNeeded, JobDone, JobFailed, JobOutcome, QuestionJob, Rejected, TaskJob
 from fleetlore.views.town_rules import find_task_refusal
 from fleetlore.views.town_state import CONDUCTOR, Agent, InboxMessage, Task
 
@@ -17,14 +17,14 @@ def report(agent: Agent, task: Task | None, job: TaskJob, outcome: JobOutcome) -
     """The events for a finished job; none if the task was taken away meanwhile."""
     if task is None or find_task_refusal(task, "complete", epoch=job.epoch) is not None:
         return []
-    if job.purpose == "review" and isinstance(outcome, Done):
-        outcome = Failed(NO_VERDICT)
+    if job.purpose == "review" and isinstance(outcome, JobDone):
+        outcome = JobFailed(NO_VERDICT)
     match outcome:
-        case Done():
+        case JobDone():
             return [events.task_completed(task, result=outcome.result)]
         case Approved() | Rejected():
             return _report_verdict(agent, task, job, outcome)
-        case Failed():
+        case JobFailed():
             is_last = outcome.is_final or task.attempt >= task.tries
             notices = notify_conductor(agent.name, task, outcome.error) if is_last else []
             return [*notices, events.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
@@ -72,7 +72,7 @@ def acknowledge_messages(agent: str, messages: Iterable[InboxMessage]) -> Iterat
 def answer_question(agent: str, question: QuestionJob, outcome: JobOutcome) -> list[Event]:
     """The answer to a message, and its acknowledgement; says so if the agent could not answer."""
     message = question.message
-    text = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_failure_reason(outcome)}"
+    text = outcome.result if isinstance(outcome, JobDone) else f"I could not answer that: {_failure_reason(outcome)}"
     reply = events.message_sent(
         agent, message.sender, text or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
     )
@@ -81,7 +81,7 @@ def answer_question(agent: str, question: QuestionJob, outcome: JobOutcome) -> l
 
 def _failure_reason(outcome: JobOutcome) -> str:
     match outcome:
-        case Failed() | AgentUnavailable():
+        case JobFailed() | AgentUnavailable():
             return outcome.error
         case HelpNeeded() | Rejected() | Approved():
             return outcome.reason

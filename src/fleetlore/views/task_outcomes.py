@@ -113,7 +113,7 @@ class _Read(NamedTuple):
     text: str = ""
 
 
-def _string(value: object) -> str:
+def _as_string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -122,12 +122,12 @@ def _read_given(event: Event) -> _Read | None:
 
 
 def _read_completed(event: Event) -> _Read:
-    return _Read("closed", event.agent or event.actor or "", _string(event.data.get("result")))
+    return _Read("closed", event.agent or event.actor or "", _as_string(event.data.get("result")))
 
 
 def _read_updated(event: Event) -> _Read | None:
     """A note of a worker; other changes say nothing about the outcome."""
-    note = _string(event.data.get("new")) if event.data.get("field") == "notes" else ""
+    note = _as_string(event.data.get("new")) if event.data.get("field") == "notes" else ""
     return _Read("reported", event.actor or "", note) if _DONE_NOTE.match(note) else None
 
 
@@ -137,7 +137,7 @@ def _read_abandoned(event: Event) -> _Read | None:
 
 
 def _read_check(event: Event) -> _Read | None:
-    check = _string(event.data.get("check"))
+    check = _as_string(event.data.get("check"))
     return _Read("check_passed" if event.kind == "forge.check_succeeded" else "check_failed", event.agent or "", check) if check else None
 
 
@@ -149,9 +149,9 @@ _READERS: Mapping[str, Callable[[Event], _Read | None]] = {
     "work.started": lambda event: _Read("started", event.agent or ""),
     "work.updated": _read_updated,
     "town.task_completed": _read_completed,
-    "town.task_failed": lambda event: _Read("failed", event.agent or event.actor or "", _string(event.data.get("error"))),
-    "work.cancelled": lambda event: _Read("dropped", event.agent or "", _string(event.data.get("reason"))),
-    "work.reopened": lambda event: _Read("reopened", event.agent or "", _string(event.data.get("reason"))),
+    "town.task_failed": lambda event: _Read("failed", event.agent or event.actor or "", _as_string(event.data.get("error"))),
+    "work.cancelled": lambda event: _Read("dropped", event.agent or "", _as_string(event.data.get("reason"))),
+    "work.reopened": lambda event: _Read("reopened", event.agent or "", _as_string(event.data.get("reason"))),
     "fleet.pr_open": lambda event: None,
     "fleet.pr_merge": lambda event: _Read("merged", event.agent or "", ""),
     "fleet.abandon": _read_abandoned,

@@ -53,7 +53,7 @@ class TimeIndex(Struct, kw_only=True):
     stretches: list[LogSegment] = field(default_factory=list)
 
 
-class Block(NamedTuple):
+class TimeBlock(NamedTuple):
     """A segment, for reading the newest events first."""
 
     low: datetime
@@ -98,7 +98,7 @@ def segment_end_before(time_index: TimeIndex, moment: datetime) -> str | None:
     return time_index.stretches[index - 1].last if index else None
 
 
-def newest_blocks(index: TimeIndex) -> list[Block]:
+def newest_blocks(index: TimeIndex) -> list[TimeBlock]:
     """The segments of a log with late events, newest first; empty if there are none, since log order is right then.
 
     The last segment may have grown by events of any time, so it comes first.
@@ -106,9 +106,9 @@ def newest_blocks(index: TimeIndex) -> list[Block]:
     if not index.late:
         return []
     ends = [None, *(segment.last for segment in index.stretches)]
-    blocks = [Block(segment.low, segment.high, after, segment.last) for segment, after in zip(index.stretches, ends, strict=False)]
+    blocks = [TimeBlock(segment.low, segment.high, after, segment.last) for segment, after in zip(index.stretches, ends, strict=False)]
     *older, last = blocks
-    return [Block(_MIN_TIME, _MAX_TIME, last.after, None), *sorted(older, key=lambda block: block.high, reverse=True)]
+    return [TimeBlock(_MIN_TIME, _MAX_TIME, last.after, None), *sorted(older, key=lambda block: block.high, reverse=True)]
 
 
 def find_ranges(index: TimeIndex, since: datetime | None, until: datetime | None) -> Iterator[PositionRange]:

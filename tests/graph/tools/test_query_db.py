@@ -14,7 +14,7 @@ import pytest
 
 from fleetlore.errors import ConfigError, QueryFailed, QueryRefused
 from fleetlore.graph.tools import sqlite_reader
-from fleetlore.graph.tools.database import Database, Limits, parse_database_address
+from fleetlore.graph.tools.database import Database, QueryLimits, parse_database_address
 from fleetlore.graph.tools.gathering import convert_cell
 from fleetlore.graph.tools.query_db import outline, query
 from tests.graph.tools.attacks import ATTACKS, statement
@@ -78,7 +78,7 @@ async def test_no_attack_changes_a_byte(shop: Database) -> None:
 async def test_behind_the_first_wall_stands_another(shop: Database) -> None:
     """What nobody has checked is handed to the reader, as if the check had been fooled."""
     before = state_of(shop)
-    stopped, limits = 0, Limits(seconds=2)
+    stopped, limits = 0, QueryLimits(seconds=2)
     for attack in (*ATTACKS["sqlite"], "SELECT * FROM pragma_user_version", "PRAGMA query_only = OFF; DELETE FROM lamps"):
         try:
             await sqlite_reader.read_table(shop, attack, limits)
@@ -95,7 +95,7 @@ async def test_no_statement_by_chance_changes_a_byte(shop: Database) -> None:
     outcomes = {"answered": 0, "failed": 0, "refused": 0}
     for _ in range(1000):
         try:
-            await query(shop, statement(chance), limits=Limits(seconds=1))
+            await query(shop, statement(chance), limits=QueryLimits(seconds=1))
             outcomes["answered"] += 1
         except QueryFailed:
             outcomes["failed"] += 1
@@ -109,7 +109,7 @@ async def test_nor_does_one_that_was_never_checked(shop: Database) -> None:
     before, chance = state_of(shop), Random(8)
     for _ in range(1000):
         try:
-            await sqlite_reader.read_table(shop, statement(chance), Limits(seconds=1))
+            await sqlite_reader.read_table(shop, statement(chance), QueryLimits(seconds=1))
         except QueryFailed:
             continue
     assert state_of(shop) == before
@@ -124,17 +124,17 @@ async def test_what_the_database_does_not_like_is_told_for_correction(shop: Data
 
 async def test_a_query_without_end_is_stopped(shop: Database) -> None:
     with pytest.raises(QueryFailed, match=r"took more than 0\.1 s and was stopped"):
-        await query(shop, ENDLESS.format("count(*)"), limits=Limits(seconds=0.1))
+        await query(shop, ENDLESS.format("count(*)"), limits=QueryLimits(seconds=0.1))
 
 
 async def test_rows_without_end_are_cut(shop: Database) -> None:
-    found = await query(shop, ENDLESS.format("n"), limits=Limits(rows=7))
+    found = await query(shop, ENDLESS.format("n"), limits=QueryLimits(rows=7))
     assert ([row[0] for row in found.rows], found.cut) == ([1, 2, 3, 4, 5, 6, 7], "after 7 rows")
 
 
 async def test_bytes_and_long_values_are_cut(shop: Database) -> None:
     wide = "SELECT printf('%5000s', n) FROM (" + ENDLESS.format("n") + ")"
-    found = await query(shop, wide, limits=Limits(bytes=10_000, cell=100))
+    found = await query(shop, wide, limits=QueryLimits(bytes=10_000, cell=100))
     assert found.cut == "after 10,000 bytes"
     assert 90 <= len(found.rows) < 100
     assert all(len(str(row[0])) == 101 for row in found.rows)
@@ -143,12 +143,12 @@ async def test_bytes_and_long_values_are_cut(shop: Database) -> None:
 
 
 async def test_as_many_rows_as_may_be_are_not_cut(shop: Database) -> None:
-    assert (await query(shop, "SELECT * FROM lamps", limits=Limits(rows=3))).cut is None
+    assert (await query(shop, "SELECT * FROM lamps", limits=QueryLimits(rows=3))).cut is None
 
 
 async def test_cancelled_it_ends_at_once_and_leaves_nothing(shop: Database) -> None:
     threads = active_count()
-    task = asyncio.create_task(query(shop, ENDLESS.format("count(*)"), limits=Limits(seconds=60)))
+    task = asyncio.create_task(query(shop, ENDLESS.format("count(*)"), limits=QueryLimits(seconds=60)))
     while active_count() == threads:  # noqa: ASYNC110 - nobody sets an event when it begins
         await asyncio.sleep(0)
     task.cancel()

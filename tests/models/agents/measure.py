@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, run
 from tests.models.agents import agent
@@ -28,7 +28,7 @@ def most() -> int:
 
 def main() -> None:
     flood = agent("flood", *sys.argv[1:])
-    program = ProcessSpec(argv=flood, cwd="/", env=scrubbed(os.environ, mark="flood"), mark="flood")
+    program = ProcessSpec(argv=flood, cwd="/", env=scrub_environment(os.environ, mark="flood"), mark="flood")
     before = most()
     finished = asyncio.run(run(program, on_start, on_line))
     sys.stdout.write(json.dumps({"why": finished.why, "mib": (most() - before) / (1024 if sys.platform == "linux" else 1024**2)}))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fleetlore.events.envelope import Event
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.programs.harness import Ended, Order, Watch
 from fleetlore.programs.turn_output import TurnReport, build_turn_program, run_turn_program
 from fleetlore_sprig.transcript import SprigReader, SprigState
@@ -44,6 +44,6 @@ class SprigHarness:
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One turn, in a session that is begun or continued."""
         session = ("--resume", order.session) if order.session else ("--session", order.new_session)
-        environ = scrubbed(self._environ, keep=self._keep, mark=order.mark)
+        environ = scrub_environment(self._environ, keep=self._keep, mark=order.mark)
         program = build_turn_program(order, (*self._command, "run", *session), environ)
         return await run_turn_program(order, program, SprigOutput(order), watch)

@@ -23,7 +23,7 @@ _HOMES = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"
 _SPOKEN_FOR = ("FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK", "FLEETLORE_SHIP_TO")
 
 
-class Failed(FleetloreError):
+class DemoProcessFailed(FleetloreError):
     """A process of the demo ended otherwise than it should."""
 
 
@@ -43,10 +43,12 @@ class Child:
         self.process.kill()
         self.process.wait()
 
-    def failure(self) -> Failed:
+    def failure(self) -> DemoProcessFailed:
         """What it said last, as an error."""
         lines = self._said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return Failed(lines[-1].removeprefix("lore: ") if lines else f"it ended with {self.process.returncode}, and said nothing")
+        return DemoProcessFailed(
+            lines[-1].removeprefix("lore: ") if lines else f"it ended with {self.process.returncode}, and said nothing"
+        )
 
 
 class Children:

@@ -66,28 +66,28 @@ def run(args: Namespace) -> int:
     """Play it, print it, and go on until Ctrl-C, or say what to try next."""
     if not 0 <= args.speed < float("inf"):
         raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
-    scenes = _scenes(args)
+    scenes = _choose_scenes(args)
     with ExitStack() as stack:
         # Before anything is made: where nobody can be served, nothing is played.
-        opened = None if args.no_serve else stack.enter_context(_listening(args))
+        opened = None if args.no_serve else stack.enter_context(_bind_socket(args))
         if args.log is None:
             args.log = fresh_log(clock.now())
         settings = open_log.settings_of(args)
         log = stack.enter_context(open_log.open_log(args, settings=settings))
-        seed = _seed(args, log)
+        seed = _choose_seed(args, log)
         if opened is None:
-            _say_what_next(args, _play(log, seed, args))
+            _say_what_next(args, _play_story(log, seed, args))
             return 0
         with suppress(KeyboardInterrupt):  # the usual way to end it
-            url, token = _serve(args, settings, log, opened, stack)
+            url, token = _start_server(args, settings, log, opened, stack)
             # A terminal is its owner's, and the log a toy; what is written elsewhere may be kept, and another log is somebody's own.
             is_shown = sys.stdout.isatty() and not (args.json or args.into or args.log)
             key = f"{url}#token={token}" if is_shown else None
-            _show(args, settings, log, seed, scenes, url, key)
+            _show_scenes(args, settings, log, seed, scenes, url, key)
     return 0
 
 
-def _scenes(args: Namespace) -> Sequence[str]:
+def _choose_scenes(args: Namespace) -> Sequence[str]:
     """Those that are wanted. A log that nobody else reaches is for the fleet alone."""
     if args.scenes is None:
         return SCENES[:1] if (args.log or "").startswith("memory:") else SCENES
@@ -101,33 +101,35 @@ def _scenes(args: Namespace) -> Sequence[str]:
     return chosen
 
 
-def _show(args: Namespace, settings: Settings, log: BlockingRecorder, seed: int, scenes: Sequence[str], url: str, key: str | None) -> None:
+def _show_scenes(
+    args: Namespace, settings: Settings, log: BlockingRecorder, seed: int, scenes: Sequence[str], url: str, key: str | None
+) -> None:
     """The story first. What really runs begins beside it, and is told of once the story is."""
     if set(scenes) == {"fleet"}:
-        _play(log, seed, args)
+        _play_story(log, seed, args)
         _play_on(log, seed, args)
         return
-    from fleetlore.cli.demo.environment import Teller
-    from fleetlore.cli.demo.scenes import playing, programme
+    from fleetlore.cli.demo.environment import SceneReporter
+    from fleetlore.cli.demo.scenes import list_programme, run_scenes
 
-    teller = Teller(json=args.json)
-    with playing(scenes, settings, speed=args.speed or 1.0, teller=teller):
+    teller = SceneReporter(json=args.json)
+    with run_scenes(scenes, settings, speed=args.speed or 1.0, teller=teller):
         if "fleet" in scenes:
-            _play(log, seed, args)
+            _play_story(log, seed, args)
         path = None if shutil.which("lore") else os.path.dirname(sys.executable)
-        teller.open(programme(scenes, url, _from_home(config.masked(args.log)), args.town, key=key, path=path))
+        teller.open(list_programme(scenes, url, _from_home(config.masked(args.log)), args.town, key=key, path=path))
         if "fleet" in scenes:
             _play_on(log, seed, args, is_told=args.json)
         signal.pause()
 
 
-def _listening(args: Namespace) -> socket:
+def _bind_socket(args: Namespace) -> socket:
     from fleetlore.server.serve import bind_socket
 
     return bind_socket(args.host, args.port)
 
 
-def _seed(args: Namespace, log: BlockingRecorder) -> int:
+def _choose_seed(args: Namespace, log: BlockingRecorder) -> int:
     is_empty = log.head() is None
     if not (is_empty or args.into):
         raise Invalid(f"{config.masked(args.log)} is not empty; play into it with --into, or leave --log out for a fresh one")
@@ -135,20 +137,20 @@ def _seed(args: Namespace, log: BlockingRecorder) -> int:
     return args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
 
 
-def _play(log: BlockingRecorder, seed: int, args: Namespace) -> int:
+def _play_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
     """The story; answers how many events it has."""
-    from fleetlore.cli.demo.fleet import script
-    from fleetlore.cli.demo.lines import writer
+    from fleetlore.cli.demo.fleet import write_story
+    from fleetlore.cli.demo.lines import make_event_printer
 
-    pages = script(seed)
-    write = writer(json=args.json)
-    for event in play(log, pages, speed=args.speed):
+    pages = write_story(seed)
+    write = make_event_printer(json=args.json)
+    for event in record_story(log, pages, speed=args.speed):
         write(event)
         terminal.flush()
     return len(pages)
 
 
-def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> tuple[str, str]:
+def _start_server(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> tuple[str, str]:
     """Its address, and the token for writing."""
     from fleetlore.server.open_context import open_context
     from fleetlore.server.serve import browser_url, serve_in_thread
@@ -160,17 +162,17 @@ def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: s
     rooms = stack.enter_context(open_context(log, settings, host=args.host))
     stack.enter_context(serve_in_thread(rooms.context, opened))
     url = browser_url(opened, args.host)
-    command.announce(args, rooms, url)
+    command.announce_server(args, rooms, url)
     return url, rooms.token
 
 
 def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, is_told: bool = True) -> None:
     """The fleet goes on with its work, without an end."""
-    from fleetlore.cli.demo.lines import writer
-    from fleetlore.cli.demo.shift import shift
+    from fleetlore.cli.demo.lines import make_event_printer
+    from fleetlore.cli.demo.shift import generate_shift
 
-    write = writer(json=args.json)
-    for pause, event in shift(seed):
+    write = make_event_printer(json=args.json)
+    for pause, event in generate_shift(seed):
         time.sleep(pause / (args.speed or 1.0))
         live = replace(event, at=clock.now())
         [position] = log.append([live])
@@ -193,7 +195,7 @@ def fresh_log(now: datetime) -> str:
     return "sqlite:" + path.replace("%", "%25").replace("?", "%3F")
 
 
-def play(
+def record_story(
     log: BlockingRecorder,
     pages: list[tuple[float, Event]],
     *,

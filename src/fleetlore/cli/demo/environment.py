@@ -27,14 +27,14 @@ SHORTEST_PACE = 0.3
 _Found = TypeVar("_Found")
 
 
-class Stopped(Exception):
+class DemoStopped(Exception):
     """The demo ends."""
 
 
-class Ground:
+class DemoEnvironment:
     """Everything that a scene needs."""
 
-    def __init__(self, folder: Path, settings: Settings, *, speed: float, teller: Teller) -> None:
+    def __init__(self, folder: Path, settings: Settings, *, speed: float, teller: SceneReporter) -> None:
         self.folder, self.speed, self._settings, self._teller = folder, speed, settings, teller
         self.stopping, self._starting = Event(), Lock()
         pace = max(SHORTEST_PACE, 1.0 / speed)
@@ -51,7 +51,7 @@ class Ground:
         """Start `lore`."""
         with self._starting:
             if self.stopping.is_set():
-                raise Stopped
+                raise DemoStopped
             return self._children.start(*argv)
 
     def done(self, *argv: str) -> None:
@@ -69,7 +69,7 @@ class Ground:
     def rest(self, seconds: float) -> None:
         """Let some time pass."""
         if self.stopping.wait(seconds):
-            raise Stopped
+            raise DemoStopped
 
     def look(self, at: Callable[[BlockingRecorder], _Found]) -> _Found:
         """What is to be seen on the log."""
@@ -86,7 +86,7 @@ class Ground:
                 if was_over:
                     raise of.failure()
                 if self.stopping.is_set():
-                    raise Stopped
+                    raise DemoStopped
                 next(pages)
 
     def _log(self) -> BlockingRecorder:
@@ -123,7 +123,7 @@ class Ground:
         self._children.end()
 
 
-class Teller:
+class SceneReporter:
     """Tells what happens, a line each; until the story is told, the lines wait."""
 
     def __init__(self, *, json: bool) -> None:

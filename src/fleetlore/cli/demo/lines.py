@@ -34,7 +34,7 @@ _BEATS = {
 _WAITING = ("▲", "1;33")
 
 
-def writer(*, json: bool) -> Callable[[Event], None]:
+def make_event_printer(*, json: bool) -> Callable[[Event], None]:
     """What writes one event in the way that the output can take."""
     if json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
@@ -42,10 +42,10 @@ def writer(*, json: bool) -> Callable[[Event], None]:
         columns = PlainEventLines(None)
         return lambda event: terminal.out(columns.line(event))
     width, colour = terminal.width(sys.stdout), terminal.has_colour(sys.stdout)
-    return lambda event: terminal.out(line(event, width=width, colour=colour))
+    return lambda event: terminal.out(format_event(event, width=width, colour=colour))
 
 
-def line(event: Event, *, width: int, colour: bool) -> str:
+def format_event(event: Event, *, width: int, colour: bool) -> str:
     """Time, sign, name, deed, task, words."""
     sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.beat_of(event) or "", (" ", ""))
     name, at = actor_name(event), event.at
@@ -53,14 +53,14 @@ def line(event: Event, *, width: int, colour: bool) -> str:
         ("     " if at is None else at.astimezone(None).strftime("%H:%M"), "2"),
         (sign, style),
         (pad_columns(truncate_columns(name, 5), 5), f"38;5;{_COLOURS[name]}" if name in _COLOURS else "1"),
-        (pad_columns(truncate_columns(_deed(event.kind), 15), 15), style),
+        (pad_columns(truncate_columns(_short_kind(event.kind), 15), 15), style),
         (pad_columns(truncate_columns(event.task or "", 4), 4), "2"),
         (truncate_columns(event_text(event), max(10, width - 40)), "2" if style == "2" else "1" if style.startswith("1;") else ""),
     )
     return "  ".join(f"\x1b[{style}m{cell}\x1b[0m" if colour and style else cell for cell, style in cells).rstrip()
 
 
-def _deed(kind: str) -> str:
+def _short_kind(kind: str) -> str:
     """The kind as two words at most."""
     family, _, name = kind.partition(".")
     words = name.replace("mission_work", "work").replace("reviewer_", "").replace("_", " ")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from fleetlore.cli.demo.fleet import MISSION, MODEL, PERSON, session
+from fleetlore.cli.demo.fleet import MISSION, MODEL, PERSON, session_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 
@@ -63,11 +63,11 @@ JOBS = (
 )
 
 
-def shift(seed: int) -> Iterator[tuple[float, Event]]:
+def generate_shift(seed: int) -> Iterator[tuple[float, Event]]:
     """Seconds to wait, and the event that then happens; without an end. The same seed gives the same events, but for their time."""
     chance = random.Random(seed)
     causes: dict[str, str] = {}
-    for told, (who, kind, text, fields) in enumerate(_woven(chance)):
+    for told, (who, kind, text, fields) in enumerate(_interleave_work(chance)):
         id, task = derive_id("demo", f"{seed}/shift/{told}".encode()), fields.get("task", "")
         by = PERSON if kind in ("fleet.dispatch", "prompt.submitted") else who
         event = Event(id=id, kind=kind, text=text, actor=by, agent=who, cause=causes.get(task), mission=MISSION, **fields)
@@ -79,58 +79,58 @@ def shift(seed: int) -> Iterator[tuple[float, Event]]:
 Step = tuple[str, str, str | None, dict[str, Any]]
 
 
-def _woven(chance: random.Random) -> Iterator[Step]:
+def _interleave_work(chance: random.Random) -> Iterator[Step]:
     """The work of all hands, a step of one and then a step of another."""
     number = 0
     at_work: dict[str, Iterator[Step]] = {"ada": iter(()), "edda": iter(())}
     for turn in count():
         if turn == BRAM_BACK:
-            at_work["bram"] = _answered(chance)
+            at_work["bram"] = _bram_is_answered(chance)
         if turn == CLEO_BACK:
-            at_work["cleo"] = _back(chance)
+            at_work["cleo"] = _cleo_returns(chance)
         who = chance.choice(list(at_work))
         step = next(at_work[who], None)
         if step is None:
-            at_work[who] = _job(chance, who, number)
+            at_work[who] = _do_job(chance, who, number)
             number += 1
             step = next(at_work[who])
         yield step
 
 
-def _answered(chance: random.Random) -> Iterator[Step]:
-    own = {"task": "wh-6", "run": session("bram")}
+def _bram_is_answered(chance: random.Random) -> Iterator[Step]:
+    own = {"task": "wh-6", "run": session_of("bram")}
     yield "bram", "prompt.submitted", "Yes, 5 %, and watch the error rate for ten minutes", own
-    yield from _tool(chance, "bram", own, "flagctl set webhooks.outbox 5%", "on for 5 % of customers")
+    yield from _run_tool(chance, "bram", own, "flagctl set webhooks.outbox 5%", "on for 5 % of customers")
     yield "bram", "town.task_completed", "On for 5 %; the error rate has not moved", own
 
 
-def _back(chance: random.Random) -> Iterator[Step]:
-    own = {"task": "wh-7", "run": session("cleo")}
+def _cleo_returns(chance: random.Random) -> Iterator[Step]:
+    own = {"task": "wh-7", "run": session_of("cleo")}
     done = {"tool": "Bash", "call_id": "call-docs", "exit_code": 0, "duration_ms": 900_000}
     yield "cleo", "tool.returned", "The docs are built; the link check had hung", own | {"data": done}
     yield "cleo", "fleet.pr_open", "PR #399: signatures and retries, explained", own | {"data": {"number": 399}}
     yield "cleo", "fleet.pr_merge", "PR #399 merged: customers can read about it", own | {"data": {"number": 399}}
 
 
-def _job(chance: random.Random, who: str, number: int) -> Iterator[Step]:
+def _do_job(chance: random.Random, who: str, number: int) -> Iterator[Step]:
     job, task, pull = JOBS[number % len(JOBS)], f"wh-{FIRST_TASK + number}", FIRST_NUMBER + number
-    own = {"task": task, "run": session(who)}
+    own = {"task": task, "run": session_of(who)}
     yield who, "fleet.dispatch", job.title, {"task": task}
-    yield who, "model.replied", None, own | {"data": _reply(chance)}
+    yield who, "model.replied", None, own | {"data": _model_reply(chance)}
     yield who, "fleet.commit", job.commit, own | {"data": {"sha": f"{chance.getrandbits(28):07x}"}}
     if job.trouble is not None:
-        yield from _tool(chance, who, own, job.check, "1 failed", exit_code=1)
+        yield from _run_tool(chance, who, own, job.check, "1 failed", exit_code=1)
         yield who, "fleet.error", job.trouble, own
-        yield who, "model.replied", None, own | {"data": _reply(chance)}
+        yield who, "model.replied", None, own | {"data": _model_reply(chance)}
         yield who, "fleet.recovery", job.mended, own
-    yield from _tool(chance, who, own, job.check, job.result)
+    yield from _run_tool(chance, who, own, job.check, job.result)
     yield who, "fleet.pr_open", f"PR #{pull}: {job.title.lower()}", own | {"data": {"number": pull}}
-    yield who, "fleet.heartbeat", f"Cycle {number + 5}", {"run": session(who)}
+    yield who, "fleet.heartbeat", f"Cycle {number + 5}", {"run": session_of(who)}
     yield who, "fleet.pr_merge", f"PR #{pull} merged: {job.title.lower()}", own | {"data": {"number": pull}}
     yield who, "town.task_completed", job.title, own
 
 
-def _tool(chance: random.Random, who: str, own: dict[str, Any], command: str, result: str, *, exit_code: int = 0) -> Iterator[Step]:
+def _run_tool(chance: random.Random, who: str, own: dict[str, Any], command: str, result: str, *, exit_code: int = 0) -> Iterator[Step]:
     call = {"tool": "Bash", "call_id": f"call-{chance.getrandbits(24):06x}"}
     yield who, "tool.called", command, own | {"data": call | {"input": {"command": command}}}
     outcome = call | {"exit_code": exit_code, "duration_ms": chance.randrange(800, 40_000)}
@@ -140,7 +140,7 @@ def _tool(chance: random.Random, who: str, own: dict[str, Any], command: str, re
         yield who, "tool.returned", result, own | {"data": outcome}
 
 
-def _reply(chance: random.Random) -> dict[str, Any]:
+def _model_reply(chance: random.Random) -> dict[str, Any]:
     tokens = {"input": chance.randrange(2_000, 9_000), "output": chance.randrange(400, 1_800), "cache_read": 41_000}
     usd = round(tokens["input"] * 3e-6 + tokens["output"] * 15e-6 + tokens["cache_read"] * 3e-7, 4)
     return {"model": MODEL, **tokens, "usd": usd, "latency_ms": chance.randrange(1_500, 9_000)}

@@ -124,7 +124,7 @@ _VERBS = {
 def configure(parser: ArgumentParser) -> None:
     """A parser for each verb."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=arguments.Parser)
-    parsers = {name: _verb(verbs, name) for name in _VERBS}
+    parsers = {name: _add_verb(verbs, name) for name in _VERBS}
     _configure_driving(parsers["run"], parsers["resume"])
     parsers["list"].add_argument("--all", action="store_true", help="also those that ended over two days ago")
     parsers["show"].add_argument("id", metavar="ID", nargs="?", help="which goal (else the newest)")
@@ -144,7 +144,7 @@ def configure(parser: ArgumentParser) -> None:
         arguments.teach(parsers[name], examples, notes)
 
 
-def _verb(verbs: Any, name: str) -> ArgumentParser:
+def _add_verb(verbs: Any, name: str) -> ArgumentParser:
     parser: ArgumentParser = verbs.add_parser(name, help=_VERBS[name], description=f"{_VERBS[name].capitalize()}.")
     # What was said before the verb holds unless it is said again.
     arguments.add_common(parser, log=argparse.SUPPRESS, town=argparse.SUPPRESS)
@@ -181,14 +181,14 @@ def run(args: Namespace) -> int:
         from fleetlore.cli.goal import run as goal_run
 
         _need_parallel(args)
-        return {"run": goal_run.run, "resume": goal_run.resume, "check": goal_run.check}[args.verb](args)
+        return {"run": goal_run.run, "resume": goal_run.resume_goals, "check": goal_run.check_goal_files}[args.verb](args)
     if args.verb in ("list", "show"):
         from fleetlore.cli.goal import show
 
-        return {"list": show.list_, "show": show.show}[args.verb](args)
+        return {"list": show.list_goals, "show": show.show_goal}[args.verb](args)
     from fleetlore.cli.goal import control
 
-    return control.steer(args)
+    return control.control_goals(args)
 
 
 def _need_parallel(args: Namespace) -> None:

@@ -12,25 +12,25 @@ from fleetlore.goal import commands
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from fleetlore.cli.goal.find import Place
+    from fleetlore.cli.goal.find import GoalLog
     from fleetlore.views.goal_state import GoalState
 
 _AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
 
 
-def steer(args: Namespace) -> int:
+def control_goals(args: Namespace) -> int:
     """Check every wish before the first is stored."""
-    value = _value(args)
-    with find.opened(args) as place:
-        ids = [find.find(place.log, id) for id in getattr(args, "ids", None) or [args.id]]
+    value = _control_value(args)
+    with find.open_goals(args) as place:
+        ids = [find.find_goal_id(place.log, id) for id in getattr(args, "ids", None) or [args.id]]
         key = place.key(f"to {args.verb} a goal")  # before they are looked at: what an agent forged must not stand in a person's way
-        goals = [find.one(place, id, key) for id in ids]
+        goals = [find.fold_goal(place, id, key) for id in ids]
         for goal in goals:
             try:
                 commands.check_action(goal, args.verb, value)
             except Invalid as error:
                 raise Invalid(f"{commands.short_goal_id(goal)}: {error}") from error
-        by, reason = find.person(), getattr(args, "reason", None)
+        by, reason = find.current_user(), getattr(args, "reason", None)
         place.put(
             [
                 commands.make_control_event(goal.id, args.verb, by=by, value=value, reason=reason, agent=goal.agent or None)
@@ -39,11 +39,11 @@ def steer(args: Namespace) -> int:
             key,
         )
         for goal in goals:
-            terminal.out(f"{commands.short_goal_id(goal)}  {_done(args.verb, goal, place, value)}")
+            terminal.out(f"{commands.short_goal_id(goal)}  {_describe_effect(args.verb, goal, place, value)}")
     return 0
 
 
-def _value(args: Namespace) -> Any:
+def _control_value(args: Namespace) -> Any:
     if args.verb == "say":
         return " ".join(args.text)
     if args.verb != "raise":
@@ -56,7 +56,7 @@ def _value(args: Namespace) -> Any:
     return wanted
 
 
-def _done(verb: str, goal: GoalState, place: Place, value: Any) -> str:
+def _describe_effect(verb: str, goal: GoalState, place: GoalLog, value: Any) -> str:
     """What comes of it, and when."""
     driver, short = place.driver_of(goal.id), commands.short_goal_id(goal)
     nobody = f"; nobody drives it now: lore goal resume {short} goes on with it"

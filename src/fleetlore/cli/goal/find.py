@@ -25,7 +25,7 @@ SHORTEST = 4
 SHORT = 8
 
 
-class Place(NamedTuple):
+class GoalLog(NamedTuple):
     """An open log, and what its users share."""
 
     log: BlockingRecorder
@@ -56,17 +56,17 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def opened(args: Namespace, *, new: bool = False) -> Iterator[Place]:
+def open_goals(args: Namespace, *, new: bool = False) -> Iterator[GoalLog]:
     """The log and what is shared beside it; made, if it is `new`."""
     from fleetlore.log.coordination import open_shared
 
     settings = open_log.settings_of(args)
     opener = open_log.open_log if new else open_log.open_existing_log
     with opener(args, settings=settings) as log, open_shared(settings.log.value, town=settings.town.value) as shared:
-        yield Place(log, shared, settings)
+        yield GoalLog(log, shared, settings)
 
 
-def need_all_kept(place: Place) -> None:
+def need_all_kept(place: GoalLog) -> None:
     """Refuse a log that would lose what a goal is pursued by."""
     if place.log.info().details.get("keeps", "everything") != "everything":
         raise Invalid(
@@ -80,16 +80,16 @@ def need_all_kept(place: Place) -> None:
         )
 
 
-def all_goals(place: Place) -> list[GoalState]:
+def all_goals(place: GoalLog) -> list[GoalState]:
     """Every goal on the log, the oldest first."""
     if not place.is_sealed:
         from fleetlore.cli import fold
 
         return list(fold.fold(place.log, view, "goals").goals.values())
-    return [goal for id in ids(place.log) if (goal := one(place, id)).goal is not None]
+    return [goal for id in list_goal_ids(place.log) if (goal := fold_goal(place, id)).goal is not None]
 
 
-def one(place: Place, id: str, key: OperatorKey | None = None) -> GoalState:
+def fold_goal(place: GoalLog, id: str, key: OperatorKey | None = None) -> GoalState:
     """One goal as the log tells it. On a sealed log unsigned facts count for nothing; only with the key are signatures checked, too."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
 
@@ -105,15 +105,15 @@ def one(place: Place, id: str, key: OperatorKey | None = None) -> GoalState:
     return goal
 
 
-def ids(log: BlockingRecorder) -> list[str]:
+def list_goal_ids(log: BlockingRecorder) -> list[str]:
     """Of all goals that were begun, the oldest first."""
     started = log.read(kinds=("driver.goal_started",))
     return list(dict.fromkeys(event.goal for event in started if event.goal is not None))
 
 
-def find(log: BlockingRecorder, text: str) -> str:
+def find_goal_id(log: BlockingRecorder, text: str) -> str:
     """The id that is meant, by its beginning."""
-    known = ids(log)
+    known = list_goal_ids(log)
     found = [id for id in known if text and id.startswith(text.lower())]
     if text.lower() in known:
         return text.lower()
@@ -135,6 +135,6 @@ def short_ids(known: Sequence[str]) -> dict[str, str]:
     }
 
 
-def person() -> str:
+def current_user() -> str:
     """Who steers, by name."""
     return find_user_name()

@@ -22,9 +22,9 @@ Line: TypeAlias = "list[tuple[str, str]]"
 DIM, BOLD, GOOD, BAD, WARN = "bright_black", "bold", "green", "red", "yellow"
 COMMAND = "default"
 """Commands, to be copied: never cut, nor broken but by the terminal itself."""
-Standing: TypeAlias = "GoalStatus | Literal['stopped']"
+GoalStateLabel: TypeAlias = "GoalStatus | Literal['stopped']"
 """Where a goal stands; `stopped`: it could go on, and nobody drives it."""
-LOOKS: dict[Standing, tuple[str, str]] = {
+LOOKS: dict[GoalStateLabel, tuple[str, str]] = {
     "stopped": ("○", WARN),
     "working": ("●", GOOD),
     "checking": ("◐", GOOD),
@@ -63,32 +63,32 @@ class Used(NamedTuple):
     words: str
 
 
-def budgets(goal: GoalState, now: datetime) -> list[Used]:
+def list_budget_use(goal: GoalState, now: datetime) -> list[Used]:
     """What is used of each budget that a goal has, those in a row only where something is."""
     spent, limits = goal.spent, goal.limits
     seconds, tokens = elapsed_seconds(goal, now), used_tokens(goal)
     found = [
-        Used("turns", _share(spent.turns, limits.turns), f"{spent.turns:,} of {limits.turns:,}"),
-        Used("time", _share(seconds, limits.seconds), f"{clocked(seconds)} of {clocked(limits.seconds)}"),
-        Used("tokens", _share(tokens, limits.tokens), f"{tokens:,} of {limits.tokens:,}"),
+        Used("turns", _used_share(spent.turns, limits.turns), f"{spent.turns:,} of {limits.turns:,}"),
+        Used("time", _used_share(seconds, limits.seconds), f"{format_seconds(seconds)} of {format_seconds(limits.seconds)}"),
+        Used("tokens", _used_share(tokens, limits.tokens), f"{tokens:,} of {limits.tokens:,}"),
     ]
     usd = used_usd(goal)
     if limits.usd is not None:
-        found.append(Used("money", _share(usd, limits.usd), f"${usd:,.2f} of ${limits.usd:,.2f}"))
+        found.append(Used("money", _used_share(usd, limits.usd), f"${usd:,.2f} of ${limits.usd:,.2f}"))
     rows = (
         ("denied", spent.denies, limits.denies),
         ("errors", spent.errors, limits.errors),
         ("too long", spent.overflows, limits.overflows),
     )
-    found += [Used(name, _share(count, most), f"{count} of {most} in a row") for name, count, most in rows if count and most]
+    found += [Used(name, _used_share(count, most), f"{count} of {most} in a row") for name, count, most in rows if count and most]
     return found
 
 
-def _share(used: float, most: float) -> float:
+def _used_share(used: float, most: float) -> float:
     return 1.0 if most <= 0 else min(1.0, used / most)
 
 
-def clocked(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """A length of time: `45 s`, `12 min`, `1 h 30 min`."""
     minutes = int(seconds) // 60
     if minutes < 60:
@@ -97,17 +97,17 @@ def clocked(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-def bar(used: Used, width: int = BAR) -> Line:
+def format_budget_bar(used: Used, width: int = BAR) -> Line:
     """`turns    ███░░░░░░░  3 of 40`."""
     full = min(width, round(used.share * width) or (1 if used.share > 0 else 0))
     colour = BAD if used.share >= 0.9 else WARN if used.share >= 0.7 else GOOD
     return [(pad_columns(used.name, _NAME + 1), DIM), ("█" * full, colour), ("░" * (width - full), DIM), (f"  {used.words}", "")]
 
 
-def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
+def format_budget_bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
     """All budgets, two in a line where there is room."""
     width = NARROW_BAR if 0 < columns < 60 else BAR
-    found = [bar(used, width=width) for used in budgets(goal, now)]
+    found = [format_budget_bar(used, width=width) for used in list_budget_use(goal, now)]
     wide = columns >= 96
     widest = max(sum(display_width(text) for text, _ in left) for left in found[::2])
     for index in range(0, len(found), 2 if wide else 1):
@@ -119,7 +119,7 @@ def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
             yield left
 
 
-def criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
+def format_criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
     """Each with a tick, a cross, or a dot where it was not checked yet; of what failed the last lines."""
     for criterion in goal.criteria:
         symbol, style = {True: ("✓", GOOD), False: ("✗", BAD), None: ("·", DIM)}[criterion.met]
@@ -131,9 +131,9 @@ def criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
             yield [("    | ", DIM), (sanitise(shown), DIM)]
 
 
-def question(id: str, tool: str, input: Any) -> Iterator[Line]:
+def format_question(id: str, tool: str, input: Any) -> Iterator[Line]:
     """What waits for a person, and how to answer. The beginning of the id is that of its millisecond."""
-    yield [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  {in_a_line(_main(input))}", "")]
+    yield [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  {in_a_line(_main_argument(input))}", "")]
     yield [
         ("  answer   ", DIM),
         (f"lore decide {sanitise(id[:_MILLISECOND])} allow", COMMAND),
@@ -141,7 +141,7 @@ def question(id: str, tool: str, input: Any) -> Iterator[Line]:
     ]
 
 
-def _main(input: Any) -> str:
+def _main_argument(input: Any) -> str:
     """The part of a tool's input that tells most."""
     fields = input if isinstance(input, dict) else {}
     found = next((fields[name] for name in _TELLING if isinstance(fields.get(name), str)), None)
@@ -155,13 +155,13 @@ def driver_words(holder: str) -> str:
     return sanitise(f"process {pid} on {machine}" if pid.isdecimal() and machine else holder)
 
 
-def standing(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Standing:
+def describe_state(goal: GoalState, now: datetime, *, is_driven: bool = True) -> GoalStateLabel:
     """Where it stands. Of goals that others drive, nobody here knows whether they do."""
     state = goal_status(goal, now)
     return "stopped" if goal.outcome is None and goal.plan is not None and not is_driven and state != "paused" else state
 
 
-def state_words(goal: GoalState, now: datetime, state: Standing) -> str:
+def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
     """Where it stands, with the reason where there is one to say."""
     reason = goal.why if goal.outcome is not None else goal.waiting_for if state == "waiting" else ""
     if state == "spent":
@@ -175,7 +175,7 @@ def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
     """How to go on with a goal that has ended, but for one that is done; `on` names the log where it has to be named."""
     short = f"{goal.id[:8]}{on}"
     if goal.outcome == "budget_exhausted":
-        option = raising(goal)
+        option = format_raise_option(goal)
         more = f"lore goal raise {short} {option} && " if option else ""
         yield [("go on:    ", DIM), (f"{more}lore goal resume {short}", COMMAND)]
     elif goal.outcome in ("escalate", "cancelled"):
@@ -189,7 +189,7 @@ def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
         ]
 
 
-def raising(goal: GoalState) -> str:
+def format_raise_option(goal: GoalState) -> str:
     """The option that gives twice as much of what is spent; nothing for what counts anew by itself."""
     limits = goal.limits
     return {
@@ -200,9 +200,9 @@ def raising(goal: GoalState) -> str:
     }.get(goal.why, "")
 
 
-def headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
+def format_headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
     """`● fix-tests  turn 3, working  Make the tests pass`: what may be cut comes last."""
-    state = standing(goal, now, is_driven=is_driven)
+    state = describe_state(goal, now, is_driven=is_driven)
     symbol, style = LOOKS[state]
     turn = f"turn {goal.turn}, " if goal.turn and goal.outcome is None else ""
     title = in_a_line(summary(goal.description))
@@ -221,7 +221,7 @@ def spent_words(goal: GoalState, now: datetime) -> str:
     parts = [f"{turns:,} turn{'' if turns == 1 else 's'}"]
     parts += [f"{used_tokens(goal):,} tokens"] if used_tokens(goal) else []
     parts += [f"${usd:,.2f}"] if usd else []
-    return ", ".join([*parts, clocked(elapsed_seconds(goal, now))])
+    return ", ".join([*parts, format_seconds(elapsed_seconds(goal, now))])
 
 
 def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
@@ -229,7 +229,7 @@ def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
     return truncate_columns(" ".join(sanitise(" ".join(text.split())).split()), most)
 
 
-def fitted(line: Line, columns: int) -> Line:
+def fit_line(line: Line, columns: int) -> Line:
     """The line in so many columns."""
     fitting: Line = []
     for text, style in line:
@@ -245,6 +245,6 @@ def is_whole(line: Line) -> bool:
     return any(style == COMMAND for _, style in line)
 
 
-def plain(lines: Sequence[Line]) -> list[str]:
+def without_colours(lines: Sequence[Line]) -> list[str]:
     """The lines without colours."""
     return ["".join(text for text, _ in line).rstrip() for line in lines]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fleetlore import settings
 from fleetlore.cli import errors, terminal
 from fleetlore.cli.goal import find
-from fleetlore.cli.goal.screen import viewer
+from fleetlore.cli.goal.screen import make_goal_view
 from fleetlore.cli.main import FAILED, INTERRUPTED, OK
 from fleetlore.errors import FleetloreError
 from fleetlore.events.goal_plan import plan_of
@@ -22,7 +22,7 @@ from fleetlore.events.goal_plan import plan_of
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from fleetlore.cli.goal.find import Place
+    from fleetlore.cli.goal.find import GoalLog
     from fleetlore.events.driver_types import Goal
     from fleetlore.goal.workspace.handover import Handover, SourceChanges
     from fleetlore.log.seal import OperatorKey
@@ -31,21 +31,21 @@ STOPPING = (signal.SIGTERM, signal.SIGHUP)
 """A kind `kill` and a closed terminal stop it as Ctrl-C does."""
 
 
-class Pursuit:
+class GoalRunner:
     """The goals of one command. `after` says up to where those that are taken up again were known; new ones are begun."""
 
     def __init__(
-        self, args: Namespace, place: Place, key: OperatorKey | None, goals: Mapping[str, Goal], *, after: Mapping[str, str] | None = None
+        self, args: Namespace, place: GoalLog, key: OperatorKey | None, goals: Mapping[str, Goal], *, after: Mapping[str, str] | None = None
     ) -> None:
         self._args, self._place, self._key, self._goals, self._after = args, place, key, goals, after
         self._on = f" --log {settings.masked(args.log)}" if args.log else ""
-        self._view = viewer(json=args.json, names=_names(goals), on=self._on)
+        self._view = make_goal_view(json=args.json, names=_line_prefixes(goals), on=self._on)
 
     def run(self) -> int:
         """To the end of all; answers the exit code."""
         try:
             with self._view:
-                asyncio.run(self._pursue())
+                asyncio.run(self._run_goals())
         except (KeyboardInterrupt, asyncio.CancelledError):
             terminal.flush()
             self._say_how_to_go_on()
@@ -54,7 +54,7 @@ class Pursuit:
             terminal.err(f"lore: {message}")
         return OK if not self._view.troubles and all(self._view.outcome(id) == "done" for id in self._goals) else FAILED
 
-    async def _pursue(self) -> None:
+    async def _run_goals(self) -> None:
         """What befalls one is told, and the others go on. Stopped, all stop."""
         _hear_signals()
         # Each goal blocks in a thread or two at a time, and none is to wait for another's.
@@ -63,31 +63,31 @@ class Pursuit:
         try:
             async with self._view.refreshing(), asyncio.TaskGroup() as group:
                 for goal in self._goals.values():
-                    group.create_task(self._one(goal, room))
+                    group.create_task(self._run_goal(goal, room))
         except ExceptionGroup as several:  # what nobody foresaw; the other goals were stopped cleanly
             raise several.exceptions[0] from None
 
-    async def _one(self, goal: Goal, room: asyncio.Semaphore) -> None:
+    async def _run_goal(self, goal: Goal, room: asyncio.Semaphore) -> None:
         async with room:
             try:
-                await self._drive(goal)
+                await self._drive_goal(goal)
             except (FleetloreError, OSError) as error:
                 reason = errors.os_reason(error) if isinstance(error, OSError) else str(error)
                 self._view.troubles.append(f"{goal.id[:8]}: {reason}" if len(self._goals) > 1 else reason)
 
-    async def _drive(self, goal: Goal) -> None:
+    async def _drive_goal(self, goal: Goal) -> None:
         from fleetlore.goal.driver import Driver
         from fleetlore.goal.setup import open_resources
 
-        expect = None if self._after is None else find.one(self._place, goal.id, self._key).verifiers
+        expect = None if self._after is None else find.fold_goal(self._place, goal.id, self._key).verifiers
         self._view.prepare(goal.id, plan_of(goal).agent)
-        async with open_resources(goal, home=home(), expect=expect) as crew:
+        async with open_resources(goal, home=goal_data_folder(), expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
             after = "" if self._after is None else self._after[goal.id]
             self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.turn_progress, after=after)
             if self._after is None:
                 await driver.start(goal)
-                self._view.begin(driver.state, await asyncio.to_thread(_beside, crew.workspace, goal, self._args.files))
+                self._view.begin(driver.state, await asyncio.to_thread(_find_unseen_changes, crew.workspace, goal, self._args.files))
             state = await driver.run_goal()
             is_kept = state.outcome != "done" or self._args.keep_worktree
             self._view.end(state, await asyncio.to_thread(handed_over, crew.workspace, goal, is_kept=is_kept))
@@ -102,7 +102,7 @@ class Pursuit:
             terminal.err("\nstopped; no goal is left open")
 
 
-def _names(goals: Mapping[str, Goal]) -> dict[str, str]:
+def _line_prefixes(goals: Mapping[str, Goal]) -> dict[str, str]:
     """What lines of several goals begin with: the agent, or the goal's id where agents are called alike; nothing for one goal alone."""
     agents = {id: plan_of(goal).agent for id, goal in goals.items()}
     alike = Counter(agents.values())
@@ -119,7 +119,7 @@ def _hear_signals() -> None:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> SourceChanges | None:
+def _find_unseen_changes(workspace: Any, goal: Goal, files: Sequence[str]) -> SourceChanges | None:
     from fleetlore.goal.workspace.handover import find_source_changes
     from fleetlore.goal.workspace.workspace import Workspace
 
@@ -142,7 +142,7 @@ def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
     return replace(work, path=None)
 
 
-def home() -> str:
+def goal_data_folder() -> str:
     """Where worktrees, snapshots and memories are kept: beside the user's own log."""
     from fleetlore.log.sqlite import file as sqlite_file
 

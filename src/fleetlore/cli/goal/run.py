@@ -1,4 +1,4 @@
-"""`lore goal run`, `resume`, `check`: from files or ids to goals that can be pursued."""
+"""`lore goal run`, `resume`, `check`: load goals by file or id, and run them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore.cli import open_log, terminal
 from fleetlore.cli.goal import find, lines
-from fleetlore.cli.goal.pursuit import Pursuit
+from fleetlore.cli.goal.pursuit import GoalRunner
 from fleetlore.cli.main import OK
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from fleetlore.cli.goal.find import Place
+    from fleetlore.cli.goal.find import GoalLog
     from fleetlore.events.envelope import Event
     from fleetlore.log.seal import OperatorKey
 
@@ -36,36 +36,35 @@ _LASTING = ("turns", "wall_time", "tokens", "usd")
 """Budgets that taking a goal up again does not give back."""
 
 
-def check(args: Namespace) -> int:
+def check_goal_files(args: Namespace) -> int:
     """Say whether each file tells a goal that can be pursued; what is wrong is told for all of them."""
     problems: list[str] = []
     for path in args.files:
         try:
-            goal = _load(path, args)
+            goal = _load_goal(path, args)
         except Invalid as error:
             problems.append(str(error))
             continue
         if args.json:
             terminal.out_value({"file": path, "ok": True, "goal": goal})
         else:
-            terminal.out(terminal.sanitise(f"{path}: fine. {_told(goal)}"))
+            terminal.out(terminal.sanitise(f"{path}: fine. {_describe_goal(goal)}"))
     if problems:
         raise Invalid("\n".join(problems))
     return OK
 
 
-def _told(goal: Goal) -> str:
+def _describe_goal(goal: Goal) -> str:
     plan, budget = plan_of(goal), goal.budget
     who = f"{plan.agent} ({plan.harness}{f', {plan.mind}' if plan.mind else ''})"
     money = f", ${plan.max_usd:,.2f}" if plan.max_usd is not None else ""
     many = len(goal.acceptance)
     checked = f"{many} criteri{'on' if many == 1 else 'a'}" if many else "no criteria: the agent's word will be taken for it"
-    return (
-        f"{who}, {checked}; at most {budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}{_missing(plan)}"
-    )
+    limits = f"{budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}"
+    return f"{who}, {checked}; at most {limits}{_warn_missing_program(plan)}"
 
 
-def _missing(plan: Plan) -> str:
+def _warn_missing_program(plan: Plan) -> str:
     """A word about a program that is not to be found here; one within the workspace may come to be there."""
     known = registry.find_program(plan.harness)
     usual = () if known is None else (known.command,)
@@ -75,7 +74,7 @@ def _missing(plan: Plan) -> str:
     return f". But there is no program {program} here; install it, or name it with `command`"
 
 
-def _load(path: str, args: Namespace) -> Goal:
+def _load_goal(path: str, args: Namespace) -> Goal:
     from fleetlore.goal.files import load_goal
 
     return load_goal(path, redactor=open_log.redactor_of(open_log.settings_of(args)))
@@ -86,15 +85,15 @@ def _load(path: str, args: Namespace) -> Goal:
 
 def run(args: Namespace) -> int:
     """Pursue what files tell. All of them are read before the first begins."""
-    goals = [_as_asked(_load(path, args), args) for path in args.files]
-    with find.opened(args, new=True) as place:
+    goals = [_as_asked(_load_goal(path, args), args) for path in args.files]
+    with find.open_goals(args, new=True) as place:
         find.need_all_kept(place)
         _need_new(place, goals)
         key = place.key("to pursue a goal")
-        return Pursuit(args, place, key, {goal.id: goal for goal in goals}).run()
+        return GoalRunner(args, place, key, {goal.id: goal for goal in goals}).run()
 
 
-def _need_new(place: Place, goals: Sequence[Goal]) -> None:
+def _need_new(place: GoalLog, goals: Sequence[Goal]) -> None:
     """A file that chooses its goal's id begins that goal once."""
     for index, goal in enumerate(goals):
         if place.log.head(f"goal:{goal.id}") is not None:
@@ -120,28 +119,28 @@ def _as_asked(goal: Goal, args: Namespace) -> Goal:
     return replace(goal, metadata=goal.metadata | {KEY: msgspec.to_builtins(plan)})
 
 
-def resume(args: Namespace) -> int:
+def resume_goals(args: Namespace) -> int:
     """Go on with goals. One that another process drives is only told to. After crashes a person's request counts: it is tried again."""
-    with find.opened(args) as place:
+    with find.open_goals(args) as place:
         find.need_all_kept(place)
-        ids = [find.find(place.log, id) for id in args.ids]
+        ids = [find.find_goal_id(place.log, id) for id in args.ids]
         key = place.key("to go on with a goal")
-        states = [find.one(place, id, key) for id in ids] or [_newest_open(place, key)]
+        states = [find.fold_goal(place, id, key) for id in ids] or [_newest_open(place, key)]
         for state in states:
             _need_resumable(state)
-        wishes = [_wish(state) for state in states if state.outcome is not None or state.is_paused or state.crashes]
+        wishes = [_make_resume_event(state) for state in states if state.outcome is not None or state.is_paused or state.crashes]
         if wishes:
             place.put(wishes, key)
         mine = [state for state in states if not _is_driven(place, state)]
         goals = {state.id: state.goal for state in mine if state.goal is not None}
-        return Pursuit(args, place, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK
+        return GoalRunner(args, place, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK
 
 
-def _newest_open(place: Place, key: OperatorKey | None) -> GoalState:
+def _newest_open(place: GoalLog, key: OperatorKey | None) -> GoalState:
     """The goal that was begun last among those that have not ended, and that nobody drives."""
     started = (event for event in place.log.read(kinds=["driver.goal_started"], newest_first=True) if is_trusted_event(event, key))
     for event in islice(started, MOST_LOOKED_AT):
-        state = find.one(place, event.goal or "", key)
+        state = find.fold_goal(place, event.goal or "", key)
         if state.plan is not None and state.outcome is None and place.driver_of(state.id) is None:
             return state
     raise Invalid("no goal is open that nobody drives; `lore goal list --all` shows those that have ended, which are taken up by their ids")
@@ -159,11 +158,11 @@ def _need_resumable(state: GoalState) -> None:
         raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; `lore goal raise {short} --{option} …` first")
 
 
-def _wish(state: GoalState) -> Event:
-    return commands.make_control_event(state.id, "resume", by=find.person(), agent=state.agent or None)
+def _make_resume_event(state: GoalState) -> Event:
+    return commands.make_control_event(state.id, "resume", by=find.current_user(), agent=state.agent or None)
 
 
-def _is_driven(place: Place, state: GoalState) -> bool:
+def _is_driven(place: GoalLog, state: GoalState) -> bool:
     driver = place.driver_of(state.id)
     if driver is None:
         return False

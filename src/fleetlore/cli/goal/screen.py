@@ -38,14 +38,14 @@ EVIDENCE_LINES = 2
 _ASKS = "bold yellow"
 
 
-def lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
+def format_event_lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
     """The lines that an event is worth; none for most."""
     tell = _TOLD.get(event.kind)
     if tell is not None:
         yield from tell(event, goal)
 
 
-def _started(event: Event, goal: GoalState | None) -> Iterator[Line]:
+def _format_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
     yield [(sanitise(event.text or ""), BOLD), (f"  goal {event.goal}", DIM)]
 
 
@@ -58,8 +58,8 @@ def _attempt_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 
 def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    result = _object(event.data.get("result"))
-    kind = str(_object(result.get("outcome")).get("kind"))
+    result = _as_object(event.data.get("result"))
+    kind = str(_as_object(result.get("outcome")).get("kind"))
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
     if goal is not None and goal.put_back:
         yield [("  put back  ", WARN), (", ".join(map(sanitise, goal.put_back)), ""), ("  which the agent had changed", DIM)]
@@ -67,63 +67,63 @@ def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise(kind)), style), (f"  {words}" if words else "", "italic")]
 
 
-def _acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    verdict = _object(event.data.get("verdict"))
-    failures = [_object(each) for each in verdict.get("failures") or ()]
+def _format_acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    verdict = _as_object(event.data.get("verdict"))
+    failures = [_as_object(each) for each in verdict.get("failures") or ()]
     for failure in failures:
         yield [("  ✗ ", BAD), (sanitise(str(failure.get("criterion_label"))), ""), (f"  {sanitise(str(failure.get('message')))}", BAD)]
-        yield from _evidence(str(failure.get("evidence") or ""))
+        yield from _format_evidence(str(failure.get("evidence") or ""))
     if verdict.get("met") is True:
         many = len(goal.criteria) if goal is not None else 0
         yield [("  ✓ ", GOOD), ("all criteria are met" if many else "there are no criteria; its word is taken for it", "")]
 
 
-def _evidence(text: str) -> Iterator[Line]:
+def _format_evidence(text: str) -> Iterator[Line]:
     """The last words of a check that failed: mostly these say why."""
     said = [line for line in text.splitlines() if line.strip(" -") not in ("", "stderr")][-EVIDENCE_LINES:]
     yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in said)
 
 
-def _asked(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    asked = goal_lines.question(event.id or "", str(event.data.get("tool")), event.data.get("input"))
+def _format_question(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    asked = goal_lines.format_question(event.id or "", str(event.data.get("tool")), event.data.get("input"))
     yield from ([("  ", ""), *line] for line in asked)
 
 
-def _decided(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    decision = _object(event.data.get("decision"))
-    if _object(decision.get("choice")).get("kind") == "deny":
+def _format_decision(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    decision = _as_object(event.data.get("decision"))
+    if _as_object(decision.get("choice")).get("kind") == "deny":
         yield [("  denied  ", BAD), (sanitise(str(decision.get("tool"))), ""), (f"  {sanitise(str(decision.get('rationale')))}", DIM)]
 
 
-def _waiting(event: Event, goal: GoalState | None) -> Iterator[Line]:
+def _format_waiting(event: Event, goal: GoalState | None) -> Iterator[Line]:
     until = f" until {goal.wake.astimezone():%H:%M}" if goal is not None and goal.wake is not None else ""
     yield [(f"  waits{until}  ", "cyan"), (sanitise(str(event.data.get("why"))), "")]
 
 
-def _replayed(event: Event, goal: GoalState | None) -> Iterator[Line]:
+def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
     words = {
         "fresh_session_retry": "tries it again in a new session",
         "next_turn": "goes on with the next turn",
         "compact_and_retry": "makes its context smaller, and tries again",
         "escalate": "cannot go on",
     }
-    kind = str(_object(event.data.get("decision")).get("kind"))
+    kind = str(_as_object(event.data.get("decision")).get("kind"))
     yield [("  trouble  ", WARN), (sanitise(str(event.data.get("error_message"))), ""), (f"  {words.get(kind, sanitise(kind))}", DIM)]
 
 
-def _remembered(event: Event, goal: GoalState | None) -> Iterator[Line]:
+def _format_memory(event: Event, goal: GoalState | None) -> Iterator[Line]:
     saved = event.data.get("memories_saved")
     if saved:
         yield [(f"  wrote down {saved} thing{'' if saved == 1 else 's'} worth keeping", DIM)]
 
 
-def _controlled(event: Event, goal: GoalState | None) -> Iterator[Line]:
+def _format_control(event: Event, goal: GoalState | None) -> Iterator[Line]:
     action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "somebody")
     yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise(event.text)}" if event.text else "", "italic")]
 
 
-def _completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    outcome = _object(_object(event.data.get("outcome")).get("outcome"))
+def _format_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    outcome = _as_object(_as_object(event.data.get("outcome")).get("outcome"))
     kind = str(outcome.get("kind"))
     style = {"done": GOOD, "cancelled": DIM, "escalate": _ASKS}.get(kind, BAD)
     why = sanitise(str(outcome.get("reason") or outcome.get("axis") or "")).replace("_", " ")
@@ -135,22 +135,22 @@ def _completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     ]
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _as_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 _TOLD: Mapping[str, Callable[[Event, GoalState | None], Iterator[Line]]] = {
-    "driver.goal_started": _started,
+    "driver.goal_started": _format_started,
     "driver.attempt_started": _attempt_started,
     "driver.attempt_completed": _attempt_completed,
-    "driver.acceptance": _acceptance,
-    "driver.decision": _decided,
-    "driver.replay_decision": _replayed,
-    "driver.extract_memories_completed": _remembered,
-    "driver.goal_completed": _completed,
-    "goal.permission_asked": _asked,
-    "goal.waiting": _waiting,
-    "control.requested": _controlled,
+    "driver.acceptance": _format_acceptance,
+    "driver.decision": _format_decision,
+    "driver.replay_decision": _format_retry,
+    "driver.extract_memories_completed": _format_memory,
+    "driver.goal_completed": _format_completed,
+    "goal.permission_asked": _format_question,
+    "goal.waiting": _format_waiting,
+    "control.requested": _format_control,
 }
 
 
@@ -164,7 +164,7 @@ _PANELS = 4
 """More goals than this are shown with one line each."""
 
 
-class View:
+class GoalView:
     """Keeps to itself; the others show more. Knows how each goal ended, and what went wrong."""
 
     def __init__(self) -> None:
@@ -214,14 +214,14 @@ class View:
         yield
 
 
-def viewer(*, json: bool, names: Mapping[str, str], on: str = "") -> View:
+def make_goal_view(*, json: bool, names: Mapping[str, str], on: str = "") -> GoalView:
     """What shows goals in the way that the output can take. `on` names the log in commands that are proposed."""
     if json:
-        return Json()
-    return Screen(names=names, on=on) if terminal.is_terminal(sys.stdout) else Plain(names=names, on=on)
+        return JsonGoalView()
+    return GoalScreen(names=names, on=on) if terminal.is_terminal(sys.stdout) else PlainGoalView(names=names, on=on)
 
 
-class Json(View):
+class JsonGoalView(GoalView):
     """Each event as a line of JSON."""
 
     def tell(self, event: Event) -> None:
@@ -230,7 +230,7 @@ class Json(View):
         terminal.flush()
 
 
-class Plain(View):
+class PlainGoalView(GoalView):
     """What happens, in lines; each begins with the name of its goal, where it has one."""
 
     def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
@@ -241,30 +241,30 @@ class Plain(View):
     def tell(self, event: Event) -> None:
         """The lines that an event is worth."""
         state = self.states[event.goal or ""]() if event.goal in self.states else None
-        for line in lines(event, state):
-            self.show([*self._whose(event.goal or ""), *line])
+        for line in format_event_lines(event, state):
+            self.show([*self._goal_prefix(event.goal or ""), *line])
 
     def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
         """What the agent does not see."""
-        for line in workspace_notes.notes(beside):
-            self.show([*self._whose(state.id), *line])
+        for line in workspace_notes.note_unseen_changes(beside):
+            self.show([*self._goal_prefix(state.id), *line])
 
     def end(self, state: GoalState, work: Handover) -> None:
         """Where the work is, how to take it over, and how to go on."""
-        for line in (*workspace_notes.lines(work), *goal_lines.going_on(state, on=self._on)):
-            self.show([*self._whose(state.id), *line])
+        for line in (*workspace_notes.format_handover(work), *goal_lines.going_on(state, on=self._on)):
+            self.show([*self._goal_prefix(state.id), *line])
 
     def show(self, line: Line) -> None:
         """One line."""
-        [text] = goal_lines.plain([line])
+        [text] = goal_lines.without_colours([line])
         terminal.out(text)
         terminal.flush()
 
-    def _whose(self, goal: str) -> Line:
+    def _goal_prefix(self, goal: str) -> Line:
         return [(f"{pad_columns(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
 
 
-class Screen(Plain):
+class GoalScreen(PlainGoalView):
     """The same on a terminal, and below it every goal that is pursued, as it stands."""
 
     def __init__(self, *, names: Mapping[str, str], on: str = "", console: Console | None = None) -> None:
@@ -274,7 +274,7 @@ class Screen(Plain):
         super().__init__(names=names, on=on)
         self._console = console or Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout))
         self._preparing: dict[str, str] = {}
-        self._live: Live = Live(console=self._console, auto_refresh=False, transient=True, get_renderable=self._panels)
+        self._live: Live = Live(console=self._console, auto_refresh=False, transient=True, get_renderable=self._render_panels)
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -303,7 +303,7 @@ class Screen(Plain):
     @asynccontextmanager
     async def refreshing(self) -> AsyncIterator[None]:
         """Time passes on the screen, too."""
-        ticking = asyncio.create_task(self._tick())
+        ticking = asyncio.create_task(self._refresh_often())
         try:
             yield
         finally:
@@ -311,12 +311,12 @@ class Screen(Plain):
             with suppress(asyncio.CancelledError):
                 await ticking
 
-    async def _tick(self) -> None:
+    async def _refresh_often(self) -> None:
         while True:
             await asyncio.sleep(TICK)
             self._live.refresh()
 
-    def _panels(self) -> Group:
+    def _render_panels(self) -> Group:
         from rich.console import Group
         from rich.text import Text
 
@@ -329,8 +329,8 @@ class Screen(Plain):
         ]
         waiting = [agent for id, agent in self._preparing.items() if id not in self.states]
         lines: list[Line] = [[("○ ", DIM), (sanitise(agent), BOLD), ("  its workspace is being opened", DIM)] for agent in waiting]
-        lines += [line for state in states for line in panel(state, now, columns=width, brief=len(states) > _PANELS)]
-        return Group(*(Text.assemble(*goal_lines.fitted(line, width), no_wrap=True) for line in lines))
+        lines += [line for state in states for line in format_panel(state, now, columns=width, brief=len(states) > _PANELS)]
+        return Group(*(Text.assemble(*goal_lines.fit_line(line, width), no_wrap=True) for line in lines))
 
 
 def _at_work(goal: GoalState, heard: Heard | None) -> GoalState:
@@ -343,27 +343,27 @@ def _at_work(goal: GoalState, heard: Heard | None) -> GoalState:
     return replace(goal, attempt=attempt, words=heard.words or goal.words)
 
 
-def panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = False) -> Iterator[Line]:
+def format_panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = False) -> Iterator[Line]:
     """One goal as it stands: turn, budgets, what it does, what it said, its criteria."""
     if not brief:
         yield []
-    yield goal_lines.headline(goal, now)
+    yield goal_lines.format_headline(goal, now)
     if brief:
         return
-    yield from ([("  ", ""), *line] for line in goal_lines.bars(goal, now, columns=columns - 2))
-    yield from ([("  ", ""), *line] for line in _doing(goal))
-    criteria = list(goal_lines.criteria(goal))
+    yield from ([("  ", ""), *line] for line in goal_lines.format_budget_bars(goal, now, columns=columns - 2))
+    yield from ([("  ", ""), *line] for line in _format_activity(goal))
+    criteria = list(goal_lines.format_criteria(goal))
     for line in criteria[:_CRITERIA_SHOWN]:
         yield [("  ", ""), *line]
     if len(criteria) > _CRITERIA_SHOWN:
         yield [(f"  … {len(criteria) - _CRITERIA_SHOWN} more criteria", DIM)]
 
 
-def _doing(goal: GoalState) -> Iterator[Line]:
+def _format_activity(goal: GoalState) -> Iterator[Line]:
     if goal.attempt is not None and goal.attempt.last_tool and goal.attempt.ending is None:
         yield [("now      ", DIM), (sanitise(goal.attempt.last_tool), "")]
     for each in goal.questions.values():
-        yield from goal_lines.question(each.id, each.tool, each.input)
+        yield from goal_lines.format_question(each.id, each.tool, each.input)
     if words := goal_lines.in_a_line(goal.words):
         yield [("said     ", DIM), (words, "italic")]
     if goal.messages:

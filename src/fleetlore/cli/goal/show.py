@@ -36,17 +36,17 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 # --- list
 
 
-def list_(args: Namespace) -> int:
+def list_goals(args: Namespace) -> int:
     """All goals, the newest first: those that go on or need somebody, and with --all the others."""
-    with find.opened(args) as place:
+    with find.open_goals(args) as place:
         goals = sorted(find.all_goals(place), key=lambda goal: goal.at or _START, reverse=True)
         now = clock.now()
         shown = [goal for goal in goals if args.all or _is_current(goal, now)]
         drivers = {goal.id: place.driver_of(goal.id) for goal in shown if goal.outcome is None}
     if args.json:
-        terminal.out_value({"goals": [_brief(goal, now, drivers.get(goal.id)) for goal in shown]})
+        terminal.out_value({"goals": [_goal_summary(goal, now, drivers.get(goal.id)) for goal in shown]})
         return 0
-    show_lines([*_table(shown, now, find.short_ids([goal.id for goal in goals]), drivers)])
+    show_lines([*_format_table(shown, now, find.short_ids([goal.id for goal in goals]), drivers)])
     hidden = len(goals) - len(shown)
     if not goals:
         terminal.err("there are no goals on this log yet; `lore goal run FILE` begins one")
@@ -59,7 +59,7 @@ def _is_current(goal: GoalState, now: datetime) -> bool:
     return goal_status(goal, now) not in _ENDED or now - (goal.ended_at or now) < LATELY
 
 
-def _brief(goal: GoalState, now: datetime, driver: str | None) -> dict[str, Any]:
+def _goal_summary(goal: GoalState, now: datetime, driver: str | None) -> dict[str, Any]:
     return {
         "id": goal.id,
         "agent": goal.agent,
@@ -78,15 +78,15 @@ def _brief(goal: GoalState, now: datetime, driver: str | None) -> dict[str, Any]
     }
 
 
-def _table(goals: Sequence[GoalState], now: datetime, short: dict[str, str], drivers: dict[str, str | None]) -> Iterator[Line]:
-    rows = [_row(goal, now, short[goal.id], is_driven=drivers.get(goal.id) is not None) for goal in goals]
+def _format_table(goals: Sequence[GoalState], now: datetime, short: dict[str, str], drivers: dict[str, str | None]) -> Iterator[Line]:
+    rows = [_format_row(goal, now, short[goal.id], is_driven=drivers.get(goal.id) is not None) for goal in goals]
     widths = [max((len(row[column][0]) for row in rows), default=0) for column in range(5)]
     for row in rows:
         yield [(f"{text:<{width}}  ", style) for (text, style), width in zip(row, widths, strict=False)] + [row[-1]]
 
 
-def _row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) -> list[tuple[str, str]]:
-    state = goal_lines.standing(goal, now, is_driven=is_driven)
+def _format_row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) -> list[tuple[str, str]]:
+    state = goal_lines.describe_state(goal, now, is_driven=is_driven)
     symbol, style = LOOKS[state]
     met = sum(criterion.met is True for criterion in goal.criteria)
     checked = f"{met}/{len(goal.criteria)} met" if goal.criteria else "–"
@@ -103,61 +103,63 @@ def _row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) -> list
 # --- show
 
 
-def show(args: Namespace) -> int:
+def show_goal(args: Namespace) -> int:
     """One goal in full; without an id the newest."""
-    with find.opened(args) as place:
-        known = find.ids(place.log)
+    with find.open_goals(args) as place:
+        known = find.list_goal_ids(place.log)
         if not known:
             raise Invalid("there are no goals on this log yet; `lore goal run FILE` begins one")
-        goal = find.one(place, find.find(place.log, args.id) if args.id else known[-1])
+        goal = find.fold_goal(place, find.find_goal_id(place.log, args.id) if args.id else known[-1])
         driver, is_sealed = place.driver_of(goal.id), place.is_sealed
         short = find.short_ids(known)[goal.id]
-    work, now = _work(goal), clock.now()
+    work, now = _find_handover(goal), clock.now()
     if args.json:
         terminal.out_value(
             {**msgspec.to_builtins(goal), "state": goal_status(goal, now), "seconds": elapsed_seconds(goal, now), "driver": driver}
         )
         return 0
-    show_lines([*page(goal, now, driver=driver, short=short, is_sealed=is_sealed, work=work)])
+    show_lines([*format_goal(goal, now, driver=driver, short=short, is_sealed=is_sealed, work=work)])
     return 0
 
 
-def _work(goal: GoalState) -> Handover | None:
-    from fleetlore.cli.goal.pursuit import home
+def _find_handover(goal: GoalState) -> Handover | None:
+    from fleetlore.cli.goal.pursuit import goal_data_folder
     from fleetlore.goal.workspace.handover import find_handover
 
     source = goal.goal.workspace if goal.goal is not None else None
-    return None if goal.plan is None else find_handover(home(), goal.id, source or "")
+    return None if goal.plan is None else find_handover(goal_data_folder(), goal.id, source or "")
 
 
-def page(
+def format_goal(
     goal: GoalState, now: datetime, *, driver: str | None, short: str, is_sealed: bool = False, work: Handover | None = None
 ) -> Iterator[Line]:
     """The goal, part after part."""
-    yield goal_lines.headline(goal, now, is_driven=driver is not None)
-    yield from ([(line, DIM)] for line in _about(goal, now, driver) if line)
-    yield from _part("goal", ([(sanitise(line), "")] for line in goal.description.strip().splitlines()[:DESCRIPTION_LINES]))
+    yield goal_lines.format_headline(goal, now, is_driven=driver is not None)
+    yield from ([(line, DIM)] for line in _describe_goal(goal, now, driver) if line)
+    yield from _format_part("goal", ([(sanitise(line), "")] for line in goal.description.strip().splitlines()[:DESCRIPTION_LINES]))
     yield []
-    yield from (_indented(line) for line in goal_lines.bars(goal, now, columns=0))
-    yield from _part("criteria", goal_lines.criteria(goal, evidence=EVIDENCE_LINES))
-    yield from _part("turns", _turns(goal))
-    yield from _part(f"decisions ({goal.allowed} allowed, {goal.denied} denied)", _decisions(goal))
-    yield from _part("waits for you", _questions(goal))
-    yield from _part("said to it, for its next turn", ([(f"{sanitise(each.by)}: {sanitise(each.text)}", "")] for each in goal.messages))
-    yield from _part("said last", ([(sanitise(line), "")] for line in goal.words.strip().splitlines()[:8]))
+    yield from (_indent_line(line) for line in goal_lines.format_budget_bars(goal, now, columns=0))
+    yield from _format_part("criteria", goal_lines.format_criteria(goal, evidence=EVIDENCE_LINES))
+    yield from _format_part("turns", _format_turns(goal))
+    yield from _format_part(f"decisions ({goal.allowed} allowed, {goal.denied} denied)", _format_decisions(goal))
+    yield from _format_part("waits for you", _format_questions(goal))
+    yield from _format_part(
+        "said to it, for its next turn", ([(f"{sanitise(each.by)}: {sanitise(each.text)}", "")] for each in goal.messages)
+    )
+    yield from _format_part("said last", ([(sanitise(line), "")] for line in goal.words.strip().splitlines()[:8]))
     if work is not None:
         yield []
-        yield from workspace_notes.lines(work, is_over=driver is None)
+        yield from workspace_notes.format_handover(work, is_over=driver is None)
     if goal.unsigned:
         yield []
         yield [(f"{goal.unsigned} unsigned wishes were not obeyed: this log is sealed", "yellow")]
     if is_sealed:
         yield [("signatures were not checked: that needs the passphrase", DIM)]
     yield []
-    yield [(_next(goal, now, driver, short), COMMAND)]
+    yield [(_suggest_next(goal, now, driver, short), COMMAND)]
 
 
-def _about(goal: GoalState, now: datetime, driver: str | None) -> tuple[str, str]:
+def _describe_goal(goal: GoalState, now: datetime, driver: str | None) -> tuple[str, str]:
     """What and where, and by whom: a line each, as a terminal cuts what is too long."""
     plan = goal.plan
     place = goal.goal.workspace if goal.goal is not None else None
@@ -167,31 +169,31 @@ def _about(goal: GoalState, now: datetime, driver: str | None) -> tuple[str, str
     return " · ".join(filter(None, (goal.id, plan.harness if plan else "driven elsewhere", sanitise(place or "")))), " · ".join(whom)
 
 
-def _part(title: str, lines: Iterator[Line]) -> Iterator[Line]:
-    found = [_indented(line) for line in lines]
+def _format_part(title: str, lines: Iterator[Line]) -> Iterator[Line]:
+    found = [_indent_line(line) for line in lines]
     if found:
         yield []
         yield [(title, BOLD)]
         yield from found
 
 
-def _indented(line: Line) -> Line:
+def _indent_line(line: Line) -> Line:
     return [("  ", ""), *line]
 
 
-def _turns(goal: GoalState) -> Iterator[Line]:
+def _format_turns(goal: GoalState) -> Iterator[Line]:
     hidden = len(goal.turns) - TURNS_SHOWN
     if hidden > 0:
         yield [(f"… {hidden} before", DIM)]
     for turn in goal.turns[-TURNS_SHOWN:]:
-        yield _turn(turn)
+        yield _format_turn(turn)
     if goal.attempt is not None:
         tool = sanitise(goal.attempt.last_tool)
         yield [(f"{goal.attempt.turn:>3}  ", BOLD), ("goes on" + (f": {tool}" if tool else ""), "green")]
 
 
-def _turn(turn: SettledTurn) -> Line:
-    took = "" if turn.at is None or turn.ended_at is None else goal_lines.clocked((turn.ended_at - turn.at).total_seconds())
+def _format_turn(turn: SettledTurn) -> Line:
+    took = "" if turn.at is None or turn.ended_at is None else goal_lines.format_seconds((turn.ended_at - turn.at).total_seconds())
     style = {"done": "green", "escalate": "bold yellow", "budget_exhausted": "red"}.get(turn.outcome, "")
     what = goal_lines.OUTCOMES.get(turn.outcome, sanitise(turn.outcome)) + ("" if turn.counts else ", not counted")
     if turn.failing:
@@ -204,25 +206,25 @@ def _turn(turn: SettledTurn) -> Line:
     return [(f"{turn.number:>3}  ", BOLD), (what, style), (f"  {cost}", DIM), (f"  {words}", "")]
 
 
-def _decisions(goal: GoalState) -> Iterator[Line]:
+def _format_decisions(goal: GoalState) -> Iterator[Line]:
     for each in goal.decisions[-DECISIONS_SHOWN:]:
         style = {"allow": "green", "deny": "red"}.get(each.choice, "")
         word = {"allow": "allowed", "deny": "denied", "observe": "noted"}.get(each.choice, each.choice)
         yield [(f"turn {each.turn}  ", DIM), (f"{word:<8} ", style), (sanitise(each.tool), ""), (f"  {sanitise(each.why)}", DIM)]
 
 
-def _questions(goal: GoalState) -> Iterator[Line]:
+def _format_questions(goal: GoalState) -> Iterator[Line]:
     for question in goal.questions.values():
-        yield from goal_lines.question(question.id, question.tool, question.input)
+        yield from goal_lines.format_question(question.id, question.tool, question.input)
 
 
-def _next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str:
+def _suggest_next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str:
     """What can be done about it."""
     state = goal_status(goal, now)
     if goal.plan is None or state == "done":
         return f"lore events --scope goal:{goal.id}  shows every step"
     if state == "spent":
-        option = goal_lines.raising(goal)
+        option = goal_lines.format_raise_option(goal)
         return "go on with it: " + (f"lore goal raise {short} {option} && " if option else "") + f"lore goal resume {short}"
     if goal.outcome is not None or driver is None:
         return f"go on with it: lore goal resume {short}"
@@ -235,7 +237,7 @@ def _next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str
 def show_lines(lines: Sequence[Line]) -> None:
     """Coloured and cut on a terminal, whole in a pipe."""
     if not terminal.is_terminal(sys.stdout):
-        for text in goal_lines.plain(lines):
+        for text in goal_lines.without_colours(lines):
             terminal.out(text)
         return
     from rich.console import Console
@@ -244,5 +246,5 @@ def show_lines(lines: Sequence[Line]) -> None:
     console = Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout), width=terminal.width(sys.stdout))
     for line in lines:
         is_whole = goal_lines.is_whole(line)
-        shown = line if is_whole else goal_lines.fitted(line, console.width)
+        shown = line if is_whole else goal_lines.fit_line(line, console.width)
         console.print(Text.assemble(*shown), no_wrap=True, overflow=None if is_whole else "crop", soft_wrap=is_whole)

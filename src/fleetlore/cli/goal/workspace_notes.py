@@ -15,57 +15,59 @@ if TYPE_CHECKING:
     from fleetlore.goal.workspace.handover import Handover, SourceChanges
 
 
-def notes(beside: SourceChanges | None) -> Iterator[Line]:
+def note_unseen_changes(beside: SourceChanges | None) -> Iterator[Line]:
     """What the agent does not see."""
     if beside is not None and beside.uncommitted:
-        many = _counted(beside.uncommitted, "uncommitted change")
-        yield _note(f"{many} in {beside.top} {_is(beside.uncommitted)} not in its worktree, which is at the commit {beside.base[:7]}")
+        many = _count_noun(beside.uncommitted, "uncommitted change")
+        yield _format_note(
+            f"{many} in {beside.top} {_is_or_are(beside.uncommitted)} not in its worktree, which is at the commit {beside.base[:7]}"
+        )
     if beside is not None and beside.has_submodules:
-        yield _note("submodules are empty in its worktree; `git submodule update --init` fills them")
+        yield _format_note("submodules are empty in its worktree; `git submodule update --init` fills them")
 
 
-def _note(text: str) -> Line:
+def _format_note(text: str) -> Line:
     return [("  note  ", WARN), (sanitise(text), DIM)]
 
 
-def lines(work: Handover, *, is_over: bool = True) -> Iterator[Line]:
+def format_handover(work: Handover, *, is_over: bool = True) -> Iterator[Line]:
     """Where the work is; of a worktree also the commands that show it and take it over, once nobody is at it."""
-    yield [("the work: ", DIM), (sanitise(_where(work)), "")]
+    yield [("the work: ", DIM), (sanitise(_describe_place(work)), "")]
     if not is_over or not work.branch or not (work.commits or work.uncommitted):
         return
     branch = shlex.quote(sanitise(work.branch))
     if work.uncommitted and work.path:
         folder = shlex.quote(sanitise(work.path))
-        yield _command("commit it", f"(cd {folder} && git add --all && git commit -m 'What the goal asked for')")
+        yield _format_command("commit it", f"(cd {folder} && git add --all && git commit -m 'What the goal asked for')")
     if work.top is not None:
-        here = _git(work.top)
-        yield _command("see it", f"{here} diff HEAD...{branch}")
-        yield _command("take it", f"{here} merge {branch}")
+        here = _git_command(work.top)
+        yield _format_command("see it", f"{here} diff HEAD...{branch}")
+        yield _format_command("take it", f"{here} merge {branch}")
 
 
-def _where(work: Handover) -> str:
+def _describe_place(work: Handover) -> str:
     if not work.branch:
         return work.path or "nowhere on this machine"
-    branch = f"{_counted(work.commits, 'commit')} on the branch {work.branch}" if work.commits else f"the branch is {work.branch}"
+    branch = f"{_count_noun(work.commits, 'commit')} on the branch {work.branch}" if work.commits else f"the branch is {work.branch}"
     if work.uncommitted:
-        return f"{_counted(work.uncommitted, 'file')} not committed, in {work.path}; {branch}"
+        return f"{_count_noun(work.uncommitted, 'file')} not committed, in {work.path}; {branch}"
     if not work.commits:
         return f"nothing on the branch {work.branch} that you do not have"
     return f"{branch}, in {work.path}" if work.path else branch
 
 
-def _git(folder: str) -> str:
+def _git_command(folder: str) -> str:
     here, there = os.path.realpath(os.getcwd()), os.path.realpath(folder)
     return "git" if here == there or here.startswith(f"{there}/") else f"git -C {shlex.quote(sanitise(folder))}"
 
 
-def _command(what: str, command: str) -> Line:
+def _format_command(what: str, command: str) -> Line:
     return [(f"  {what:<9}  ", DIM), (command, COMMAND)]
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _is(number: int) -> str:
+def _is_or_are(number: int) -> str:
     return "is" if number == 1 else "are"

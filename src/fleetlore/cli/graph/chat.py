@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HELP = "/press ACTION presses a button, /switch GRAPH changes the graph, /screen shows the screen, /clear forgets all, /quit ends"
 
 
-def chat(args: Namespace) -> int:
+def run_chat(args: Namespace) -> int:
     """Chat until the input ends."""
     try:
         return asyncio.run(_run_chat(args))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from typing import Any
 
+    from fleetlore.graph.scenarios import ExpectationResult
     from fleetlore.graph.settings import GraphSettings
 
 SUMMARY = "talk to an agent made of nodes; list, check, draw and test its graph"
@@ -53,14 +54,10 @@ def run(args: Namespace) -> int:
     if args.places and args.verb in ("list", "nodes", "chat"):
         raise UsageError(f"`lore graph {args.verb}` takes no {args.places[0]!r}" + ("; say --graph" if args.verb == "chat" else ""))
     if args.verb == "chat":
-        from fleetlore.cli.graph.chat import chat
+        from fleetlore.cli.graph.chat import run_chat
 
-        return chat(args)
-    if args.verb == "test":
-        from fleetlore.cli.graph.test import test
-
-        return test(args)
-    return {"list": _list, "nodes": _nodes, "check": _check, "draw": _draw}[args.verb](args)
+        return run_chat(args)
+    return {"list": _list_graphs, "nodes": _list_nodes, "check": _check_graphs, "draw": _draw_graph, "test": _test_graphs}[args.verb](args)
 
 
 def graph_settings_of(args: Namespace) -> GraphSettings:
@@ -75,7 +72,7 @@ def graph_settings_of(args: Namespace) -> GraphSettings:
     return GraphSettings(**options)
 
 
-def _list(args: Namespace) -> int:
+def _list_graphs(args: Namespace) -> int:
     from fleetlore.graph import files
 
     settings = graph_settings_of(args)
@@ -95,7 +92,7 @@ def _list(args: Namespace) -> int:
     return OK
 
 
-def _nodes(args: Namespace) -> int:
+def _list_nodes(args: Namespace) -> int:
     from fleetlore.graph.registry import REGISTRY
 
     found = [(name, node) for name in REGISTRY.list_nodes() if (node := REGISTRY.find_node(name)) is not None]
@@ -108,7 +105,7 @@ def _nodes(args: Namespace) -> int:
     return OK
 
 
-def _check(args: Namespace) -> int:
+def _check_graphs(args: Namespace) -> int:
     from fleetlore.graph import files as graph_files
     from fleetlore.graph.engine import Engine
     from fleetlore.graph.registry import REGISTRY
@@ -130,7 +127,7 @@ def _check(args: Namespace) -> int:
     return code
 
 
-def _draw(args: Namespace) -> int:
+def _draw_graph(args: Namespace) -> int:
     from fleetlore.graph import drawing
     from fleetlore.graph import files as graph_files
 
@@ -144,3 +141,48 @@ def _draw(args: Namespace) -> int:
         for line in lines:
             terminal.out(terminal.sanitise(line))
     return OK
+
+
+def _test_graphs(args: Namespace) -> int:
+    """Run scenarios one by one, each in its own session on a log in memory; exit code 1 if an expectation fails."""
+    import asyncio
+
+    if not args.places:
+        raise UsageError("which scenarios? Name their files, as in `lore graph test examples/graph/*.md`")
+    return asyncio.run(_run_scenarios(args))
+
+
+async def _run_scenarios(args: Namespace) -> int:
+    from fleetlore.graph import scenarios
+    from fleetlore.graph.sessions import SessionManager
+    from fleetlore.log.connect import connect
+
+    parsed = [scenarios.parse_scenario(_read_file(place), place) for place in args.places]
+    failed = 0
+    async with connect("memory:") as log, SessionManager(log, graph_settings_of(args)) as sessions:
+        for scenario in parsed:
+            results = await scenarios.run_scenario(scenario, sessions)
+            failures = scenarios.select_failures(results)
+            failed += len(failures)
+            if args.json:
+                shown = [scenarios.as_json(result) for result in results]
+                terminal.out_value({"file": scenario.source, "title": scenario.title, "ok": not failures, "findings": shown})
+                continue
+            _print_scenario_result(scenario.source, scenario.title, results, failures)
+    return FAILED if failed else OK
+
+
+def _print_scenario_result(source: str, title: str, results: list[ExpectationResult], failures: list[ExpectationResult]) -> None:
+    verdict = f"{len(results)} hold" if not failures else f"{len(failures)} of {len(results)} do not hold"
+    terminal.out(terminal.sanitise(f"{source}: {title}: {verdict}"))
+    for result in failures:
+        terminal.out(terminal.sanitise(f"  {source}:{result.line}: {result.step}: {result.wanted}: {result.wrong}"))
+
+
+def _read_file(place: str) -> str:
+    from pathlib import Path
+
+    try:
+        return Path(place).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{place}: cannot be read ({error}); see that it is there, and that you may read it") from error

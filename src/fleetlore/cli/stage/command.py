@@ -75,13 +75,13 @@ def run(args: Namespace) -> int:
                 raise UsageError(f"--{name} is for `lore stage run`")
         if args.inject or args.read_minds:
             raise UsageError(f"--{'inject' if args.inject else 'read-minds'} is for `lore stage run`")
-    return {"list": _list, "check": _check, "run": _run}[args.verb](args)
+    return {"list": _list_scenarios, "check": _check_scenarios, "run": _run_scenario}[args.verb](args)
 
 
 # --- list and check
 
 
-def _list(args: Namespace) -> int:
+def _list_scenarios(args: Namespace) -> int:
     from fleetlore.stage import files
 
     if args.scenario:
@@ -112,7 +112,7 @@ def _find_unfinished(args: Namespace) -> Sequence[Event]:
         return find_unfinished_runs(log)
 
 
-def _check(args: Namespace) -> int:
+def _check_scenarios(args: Namespace) -> int:
     from fleetlore.stage import files as stage_files
 
     for place in args.scenario or stage_files.list_scenario_names():
@@ -128,7 +128,7 @@ def _check(args: Namespace) -> int:
 # --- run
 
 
-def _run(args: Namespace) -> int:
+def _run_scenario(args: Namespace) -> int:
     _check_arguments(args)
     settings = open_log.settings_of(args)
     prompt_settings, nearness = _prompt_settings(settings.context.value)

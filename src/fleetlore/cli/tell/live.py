@@ -13,8 +13,8 @@ from fleetlore.chronicle.formats.json_ import encoded, sentence_object
 from fleetlore.chronicle.live import LiveTeller
 from fleetlore.chronicle.narrate import Telling
 from fleetlore.cli import fold, open_log, scopes, terminal
-from fleetlore.cli.drain_while_watching import draining
-from fleetlore.cli.follow_with_clock import batches
+from fleetlore.cli.drain_while_watching import drain_in_background
+from fleetlore.cli.follow_with_clock import follow_batches
 from fleetlore.cli.tell import command
 from fleetlore.cli.tell import range as tell_range
 from fleetlore.log.base import TOWN, event_scopes
@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
     zone, now = tell_range.zone_of(args.tz), command.moment_of(args) or clock.now()
     span = tell_range.span_of(args, zone, now)
     try:
-        with open_log.open_log(args) as log, draining():
+        with open_log.open_log(args) as log, drain_in_background():
             scope = scopes.select_events(log, args.scope, live=True)
             teller = LiveTeller(Telling(args.detail, zone), fold.fold(log, names, "names"))
             write = _json if args.format == "json" else _lines(zone, teller)
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
 
 
 def _follow(log: BlockingRecorder, scope: Selection, after: str | None, teller: LiveTeller, write: Callable[[Sentence], None]) -> None:
-    for batch in batches(log, after=after, tick=QUIET_SECONDS):
+    for batch in follow_batches(log, after=after, tick=QUIET_SECONDS):
         _tell(teller, (event for event in batch if _is_in(event, scope)), write)
         if not batch:
             _write_all(teller.flush(), write)

@@ -19,7 +19,7 @@ from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.thread_events import Selection
 from fleetlore.views import names
 from fleetlore.views.event_text import event_stamp
-from fleetlore.views.time_ranges import Block
+from fleetlore.views.time_ranges import TimeBlock
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -150,7 +150,7 @@ class Survey:
         return Before(events, since, f"Before this day: {what}; `lore tell --all` tells {them}." if self._span.is_newest_day else "")
 
 
-def _last_before(log: BlockingRecorder, blocks: Sequence[Block], scope: Selection, last: int) -> EventOrder | None:
+def _last_before(log: BlockingRecorder, blocks: Sequence[TimeBlock], scope: Selection, last: int) -> EventOrder | None:
     """The place of the event in front of the newest few; nothing if there are no more than these."""
     count, order = 0, None
     for event in read_newest(log, blocks, scope, limit=last + 1):

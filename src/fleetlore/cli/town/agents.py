@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HIDDEN_AFTER = timedelta(days=1)
 
 
-def spawn(args: Namespace) -> int:
+def spawn_agents(args: Namespace) -> int:
     """Add agents to the town: all or none."""
     if len(set(args.names)) < len(args.names):
         raise Invalid("a name is there twice; each agent needs one of its own")
@@ -33,7 +33,13 @@ def spawn(args: Namespace) -> int:
             lambda town: commands.merge_commands(
                 [
                     town_commands.spawn_agent(
-                        town, name, by=console.by, roles=args.roles, harness=args.harness, parent=_parent(town, args.parent), mode=args.mode
+                        town,
+                        name,
+                        by=console.by,
+                        roles=args.roles,
+                        harness=args.harness,
+                        parent=_find_parent(town, args.parent),
+                        mode=args.mode,
                     )
                     for name in args.names
                 ]
@@ -43,31 +49,31 @@ def spawn(args: Namespace) -> int:
     return commands.print_results(args, stored)
 
 
-def _parent(town: TownState, name: str | None) -> str | None:
+def _find_parent(town: TownState, name: str | None) -> str | None:
     return None if name is None else town_commands.find_agent(town, name).name
 
 
-def interrupt(args: Namespace) -> int:
+def interrupt_agents(args: Namespace) -> int:
     """Pause agents; they keep their sessions."""
     return _control_agents(args, "interrupt", "to interrupt agents")
 
 
-def resume(args: Namespace) -> int:
+def resume_agents(args: Namespace) -> int:
     """Resume paused agents."""
     return _control_agents(args, "resume", "to have agents go on")
 
 
-def close(args: Namespace) -> int:
+def close_agents(args: Namespace) -> int:
     """Stop agents after their current tasks."""
     return _control_agents(args, "drain", "to close agents")
 
 
-def kill(args: Namespace) -> int:
+def kill_agents(args: Namespace) -> int:
     """Stop agents at once."""
     return _control_agents(args, "kill", "to kill agents")
 
 
-def restart(args: Namespace) -> int:
+def restart_agents(args: Namespace) -> int:
     """Make stopped agents available again."""
     return _control_agents(args, "restart", "to restart agents")
 
@@ -87,7 +93,7 @@ def _control_agents(args: Namespace, action: str, why: str) -> int:
 # --- the list
 
 
-def list_(args: Namespace) -> int:
+def list_agents(args: Namespace) -> int:
     """List agents, those that need attention first."""
     with commands.open_town(args) as console:
         town, now = console.town(), clock.now()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore import clock
 from fleetlore.cli import terminal
-from fleetlore.cli.drain_while_watching import draining
+from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.terminal import sanitise
 from fleetlore.cli.town import agents as town_agents
@@ -47,7 +47,7 @@ class TownSnapshot(NamedTuple):
     everything: bool = False
 
 
-def status(args: Namespace) -> int:
+def show_status(args: Namespace) -> int:
     """Print the status; with `--watch` after every change."""
     with commands.open_town(args) as console:
         folded = console.fold()
@@ -56,8 +56,8 @@ def status(args: Namespace) -> int:
             show(_take_snapshot(console, folded.state, args))
             return 0
         try:
-            with draining():
-                _watch(args, console, folded.state, folded.position)
+            with drain_in_background():
+                _watch_status(args, console, folded.state, folded.position)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
     return 0
@@ -76,14 +76,14 @@ def _make_printer(args: Namespace) -> Any:
     )
 
 
-def _watch(args: Namespace, console: TownConsole, town: TownState, position: str | None) -> None:
-    from fleetlore.cli.follow_with_clock import batches
+def _watch_status(args: Namespace, console: TownConsole, town: TownState, position: str | None) -> None:
+    from fleetlore.cli.follow_with_clock import follow_batches
 
     fold_view = console.make_fold()
 
     def snapshots() -> Iterator[TownSnapshot]:
         known = town
-        for events in chain([[]], batches(console.log, after=position)):
+        for events in chain([[]], follow_batches(console.log, after=position)):
             for event in events:
                 known = fold_view.apply(known, event)
             yield _take_snapshot(console, known, args)
@@ -103,7 +103,7 @@ def _show_live(snapshots: Iterator[TownSnapshot]) -> None:
     console = make_console()
 
     def drawn(snapshot: TownSnapshot) -> Text:
-        shown = [Text.assemble(*goal_lines.fitted(line, console.width)) for line in snapshot_lines(snapshot)][: console.height - 1]
+        shown = [Text.assemble(*goal_lines.fit_line(line, console.width)) for line in snapshot_lines(snapshot)][: console.height - 1]
         return Text("\n").join(shown)
 
     last = next(snapshots)
@@ -160,9 +160,9 @@ def snapshot_fields(snapshot: TownSnapshot) -> dict[str, Any]:
 def snapshot_lines(snapshot: TownSnapshot) -> Iterator[Line]:
     """The status as lines."""
     town, now = snapshot.town, snapshot.now
-    yield _headline(snapshot)
+    yield _format_headline(snapshot)
     if not town.agents and not town.tasks and not town.missions:
-        yield from _empty()
+        yield from _format_empty_town()
         return
     yield from _attention_lines(snapshot)
     agents = town_agents.sort_agents(town, now, everybody=snapshot.everything)
@@ -174,7 +174,7 @@ def snapshot_lines(snapshot: TownSnapshot) -> Iterator[Line]:
     yield from _footer_lines(snapshot, len(agents))
 
 
-def _headline(snapshot: TownSnapshot) -> Line:
+def _format_headline(snapshot: TownSnapshot) -> Line:
     town = snapshot.town
     counts: Counter[str] = Counter(agent.state for agent in town.agents.values())
     line: Line = [(sanitise(snapshot.name), BOLD), (f"  {town_lines.count_noun(len(town.agents), 'agent')}", "")]
@@ -184,7 +184,7 @@ def _headline(snapshot: TownSnapshot) -> Line:
     return line
 
 
-def _empty() -> Iterator[Line]:
+def _format_empty_town() -> Iterator[Line]:
     yield []
     yield [("Nobody lives here yet. To begin:", "")]
     for command, what in (

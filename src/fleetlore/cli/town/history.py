@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import terminal
-from fleetlore.cli.drain_while_watching import draining
+from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.events import make_writer
 from fleetlore.cli.town import commands
 from fleetlore.errors import Invalid
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHOWN_KINDS = ("town.*", "work.*", "control.*")
 
 
-def history(args: Namespace) -> int:
+def show_history(args: Namespace) -> int:
     """Print the newest events, then follow with `--follow`."""
     if args.last < 0:
         raise Invalid("--last: a number from 0 on is needed")
@@ -36,14 +36,14 @@ def history(args: Namespace) -> int:
             write(event)
         terminal.flush()
         if args.follow:
-            with suppress(KeyboardInterrupt), draining():  # Ctrl-C is the usual way to end it
-                _follow(console, scope, write, max(newest[0].position or "" if newest else "", head or "") or None)
+            with suppress(KeyboardInterrupt), drain_in_background():  # Ctrl-C is the usual way to end it
+                _follow_history(console, scope, write, max(newest[0].position or "" if newest else "", head or "") or None)
         elif not newest and args.last:
             terminal.err("nothing of a town was told yet")
     return 0
 
 
-def _follow(console: TownConsole, scope: str, write: Callable[[Event], None], after: str | None) -> None:
+def _follow_history(console: TownConsole, scope: str, write: Callable[[Event], None], after: str | None) -> None:
     for event in console.log.follow(scope, after=after):
         if matches_kind(event.kind, (*SHOWN_KINDS, "log.gap")):
             write(event)

@@ -26,7 +26,7 @@ _NEXT = (
 )
 
 
-def init(args: Namespace) -> int:
+def init_town(args: Namespace) -> int:
     """Write missing settings, create the log, and print next steps. On an error the file is restored."""
     path = os.path.join(os.getcwd(), config.FILE_NAME)
     text, existing = _read_file(path)

@@ -162,7 +162,7 @@ def print_lines(lines: Iterable[Line]) -> None:
 
         show_lines(shown)
         return
-    for text in goal_lines.plain(shown):
+    for text in goal_lines.without_colours(shown):
         terminal.out(text)
 
 

@@ -33,7 +33,7 @@ BODY_LINES = 12
 # --- send
 
 
-def send(args: Namespace) -> int:
+def send_message(args: Namespace) -> int:
     """Send a message; a reply acknowledges the message it answers."""
     with commands.open_town(args, new=True) as console:
         done = console.store_commands(lambda town: [_make_message_command(town, args, console.by)])
@@ -62,7 +62,7 @@ def _own_mailbox(town: TownState, by: str) -> str:
 # --- inbox
 
 
-def inbox(args: Namespace) -> int:
+def show_inbox(args: Namespace) -> int:
     """List messages, or acknowledge them with `--ack`."""
     with commands.open_town(args) as console:
         if args.ack:

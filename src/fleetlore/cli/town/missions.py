@@ -38,7 +38,7 @@ BAR = 12
 # --- plans
 
 
-def start(args: Namespace) -> int:
+def start_mission(args: Namespace) -> int:
     """Start a mission from a plan file."""
     plan = _load_plan(args)
     with commands.open_town(args, new=True) as console:
@@ -48,7 +48,7 @@ def start(args: Namespace) -> int:
     return commands.print_results(args, done)
 
 
-def plan(args: Namespace) -> int:
+def show_plan(args: Namespace) -> int:
     """Print a file as a plan, without starting it."""
     from fleetlore.town.plans import load
 
@@ -74,17 +74,17 @@ def _load_plan(args: Namespace) -> MissionPlan:
 # --- commands
 
 
-def pause(args: Namespace) -> int:
+def pause_mission(args: Namespace) -> int:
     """Pause a mission."""
     return _change_state(args, "blocked")
 
 
-def resume(args: Namespace) -> int:
+def resume_mission(args: Namespace) -> int:
     """Resume a mission."""
     return _change_state(args, "running")
 
 
-def stop(args: Namespace) -> int:
+def stop_mission(args: Namespace) -> int:
     """Stop a mission; with `--force` also cancel its open tasks."""
     with commands.open_town(args) as console:
         key = console.ask_key(STEER)
@@ -112,22 +112,22 @@ def _change_state(args: Namespace, to: MissionState) -> int:
     return _run_command(args, lambda town, by: mission_commands.change_mission_state(town, args.id, to, by=by, reason=args.reason))
 
 
-def note(args: Namespace) -> int:
+def add_note(args: Namespace) -> int:
     """Add a note to a mission; needs no signature."""
     return _run_command(args, lambda town, by: mission_commands.add_mission_note(town, args.id, " ".join(args.text), by=by), why="")
 
 
-def approve(args: Namespace) -> int:
+def approve_item(args: Namespace) -> int:
     """Approve an item's work."""
-    return _review(args, is_approved=True)
+    return _review_item(args, is_approved=True)
 
 
-def reject(args: Namespace) -> int:
+def reject_item(args: Namespace) -> int:
     """Reject an item's work."""
-    return _review(args, is_approved=False)
+    return _review_item(args, is_approved=False)
 
 
-def _review(args: Namespace, *, is_approved: bool) -> int:
+def _review_item(args: Namespace, *, is_approved: bool) -> int:
     return _run_command(
         args,
         lambda town, by: mission_commands.review_item(town, args.id, args.item, by=by, is_approved=is_approved, reason=args.reason),
@@ -135,12 +135,12 @@ def _review(args: Namespace, *, is_approved: bool) -> int:
     )
 
 
-def helped(args: Namespace) -> int:
+def resolve_help_request(args: Namespace) -> int:
     """Resolve a help request."""
     return _run_command(args, lambda town, by: mission_commands.resolve_help_request(town, args.id, by=by, reason=args.reason))
 
 
-def archive(args: Namespace) -> int:
+def archive_mission(args: Namespace) -> int:
     """Archive a mission."""
     return _run_command(args, lambda town, by: mission_commands.archive_mission(town, args.id, by=by))
 
@@ -154,7 +154,7 @@ def _run_command(args: Namespace, make_command: Callable[[TownState, str], TownC
 # --- the list
 
 
-def list_(args: Namespace) -> int:
+def list_missions(args: Namespace) -> int:
     """List missions, those that need a person first."""
     with commands.open_town(args) as console:
         town, now = console.town(), clock.now()
@@ -222,7 +222,7 @@ def _item_counts(mission: Mission) -> str:
 # --- one
 
 
-def show(args: Namespace) -> int:
+def show_mission(args: Namespace) -> int:
     """Print the details of a mission."""
     with commands.open_town(args) as console:
         town, now = console.town(), clock.now()

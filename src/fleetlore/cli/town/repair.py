@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # --- recover
 
 
-def recover(args: Namespace) -> int:
+def recover_agents(args: Namespace) -> int:
     """Check all workers and release what dead ones hold. A worker is dead only by two evidence."""
     with commands.open_town(args) as console:
         key = None if args.dry_run else console.ask_key("to free what dead workers held")
@@ -118,7 +118,7 @@ class LeftBehind(NamedTuple):
     messages: list[InboxMessage]
 
 
-def reclaim(args: Namespace) -> int:
+def reclaim_work(args: Namespace) -> int:
     """Print left-behind work; move it only with `--to` or `--to-backlog`."""
     with commands.open_town(args) as console:
         if not (args.to or args.to_backlog):

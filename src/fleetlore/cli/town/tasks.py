@@ -34,7 +34,7 @@ STEER = "to steer tasks"
 # --- new tasks
 
 
-def assign(args: Namespace) -> int:
+def assign_task(args: Namespace) -> int:
     """Assign a new or an existing task to an agent."""
     if bool(args.text) == (args.task is not None):
         raise Invalid("say what is to be done, or which task with --task ID; one of them")
@@ -43,7 +43,7 @@ def assign(args: Namespace) -> int:
     return _run_command(args, lambda town, by: town_commands.assign_task(town, args.task, args.agent, by=by))
 
 
-def add(args: Namespace) -> int:
+def add_task(args: Namespace) -> int:
     """Add a task to the backlog."""
     return _add_task(args, roles=args.roles)
 
@@ -91,7 +91,7 @@ def _require_task(town: TownState, id: str) -> str:
 # --- existing tasks
 
 
-def claim(args: Namespace) -> int:
+def claim_task(args: Namespace) -> int:
     """Assign a task of the backlog."""
     return _run_command(args, lambda town, by: town_commands.assign_task(town, _require_pending(town, args.id), args.agent or by, by=by))
 
@@ -105,22 +105,22 @@ def _require_pending(town: TownState, id: str) -> str:
     return task.id
 
 
-def redirect(args: Namespace) -> int:
+def redirect_task(args: Namespace) -> int:
     """Move a task to another agent."""
     return _run_command(args, lambda town, by: town_commands.assign_task(town, args.id, args.to, by=by))
 
 
-def cancel(args: Namespace) -> int:
+def cancel_task(args: Namespace) -> int:
     """Cancel a task."""
     return _run_command(args, lambda town, by: town_commands.cancel_task(town, args.id, by=by, reason=args.reason))
 
 
-def retry(args: Namespace) -> int:
+def retry_task(args: Namespace) -> int:
     """Try a failed or cancelled task again."""
     return _run_command(args, lambda town, by: town_commands.retry_task(town, args.id, by=by, reason=args.reason))
 
 
-def complete(args: Namespace) -> int:
+def complete_task(args: Namespace) -> int:
     """Complete a task by hand."""
     return _run_command(args, lambda town, by: town_commands.complete_task(town, args.id, by=by, result=args.result))
 
@@ -137,7 +137,7 @@ def _run_command(args: Namespace, make_command: Any) -> int:
 # --- lists
 
 
-def backlog(args: Namespace) -> int:
+def list_backlog(args: Namespace) -> int:
     """List pending tasks in the order of assignment."""
     with commands.open_town(args) as console:
         town, now = console.town(), clock.now()
@@ -151,7 +151,7 @@ def backlog(args: Namespace) -> int:
     return 0
 
 
-def list_(args: Namespace) -> int:
+def list_tasks(args: Namespace) -> int:
     """List tasks: running ones first, ended ones last."""
     with commands.open_town(args) as console:
         town, now = console.town(), clock.now()
@@ -187,14 +187,14 @@ def _is_long_ended(task: Task, now: datetime) -> bool:
 def sort_tasks(tasks: list[Task]) -> list[Task]:
     """Tasks sorted: running, waiting, failed, ended; newest ended first."""
     order = list(town_lines.TASK_STYLES)
-    return sorted(tasks, key=lambda task: (order.index(task.state), -_timestamp(task.ended_at), *_schedule_key(task)))
+    return sorted(tasks, key=lambda task: (order.index(task.state), -_to_timestamp(task.ended_at), *_schedule_key(task)))
 
 
 def _schedule_key(task: Task) -> tuple[bool, int, float]:
-    return bool(task.missing), PRIORITIES.index(task.priority), _timestamp(task.at)
+    return bool(task.missing), PRIORITIES.index(task.priority), _to_timestamp(task.at)
 
 
-def _timestamp(moment: datetime | None) -> float:
+def _to_timestamp(moment: datetime | None) -> float:
     return 0.0 if moment is None else moment.timestamp()
 
 
@@ -236,7 +236,7 @@ def _title_text(task: Task) -> str:
 # --- one
 
 
-def show(args: Namespace) -> int:
+def show_task(args: Namespace) -> int:
     """Print the details of a task."""
     with commands.open_town(args) as console:
         task, now = town_commands.find_task(console.town(), args.id), clock.now()

@@ -72,68 +72,68 @@ _ITEM = _argument("item", metavar="ITEM", help="which item")
 
 _BACKLOG = {
     "add": Verb(
-        "tasks.add",
+        "tasks.add_task",
         "write a task down, for whoever can do it",
         (_TEXT, _list_argument("--role", "R", "roles", "who should take it"), *_NEW_TASK),
     ),
-    "list": Verb("tasks.backlog", "show what waits, in the order in which it is given out"),
+    "list": Verb("tasks.list_backlog", "show what waits, in the order in which it is given out"),
     "claim": Verb(
-        "tasks.claim",
+        "tasks.claim_task",
         "have one agent do a task that waits",
         (_TASK, _argument("agent", metavar="AGENT", nargs="?", help="for whom (else whoever speaks)")),
     ),
 }
 _TASKS = {
-    "list": Verb("tasks.list_", "show tasks, those under way first", _as_subverb_arguments(_SELECTION)),
-    "show": Verb("tasks.show", "show all of one task", (_TASK,)),
-    "cancel": Verb("tasks.cancel", "call a task off; whoever is at it breaks it off", (_TASK, _REASON)),
-    "retry": Verb("tasks.retry", "have a task done that failed, or was called off", (_TASK, _REASON)),
+    "list": Verb("tasks.list_tasks", "show tasks, those under way first", _as_subverb_arguments(_SELECTION)),
+    "show": Verb("tasks.show_task", "show all of one task", (_TASK,)),
+    "cancel": Verb("tasks.cancel_task", "call a task off; whoever is at it breaks it off", (_TASK, _REASON)),
+    "retry": Verb("tasks.retry_task", "have a task done that failed, or was called off", (_TASK, _REASON)),
     "complete": Verb(
-        "tasks.complete",
+        "tasks.complete_task",
         "say that a task is done, which nobody is at",
         (_TASK, _argument("--result", metavar="TEXT", default="", help="what came of it")),
     ),
     "redirect": Verb(
-        "tasks.redirect",
+        "tasks.redirect_task",
         "have another agent do it",
         (_TASK, _argument("--to", metavar="AGENT", required=True, help="who is to do it")),
     ),
 }
 _MISSIONS = {
-    "start": Verb("missions.start", "begin a mission, as a plan or a file of issues tells it", _FILE),
-    "plan": Verb("missions.plan", "print a plan as TOML, to be read and changed; nothing is begun", _FILE),
-    "list": Verb("missions.list_", "show missions", _as_subverb_arguments([_ARCHIVED])),
-    "show": Verb("missions.show", "show one mission: its items, and what each waits for", (_MISSION,)),
-    "pause": Verb("missions.pause", "hold a mission: what is worked on ends, nothing else begins", (_MISSION, _REASON)),
-    "resume": Verb("missions.resume", "go on with a mission that was held, or given up", (_MISSION, _REASON)),
+    "start": Verb("missions.start_mission", "begin a mission, as a plan or a file of issues tells it", _FILE),
+    "plan": Verb("missions.show_plan", "print a plan as TOML, to be read and changed; nothing is begun", _FILE),
+    "list": Verb("missions.list_missions", "show missions", _as_subverb_arguments([_ARCHIVED])),
+    "show": Verb("missions.show_mission", "show one mission: its items, and what each waits for", (_MISSION,)),
+    "pause": Verb("missions.pause_mission", "hold a mission: what is worked on ends, nothing else begins", (_MISSION, _REASON)),
+    "resume": Verb("missions.resume_mission", "go on with a mission that was held, or given up", (_MISSION, _REASON)),
     "stop": Verb(
-        "missions.stop",
+        "missions.stop_mission",
         "give a mission up",
         (_MISSION, _REASON, _argument("--force", action="store_true", help="call off what is being worked on, too")),
     ),
     "note": Verb(
-        "missions.note",
+        "missions.add_note",
         "write something down about a mission",
         (_MISSION, _argument("text", metavar="TEXT", nargs="+", help="what is to be known")),
     ),
-    "approve": Verb("missions.approve", "approve an item's work, in a reviewer's place", (_MISSION, _ITEM, _REASON)),
+    "approve": Verb("missions.approve_item", "approve an item's work, in a reviewer's place", (_MISSION, _ITEM, _REASON)),
     "reject": Verb(
-        "missions.reject",
+        "missions.reject_item",
         "send an item's work back, and say why",
         (_MISSION, _ITEM, _argument("--reason", metavar="TEXT", required=True, help="what is to be changed")),
     ),
-    "helped": Verb("missions.helped", "say that a mission's call for help was heard", (_MISSION, _REASON)),
-    "archive": Verb("missions.archive", "put a mission away that is over", (_MISSION,)),
+    "helped": Verb("missions.resolve_help_request", "say that a mission's call for help was heard", (_MISSION, _REASON)),
+    "archive": Verb("missions.archive_mission", "put a mission away that is over", (_MISSION,)),
 }
 
 VERBS = {
     "init": Verb(
-        "init.init",
+        "init.init_town",
         "say in this folder's settings which town is meant, and on which log",
         (_argument("name", metavar="NAME", nargs="?", help="what the town is called (else --town, else as the folder)"),),
     ),
     "spawn": Verb(
-        "agents.spawn",
+        "agents.spawn_agents",
         "have agents join the town",
         (
             _argument("names", metavar="NAME", nargs="+", help="what they are called"),
@@ -144,12 +144,12 @@ VERBS = {
         ),
     ),
     "list": Verb(
-        "agents.list_",
+        "agents.list_agents",
         "show the agents: what each is, does and waits for",
         (_argument("--all", action="store_true", help="also those that stopped over a day ago"),),
     ),
     "status": Verb(
-        "board.status",
+        "board.show_status",
         "show the whole town: who needs you, who works on what, how missions stand",
         (
             _argument("--watch", action="store_true", help="stay, and follow the log live"),
@@ -157,7 +157,7 @@ VERBS = {
         ),
     ),
     "assign": Verb(
-        "tasks.assign",
+        "tasks.assign_task",
         "give one agent a new task, or one that there is",
         (
             _argument("agent", metavar="AGENT", help="who is to do it"),
@@ -166,10 +166,10 @@ VERBS = {
             *_NEW_TASK,
         ),
     ),
-    "backlog": Verb("tasks.backlog", "tasks that wait: show them, add one, have an agent claim one", verbs=_BACKLOG),
-    "task": Verb("tasks.list_", "tasks: show them, or one; call one off, retry, complete or redirect it", _SELECTION, _TASKS),
+    "backlog": Verb("tasks.list_backlog", "tasks that wait: show them, add one, have an agent claim one", verbs=_BACKLOG),
+    "task": Verb("tasks.list_tasks", "tasks: show them, or one; call one off, retry, complete or redirect it", _SELECTION, _TASKS),
     "send": Verb(
-        "messages.send",
+        "messages.send_message",
         "tell an agent something, or the conductor",
         (
             _argument("to", metavar="TO", help="an agent; or conductor, who is the person that runs the town"),
@@ -190,26 +190,26 @@ VERBS = {
         ),
     ),
     "inbox": Verb(
-        "messages.inbox",
+        "messages.show_inbox",
         "show messages that wait, and acknowledge them",
         (
             _argument("name", metavar="NAME", nargs="?", help="whose (else your own: the conductor's, or that of the agent who speaks)"),
             _list_argument("--ack", "ID", "ack", "say that it was read and used, or: all"),
         ),
     ),
-    "mission": Verb("missions.list_", "missions: start one from a plan, look at them, steer, review", (_ARCHIVED,), _MISSIONS),
-    "interrupt": Verb("agents.interrupt", "have agents break off what they do, and pause; their sessions are kept", _AGENTS),
-    "resume": Verb("agents.resume", "have paused agents go on", _AGENTS),
-    "close": Verb("agents.close", "have agents stop once their task is done", _AGENTS),
-    "kill": Verb("agents.kill", "stop agents at once; their tasks go back", _AGENTS),
-    "restart": Verb("agents.restart", "have agents start anew, or again", _AGENTS),
+    "mission": Verb("missions.list_missions", "missions: start one from a plan, look at them, steer, review", (_ARCHIVED,), _MISSIONS),
+    "interrupt": Verb("agents.interrupt_agents", "have agents break off what they do, and pause; their sessions are kept", _AGENTS),
+    "resume": Verb("agents.resume_agents", "have paused agents go on", _AGENTS),
+    "close": Verb("agents.close_agents", "have agents stop once their task is done", _AGENTS),
+    "kill": Verb("agents.kill_agents", "stop agents at once; their tasks go back", _AGENTS),
+    "restart": Verb("agents.restart_agents", "have agents start anew, or again", _AGENTS),
     "recover": Verb(
-        "repair.recover",
+        "repair.recover_agents",
         "look which workers are dead, and free what they held",
         (_argument("--dry-run", action="store_true", help="only say what there are signs of; nothing is changed"),),
     ),
     "reclaim": Verb(
-        "repair.reclaim",
+        "repair.reclaim_work",
         "show what agents hold that nobody runs; with --to or --to-backlog, pass it on",
         (
             _argument(
@@ -223,7 +223,7 @@ VERBS = {
         ),
     ),
     "history": Verb(
-        "history.history",
+        "history.show_history",
         "what happened, oldest first: to all, to one agent, mission or task",
         (
             _argument("agent", apart="what", metavar="AGENT", nargs="?", help="only what concerns that agent"),

@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 JOIN_SECONDS = 5.0
-Chore = Callable[[Event], None]
+BackgroundJob = Callable[[Event], None]
 """Works until the flag is set."""
 
 
 @contextmanager
-def chores(settings: Settings, house: AppContext, url: str) -> Iterator[None]:
+def run_background_jobs(settings: Settings, house: AppContext, url: str) -> Iterator[None]:
     """Do them, each in a thread of its own, as long as the block lasts."""
     stop = Event()
-    threads = [Thread(target=_guarded, args=(chore, stop), name="fleetlore-chore", daemon=True) for chore in _chores(settings, house, url)]
+    threads = [
+        Thread(target=_run_job, args=(chore, stop), name="fleetlore-chore", daemon=True)
+        for chore in _list_background_jobs(settings, house, url)
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -37,23 +40,23 @@ def chores(settings: Settings, house: AppContext, url: str) -> Iterator[None]:
             thread.join(JOIN_SECONDS)
 
 
-def _chores(settings: Settings, house: AppContext, url: str) -> Iterator[Chore]:
+def _list_background_jobs(settings: Settings, house: AppContext, url: str) -> Iterator[BackgroundJob]:
     if settings.notify.value:
-        yield _notifying(settings, house, url)
+        yield _make_notify_job(settings, house, url)
     if settings.ship_to.value:
-        yield _shipping(settings)
+        yield _make_ship_job(settings)
     if settings.keep_days.value is not None:
-        yield lambda stop: _keeping(settings, house, stop)
+        yield lambda stop: _keep_retention(settings, house, stop)
 
 
-def _guarded(chore: Chore, stop: Event) -> None:
+def _run_job(chore: BackgroundJob, stop: Event) -> None:
     try:
         chore(stop)
     except FleetloreError as error:
         terminal.err(f"lore: {error}")
 
 
-def _notifying(settings: Settings, house: AppContext, url: str) -> Chore:
+def _make_notify_job(settings: Settings, house: AppContext, url: str) -> BackgroundJob:
     from fleetlore.log.coordination import open_shared
     from fleetlore.server.notifications.rules import rules_of
     from fleetlore.server.notifications.service import Notifier
@@ -73,7 +76,7 @@ def _notifying(settings: Settings, house: AppContext, url: str) -> Chore:
     return notifier.run
 
 
-def _shipping(settings: Settings) -> Chore:
+def _make_ship_job(settings: Settings) -> BackgroundJob:
     from fleetlore.cli.ship import format_outage, town_of_url
     from fleetlore.ingest.ship import Shipper, ShipStatus
 
@@ -96,7 +99,7 @@ def _shipping(settings: Settings) -> Chore:
     return ship
 
 
-def _keeping(settings: Settings, house: AppContext, stop: Event) -> None:
+def _keep_retention(settings: Settings, house: AppContext, stop: Event) -> None:
     while True:
         open_log.keep_to(house.log, settings, key=house.operator)
         if stop.wait(DAY):

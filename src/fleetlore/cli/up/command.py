@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, passphrase, terminal
-from fleetlore.cli.drain_while_watching import draining
+from fleetlore.cli.drain_while_watching import drain_in_background
 from fleetlore.cli.graph import settings as graph_settings
 from fleetlore.errors import Denied
 
@@ -55,7 +55,7 @@ def add_place(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Serve until told to stop."""
-    from fleetlore.cli.up.background import chores
+    from fleetlore.cli.up.background import run_background_jobs
     from fleetlore.server.open_context import open_context
     from fleetlore.server.serve import bind_socket, browser_url, serve
 
@@ -65,15 +65,15 @@ def run(args: Namespace) -> int:
         opened = stack.enter_context(bind_socket(args.host, args.port))
         log = stack.enter_context(open_log.open_log(args, settings=settings))
         talking = partial(graph_settings.merge_graph_settings, settings, args)
-        rooms = stack.enter_context(open_context(log, settings, host=args.host, operator=_operator(settings), graph=talking))
+        rooms = stack.enter_context(open_context(log, settings, host=args.host, operator=_find_operator_key(settings), graph=talking))
         url = browser_url(opened, args.host)
-        stack.enter_context(draining())
-        stack.enter_context(chores(settings, rooms.context, url))
-        serve(rooms.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce(args, rooms, url))
+        stack.enter_context(drain_in_background())
+        stack.enter_context(run_background_jobs(settings, rooms.context, url))
+        serve(rooms.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, rooms, url))
     return 0
 
 
-def _operator(settings: Settings) -> OperatorKey | None:
+def _find_operator_key(settings: Settings) -> OperatorKey | None:
     from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
@@ -83,7 +83,7 @@ def _operator(settings: Settings) -> OperatorKey | None:
         return passphrase.ask_key_if_given(shared, "to let pages steer")
 
 
-def announce(args: Namespace, rooms: OpenedContext, url: str) -> None:
+def announce_server(args: Namespace, rooms: OpenedContext, url: str) -> None:
     """Say where it is, and show it if that was asked for."""
     from fleetlore.server import pages
 
@@ -100,7 +100,7 @@ def announce(args: Namespace, rooms: OpenedContext, url: str) -> None:
         from threading import Thread
 
         # A browser of the terminal's kind keeps whoever opens it, and that is the server's own loop.
-        Thread(target=show, args=(url, rooms.token), name="fleetlore-browser", daemon=True).start()
+        Thread(target=open_browser, args=(url, rooms.token), name="fleetlore-browser", daemon=True).start()
 
 
 def _about_steering(rooms: OpenedContext, url: str) -> str:
@@ -116,7 +116,7 @@ def _about_steering(rooms: OpenedContext, url: str) -> str:
     return "The log is sealed: pages that have the token shown on the terminal can steer."
 
 
-def show(url: str, token: str) -> None:
+def open_browser(url: str, token: str) -> None:
     """Open a browser; the token goes behind the #, which no browser sends to any server."""
     import webbrowser
 

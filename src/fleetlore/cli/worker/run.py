@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import open_log, passphrase, terminal
 from fleetlore.cli.goal import find
-from fleetlore.cli.goal.find import Place
+from fleetlore.cli.goal.find import GoalLog
 from fleetlore.cli.goal.pursuit import STOPPING
 from fleetlore.cli.main import INTERRUPTED, OK
 from fleetlore.cli.worker.command import WorkerReporter
@@ -40,18 +40,20 @@ def run(args: Namespace) -> int:
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
         key = passphrase.ask_key(shared, "to run agents of the town")
         try:
-            return asyncio.run(_serve(args, settings, shared, key, template))
+            return asyncio.run(_run_worker(args, settings, shared, key, template))
         except asyncio.CancelledError:
             terminal.err("stopped at once; what was being worked on goes back to the town when this worker's lease ends")
             return INTERRUPTED
 
 
-async def _serve(args: Namespace, settings: Settings, shared: Coordination, key: OperatorKey | None, template: GoalTemplate | None) -> int:
+async def _run_worker(
+    args: Namespace, settings: Settings, shared: Coordination, key: OperatorKey | None, template: GoalTemplate | None
+) -> int:
     stop, report = asyncio.Event(), WorkerReporter(json=args.json)
     _handle_signals(stop)
     opened = connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     async with opened as log:
-        place = Place(log.as_blocking(), shared, settings)
+        place = GoalLog(log.as_blocking(), shared, settings)
         await asyncio.to_thread(find.need_all_kept, place)
         journal = TownJournal(log, SignedTownFold(shared.load_seal(), key), key=key)
         jobs = []
@@ -72,7 +74,7 @@ async def _serve(args: Namespace, settings: Settings, shared: Coordination, key:
 
 
 def _make_worker(
-    args: Namespace, journal: TownJournal, place: Place, key: OperatorKey | None, template: GoalTemplate, report: WorkerReporter
+    args: Namespace, journal: TownJournal, place: GoalLog, key: OperatorKey | None, template: GoalTemplate, report: WorkerReporter
 ) -> Worker:
     from fleetlore.cli.worker.work import GoalWork
 

@@ -20,10 +20,21 @@ from fleetlore.goal.setup import open_resources
 from fleetlore.goal.workspace.handover import Handover
 from fleetlore.goal.workspace.location import read_location
 from fleetlore.kernel.lease import AGAIN_SECONDS, LEASE_SECONDS, ticks
-from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.town.jobs import (
+    AgentUnavailable,
+    Approved,
+    HelpNeeded,
+    JobDone,
+    JobFailed,
+    JobInbox,
+    JobOutcome,
+    QuestionJob,
+    Rejected,
+    TaskJob,
+)
 
 if TYPE_CHECKING:
-    from fleetlore.cli.goal.find import Place
+    from fleetlore.cli.goal.find import GoalLog
     from fleetlore.cli.worker.template import GoalTemplate
     from fleetlore.events.driver_types import Goal
     from fleetlore.goal.resources import GoalResources
@@ -39,7 +50,7 @@ LOCAL_FAILURES = ("auth", "credit", "missing")
 class GoalWork:
     """The `Work` callable of `town/jobs.py`: runs a goal for each job."""
 
-    def __init__(self, template: GoalTemplate, place: Place, key: OperatorKey | None) -> None:
+    def __init__(self, template: GoalTemplate, place: GoalLog, key: OperatorKey | None) -> None:
         self._template, self._place, self._key = template, place, key
 
     async def __call__(self, job: TaskJob | QuestionJob, inbox: JobInbox) -> JobOutcome:
@@ -49,23 +60,23 @@ class GoalWork:
             return HelpNeeded(f"nobody here has said what the check {names} runs; add [checks.{missing[0]}] to this worker's file")
         goal = self._template.goal_for(job, self._place.settings.town.value)
         try:
-            state, work = await self._pursue(goal, job, inbox)
+            state, work = await self._run_goal(goal, job, inbox)
         except _GoalRefused as error:
             return HelpNeeded(str(error))
         except Invalid as error:
             return AgentUnavailable(str(error))
         return _job_outcome(job, state, work)
 
-    async def _pursue(self, goal: Goal, job: TaskJob | QuestionJob, inbox: JobInbox) -> tuple[GoalState, Handover]:
+    async def _run_goal(self, goal: Goal, job: TaskJob | QuestionJob, inbox: JobInbox) -> tuple[GoalState, Handover]:
         goal, known = await asyncio.to_thread(self._find_or_name_goal, goal)
         if known is not None and known.outcome is not None and not _has_local_files(goal):
             return known, Handover()
         environ = {**os.environ, "LORE_AGENT": job.agent, "LORE_TASK": job.task if isinstance(job, TaskJob) else ""}
         expect = None if known is None else known.verifiers
-        async with open_resources(goal, home=pursuit.home(), environ=environ, expect=expect) as resources:
+        async with open_resources(goal, home=pursuit.goal_data_folder(), environ=environ, expect=expect) as resources:
             driver = Driver(self._place.log, goal.id, resources, shared=self._place.shared, key=self._key)
             if known is None:
-                await _start(driver, goal)
+                await _start_goal(driver, goal)
             for message in (*_undelivered_messages(job, known), *inbox.take_waiting_messages()):
                 await self._forward(goal.id, job.agent, message)
             forwarding = asyncio.create_task(self._forward_messages(goal.id, job.agent, inbox))
@@ -92,7 +103,7 @@ class GoalWork:
 
     def _known(self, id: str) -> GoalState | None:
         try:
-            known = find.one(self._place, id, self._key)
+            known = find.fold_goal(self._place, id, self._key)
         except Invalid:  # an unsigned goal does not count
             return None
         return known if known.goal is not None else None
@@ -112,7 +123,7 @@ class _GoalRefused(Exception):
     """The log refuses the task's goal; not the agent's fault."""
 
 
-async def _start(driver: Driver, goal: Goal) -> None:
+async def _start_goal(driver: Driver, goal: Goal) -> None:
     try:
         await driver.start(goal)
     except Invalid as error:
@@ -152,7 +163,7 @@ def _is_usable(known: GoalState) -> bool:
 
 def _has_local_files(goal: Goal) -> bool:
     """Whether the goal's files are on this machine."""
-    return read_location(pursuit.home(), goal.id)[1] is not None
+    return read_location(pursuit.goal_data_folder(), goal.id)[1] is not None
 
 
 def _is_agent_unavailable(state: GoalState) -> bool:
@@ -171,20 +182,20 @@ def _job_outcome(job: TaskJob | QuestionJob, state: GoalState, work: Handover) -
         case "done" if isinstance(job, TaskJob) and job.purpose == "review":
             return _review_outcome(state)
         case "done":
-            return Done(_result_text(state, work) if isinstance(job, TaskJob) else state.words or "(no words)")
+            return JobDone(_result_text(state, work) if isinstance(job, TaskJob) else state.words or "(no words)")
         case "budget_exhausted":
             return HelpNeeded(
                 f"its budget of {state.why.replace('_', ' ')} is spent; give more in this worker's file, then have it tried again"
             )
         case "cancelled":
-            return Failed(state.why or "it was called off", is_final=True)
+            return JobFailed(state.why or "it was called off", is_final=True)
     return HelpNeeded(state.why or "a person has to decide")
 
 
 def _review_outcome(state: GoalState) -> JobOutcome:
     found = instructions.parse_verdict(state.words)
     if found is None:
-        return Failed("the reviewer ended without a line that begins with APPROVED: or REJECTED:")
+        return JobFailed("the reviewer ended without a line that begins with APPROVED: or REJECTED:")
     is_approved, reason = found
     return Approved(reason) if is_approved else Rejected(reason)
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from fleetlore.errors import NotStarted
 from fleetlore.events.driver_types import ShellCommand
 from fleetlore.goal.acceptance.verifiers import Unmet
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
 from fleetlore.redact import Redactor
@@ -84,7 +84,7 @@ async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> U
     program = ProcessSpec(
         argv=("/bin/sh", "-c", criterion.command),
         cwd=workspace,
-        env=scrubbed(os.environ, mark=mark),
+        env=scrub_environment(os.environ, mark=mark),
         mark=mark,
         timeout=float(seconds),
         idle=float(seconds),
@@ -118,7 +118,7 @@ async def find_match_error(pattern: str, text: bytes, mark: str) -> str | None:
     program = ProcessSpec(
         argv=(sys.executable, "-I", "-S", "-c", _MATCH_PROGRAM),
         cwd="/",
-        env=scrubbed(os.environ, mark=mark),
+        env=scrub_environment(os.environ, mark=mark),
         mark=mark,
         stdin=b"%d\n" % len(encoded_pattern) + encoded_pattern + text,
         timeout=_MATCH_TIMEOUT,

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from fleetlore.goal.gate.shell_parser import SimpleCommand, parse_command_line
+from fleetlore.goal.gate.shell_parser import GateCommand, parse_command_line
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+:@%-]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=.*", re.DOTALL)
@@ -58,7 +58,7 @@ def find_allowing_patterns(command: str, patterns: Sequence[str]) -> list[str] |
     return None if None in matches else list(dict.fromkeys(pattern for pattern in matches if pattern is not None))
 
 
-def _is_covered_by(pattern: str, part: SimpleCommand) -> bool:
+def _is_covered_by(pattern: str, part: GateCommand) -> bool:
     if not is_pattern_match(pattern, part.text):
         return False
     literal_prefix = pattern.partition("*")[0].removesuffix(":")
@@ -68,7 +68,7 @@ def _is_covered_by(pattern: str, part: SimpleCommand) -> bool:
     return not _has_escape_argument(pattern, part)
 
 
-def _has_escape_argument(pattern: str, part: SimpleCommand) -> bool:
+def _has_escape_argument(pattern: str, part: GateCommand) -> bool:
     """Whether the command uses an escape argument that the pattern does not name."""
     program = os.path.basename(part.words[0])
     escape_arguments = _ESCAPE_ARGUMENTS.get(program)
@@ -126,11 +126,11 @@ def _command_spellings(words: Sequence[str]) -> Iterator[str]:
             return
 
 
-def _has_wrapper_program(part: SimpleCommand) -> bool:
+def _has_wrapper_program(part: GateCommand) -> bool:
     return any(os.path.basename(word) in _WRAPPER_PROGRAMS for word in part.words)
 
 
-def _has_hidden_program(part: SimpleCommand) -> bool:
+def _has_hidden_program(part: GateCommand) -> bool:
     """Whether the program's name comes from an expansion, or is behind more words than we look at."""
     if len(part.words) > _MAX_SPELLINGS and _has_wrapper_program(part):
         return True

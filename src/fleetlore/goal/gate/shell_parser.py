@@ -24,7 +24,7 @@ _RESERVED = frozenset(
 )  # fmt: skip
 
 
-class SimpleCommand(Struct, frozen=True):
+class GateCommand(Struct, frozen=True):
     """One command of a command line."""
 
     text: str
@@ -38,7 +38,7 @@ class SimpleCommand(Struct, frozen=True):
 class ParsedCommandLine(Struct, frozen=True):
     """A parsed command line."""
 
-    parts: tuple[SimpleCommand, ...]
+    parts: tuple[GateCommand, ...]
     """Every command in it, including those in `$(…)` and `(…)`, innermost first."""
     ambiguity: str | None
     """Why `parts` may be incomplete, or may do more than they show; `None` if they are certain."""
@@ -94,7 +94,7 @@ class _CommandLineParser:
 
     def __init__(self, text: str) -> None:
         self.text, self.position = text, 0
-        self.parts: list[SimpleCommand] = []
+        self.parts: list[GateCommand] = []
         self.ambiguity: str | None = None
 
     def parse_commands(self, closing: str, *, depth: int) -> None:
@@ -127,7 +127,7 @@ class _CommandLineParser:
             self._mark_ambiguous("words stand behind a bracket")
         if builder.raw[0] in _RESERVED:
             self._mark_ambiguous(f"it uses {builder.raw[0]!r} of the shell's language")
-        self.parts.append(SimpleCommand(" ".join(builder.raw), tuple(builder.words), builder.raw[0]))
+        self.parts.append(GateCommand(" ".join(builder.raw), tuple(builder.words), builder.raw[0]))
 
     def _parse_char(self, char: str, builder: _CommandBuilder, depth: int) -> None:
         match char:

@@ -50,7 +50,7 @@ def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
     recover_changes(files)
     old_content = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
     for name, raw in old_content.items():
-        if _digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
+        if _memory_digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
             raise ConcurrentChange(f"{name} was changed meanwhile; nothing is changed, and the next time will tell")
     try:
         _write_journal(files, changes, old_content)
@@ -73,7 +73,9 @@ def _write_journal(files: OpenFolder, changes: MemoryChanges, old_content: Mappi
     for name, old in old_content.items():
         if old is not None:
             files.write(BACKUP_PREFIX + name, old)
-    entries = {name: {"before": _digest(old), "after": _digest(changes.writes.get(name))} for name, old in old_content.items()}
+    entries = {
+        name: {"before": _memory_digest(old), "after": _memory_digest(changes.writes.get(name))} for name, old in old_content.items()
+    }
     files.write(_JOURNAL, json.dumps(entries).encode())
 
 
@@ -82,7 +84,7 @@ def recover_changes(files: OpenFolder) -> None:
     raw = files.read(_JOURNAL, MAX_FILE_BYTES)
     for name, entry in _parse_journal(raw).items():
         if is_note_name(name):
-            _undo(files, name, entry)
+            _undo_change(files, name, entry)
     if raw is not None:
         files.remove(_JOURNAL)
     for name in files.names():
@@ -90,13 +92,13 @@ def recover_changes(files: OpenFolder) -> None:
             files.remove(name)
 
 
-def _undo(files: OpenFolder, name: str, entry: Mapping[str, Any]) -> None:
+def _undo_change(files: OpenFolder, name: str, entry: Mapping[str, Any]) -> None:
     before, after = entry.get("before"), entry.get("after")
-    if before == after or _digest(files.read(name, MAX_FILE_BYTES)) != after:
+    if before == after or _memory_digest(files.read(name, MAX_FILE_BYTES)) != after:
         return
     if before is None:
         files.remove(name)
-    elif _digest(files.read(BACKUP_PREFIX + name, MAX_FILE_BYTES)) == before:
+    elif _memory_digest(files.read(BACKUP_PREFIX + name, MAX_FILE_BYTES)) == before:
         files.rename(BACKUP_PREFIX + name, name)
 
 
@@ -110,5 +112,5 @@ def _parse_journal(raw: bytes | None) -> dict[str, dict[str, Any]]:
     return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
 
 
-def _digest(raw: bytes | None) -> str | None:
+def _memory_digest(raw: bytes | None) -> str | None:
     return None if raw is None else sha256(raw).hexdigest()

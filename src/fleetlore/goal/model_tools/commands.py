@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleetlore.goal.model_tools.search import MAX_MATCHES
 from fleetlore.goal.model_tools.text import ToolResult
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.process.identity import Process
 from fleetlore.process.pipes import clean_output
 from fleetlore.process.run import OutputLine, ProcessSpec, ProgramResult, run
@@ -45,7 +45,7 @@ class ToolPrograms:
         grace: float = 5.0,
     ) -> None:
         self._workspace, self._mark, self._on_start, self._time_left = workspace, mark, on_start, time_left
-        self._env = scrubbed(environ, keep=(*KEPT_VARIABLES, *keep), mark=mark)
+        self._env = scrub_environment(environ, keep=(*KEPT_VARIABLES, *keep), mark=mark)
         self._search_seconds, self._grace = search_seconds, grace
 
     async def run_shell(self, command: str, *, seconds: float | None = None) -> ToolResult:

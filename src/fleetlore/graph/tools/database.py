@@ -47,7 +47,7 @@ class Database(Struct, frozen=True, kw_only=True):
         return f"Database({self.name!r}, {self.kind})"
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class QueryLimits(Struct, frozen=True, kw_only=True):
     """Limits of one query."""
 
     rows: int = 200

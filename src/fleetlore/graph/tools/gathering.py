@@ -9,7 +9,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from fleetlore.graph.tools.database import Cell, Limits, Table
+from fleetlore.graph.tools.database import Cell, QueryLimits, Table
 
 _MAX_EXACT_INTEGER = 2**53
 """Larger integers are not exact in a browser."""
@@ -19,7 +19,7 @@ _MAX_SHOWN_BYTES = 32
 class TableBuilder:
     """Collects rows until a limit is reached."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: QueryLimits) -> None:
         self._limits, self._rows, self._remaining_bytes = limits, list[tuple[Cell, ...]](), limits.bytes
         self.columns: tuple[str, ...] = ()
         self.cut: str | None = None

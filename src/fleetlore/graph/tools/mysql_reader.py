@@ -16,7 +16,7 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from fleetlore.errors import QueryFailed
-from fleetlore.graph.tools.database import Database, Limits, Table
+from fleetlore.graph.tools.database import Database, QueryLimits, Table
 from fleetlore.graph.tools.gathering import TableBuilder
 from fleetlore.graph.tools.threads import run_in_thread
 from fleetlore.redact import Redactor
@@ -32,7 +32,7 @@ _SQL_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES"
 """Strings and names are parsed as `sql_check` parsed them: backslashes escape, double quotes are strings."""
 
 
-async def read_table(database: Database, sql: str, limits: Limits) -> Table:
+async def read_table(database: Database, sql: str, limits: QueryLimits) -> Table:
     """Run the query; raises `QueryFailed`. If cancelled, it is killed on the server as well."""
     mysql_query = _MysqlQuery(database, limits)
     return await run_in_thread(partial(mysql_query.fetch_table, sql), mysql_query.stop)
@@ -41,7 +41,7 @@ async def read_table(database: Database, sql: str, limits: Limits) -> Table:
 class _MysqlQuery:
     """One query, run in a thread; `stop` may be called from another thread."""
 
-    def __init__(self, database: Database, limits: Limits) -> None:
+    def __init__(self, database: Database, limits: QueryLimits) -> None:
         self._database, self._limits = database, limits
         self._thread_id: int | None = None
         self._stopped = Event()

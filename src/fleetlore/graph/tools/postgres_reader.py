@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from fleetlore.errors import QueryFailed
-from fleetlore.graph.tools.database import Database, Limits, Table
+from fleetlore.graph.tools.database import Database, QueryLimits, Table
 from fleetlore.graph.tools.gathering import TableBuilder
 from fleetlore.redact import Redactor
 
@@ -25,9 +25,9 @@ _NATIVE_TYPES = ("bool", "bytea", "float4", "float8", "int2", "int4", "int8", "j
 _TOO_WIDE_MARK = "a row is too wide"
 
 
-async def read_table(database: Database, sql: str, limits: Limits) -> Table:
+async def read_table(database: Database, sql: str, limits: QueryLimits) -> Table:
     """Run the query; raises `QueryFailed`. If cancelled, it is cancelled on the server as well."""
-    connection = await _connect(database)
+    connection = await _connect_read_only(database)
     try:
         async with asyncio.timeout(limits.seconds + _GRACE_SECONDS):
             return await _fetch_table(connection, sql, limits)
@@ -39,7 +39,7 @@ async def read_table(database: Database, sql: str, limits: Limits) -> Table:
         await _close_connection(connection)
 
 
-async def _fetch_table(connection: Any, sql: str, limits: Limits) -> Table:
+async def _fetch_table(connection: Any, sql: str, limits: QueryLimits) -> Table:
     builder = TableBuilder(limits)
     transaction = connection.transaction(readonly=True)
     await transaction.start()
@@ -60,7 +60,7 @@ async def _fetch_table(connection: Any, sql: str, limits: Limits) -> Table:
     return builder.build_table()
 
 
-async def _configure_session(connection: Any, limits: Limits) -> None:
+async def _configure_session(connection: Any, limits: QueryLimits) -> None:
     ms = max(1, round(limits.seconds * 1000))
     settings = {
         "statement_timeout": ms,
@@ -74,7 +74,7 @@ async def _configure_session(connection: Any, limits: Limits) -> None:
     await connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
 
 
-def _wrap_with_limits(sql: str, types: list[str], limits: Limits) -> str:
+def _wrap_with_limits(sql: str, types: list[str], limits: QueryLimits) -> str:
     """Limit the number of rows, and raise an error for a row that is too large for our memory."""
     names = [f"c{number}" for number in range(len(types))]
     selected = (name if kind in _NATIVE_TYPES else f"{name}::text" for name, kind in zip(names, types, strict=True))
@@ -85,7 +85,7 @@ def _wrap_with_limits(sql: str, types: list[str], limits: Limits) -> str:
     return f"SELECT {', '.join(selected)} FROM ({limited}) AS {_ROW_ALIAS}({', '.join(names)}) WHERE {fits}"
 
 
-async def _connect(database: Database) -> Any:
+async def _connect_read_only(database: Database) -> Any:
     try:
         return await asyncpg.connect(
             host=database.socket or database.host,
@@ -111,7 +111,7 @@ async def _close_connection(connection: Any) -> None:
         connection.terminate()
 
 
-def _error_message(error: Exception, limits: Limits) -> str:
+def _error_message(error: Exception, limits: QueryLimits) -> str:
     if _TOO_WIDE_MARK in str(error):
         return f"a row is over {limits.bytes:,} bytes; ask for fewer columns, or for parts of them, as in left(text, 200)"
     hint = getattr(error, "hint", None)

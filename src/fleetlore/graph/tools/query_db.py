@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from fleetlore.errors import QueryFailed
-from fleetlore.graph.tools.database import Database, DatabaseKind, Limits, Table
+from fleetlore.graph.tools.database import Database, DatabaseKind, QueryLimits, Table
 from fleetlore.graph.tools.sql_names import SqlDialect
 
-__all__ = ["Database", "Limits", "Table", "outline", "query"]
+__all__ = ["Database", "QueryLimits", "Table", "outline", "query"]
 
-_ReadTable: TypeAlias = Callable[[Database, str, Limits], Awaitable[Table]]
+_ReadTable: TypeAlias = Callable[[Database, str, QueryLimits], Awaitable[Table]]
 
 _DIALECT_BY_KIND: dict[DatabaseKind, SqlDialect] = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "mysql"}
 
@@ -33,17 +33,17 @@ _OUTLINE_QUERIES: dict[DatabaseKind, str] = {
 }
 
 
-async def query(database: Database, sql: str, *, limits: Limits | None = None) -> Table:
+async def query(database: Database, sql: str, *, limits: QueryLimits | None = None) -> Table:
     """Run a query. Raises `QueryRefused` if it may do more than read, `QueryFailed` if the database cannot answer."""
     with _require_sql_extra():
         from fleetlore.graph.tools.sql_check import check_query
 
         # In a thread: importing the parser takes half a second, and long queries take time to parse.
         checked = await asyncio.to_thread(check_query, sql, _DIALECT_BY_KIND[database.kind])
-        return await _load_reader(database.kind)(database, checked, limits or Limits())
+        return await _load_reader(database.kind)(database, checked, limits or QueryLimits())
 
 
-async def outline(database: Database, *, limits: Limits | None = None) -> Table:
+async def outline(database: Database, *, limits: QueryLimits | None = None) -> Table:
     """The tables and columns of a database, one row per column."""
     return await query(database, _OUTLINE_QUERIES[database.kind], limits=limits)
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import apsw
 
 from fleetlore.errors import QueryFailed
-from fleetlore.graph.tools.database import Database, Limits, Table
+from fleetlore.graph.tools.database import Database, QueryLimits, Table
 from fleetlore.graph.tools.gathering import TableBuilder
 from fleetlore.graph.tools.sql_names import ALLOWED_FUNCTIONS
 from fleetlore.graph.tools.threads import run_in_thread
@@ -37,13 +37,13 @@ _INTERNAL_FUNCTIONS = frozenset(("match", "regexp", "->", "->>", "fts5"))
 """Internal names of operators and of full-text tables."""
 
 
-async def read_table(database: Database, sql: str, limits: Limits) -> Table:
+async def read_table(database: Database, sql: str, limits: QueryLimits) -> Table:
     """Run the query; raises `QueryFailed`."""
     stop = Event()
     return await run_in_thread(partial(_fetch_table, database, sql, limits, stop), stop.set)
 
 
-def _fetch_table(database: Database, sql: str, limits: Limits, stop: Event) -> Table:
+def _fetch_table(database: Database, sql: str, limits: QueryLimits, stop: Event) -> Table:
     deadline, builder = monotonic() + limits.seconds, TableBuilder(limits)
     connection = _open_read_only(database)
     try:
@@ -84,10 +84,10 @@ def _restrict_connection(connection: apsw.Connection) -> None:
     connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     connection.limit(apsw.SQLITE_LIMIT_WORKER_THREADS, 0)
-    connection.authorizer = _authorize
+    connection.authorizer = _authorize_action
 
 
-def _authorize(action: int, first_argument: str | None, second_argument: str | None, *_: Any) -> int:
+def _authorize_action(action: int, first_argument: str | None, second_argument: str | None, *_: Any) -> int:
     allowed = ALLOWED_FUNCTIONS["sqlite"] | _INTERNAL_FUNCTIONS
     match action:
         case apsw.SQLITE_SELECT | apsw.SQLITE_RECURSIVE | apsw.SQLITE_READ:

@@ -28,7 +28,7 @@ PROGRESS_INTERVAL = 1000
 _MAX_CACHED_NAMES = 100_000
 
 
-class Report(Struct, frozen=True):
+class LogCheckReport(Struct, frozen=True):
     """Result of a check; no problems means that the log is intact."""
 
     events: int
@@ -46,13 +46,13 @@ class TownRow(NamedTuple):
     indexed: int
 
 
-def check(path: str, *, progress: Progress | None = None) -> Report:
+def check(path: str, *, progress: Progress | None = None) -> LogCheckReport:
     """Read the whole log in one snapshot and compare everything that is stored twice. Changes nothing."""
     problems = _Problems()
     with translate_errors(path), closing(open_existing(path)) as connection:
         connection.execute("BEGIN")
         if not _run_part(problems, "the file", lambda: _check_pages(connection, problems)):
-            return Report(0, 0, problems.list_messages())
+            return LogCheckReport(0, 0, problems.list_messages())
         towns = list_towns(connection)
         done, total = 0, 0
         with suppress(apsw.CorruptError, apsw.SQLError):
@@ -60,7 +60,7 @@ def check(path: str, *, progress: Progress | None = None) -> Report:
         for town in towns:
             done += _TownCheck(connection, town, problems, progress, done, total).run_checks()
         connection.execute("ROLLBACK")
-    return Report(done, len(towns), problems.list_messages())
+    return LogCheckReport(done, len(towns), problems.list_messages())
 
 
 class _Problems:

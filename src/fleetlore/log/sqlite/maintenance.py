@@ -21,10 +21,10 @@ from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
 from fleetlore.log.base import hash_event_id
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import Progress, Report, TownRow, check, count_events, list_towns, open_existing
+from fleetlore.log.sqlite.check import LogCheckReport, Progress, TownRow, check, count_events, list_towns, open_existing
 from fleetlore.log.sqlite.file import ask, transaction, translate_errors
 
-__all__ = ["Progress", "Report", "backup", "check", "restore"]
+__all__ = ["LogCheckReport", "Progress", "backup", "check", "restore"]
 
 PAGES_PER_STEP = 1000
 # Numbers skipped when a damaged log cannot say which was its last: more than any log uses between backups.

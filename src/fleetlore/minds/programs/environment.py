@@ -1,3 +1,1 @@
 """Import path of 0.1, kept until 0.3: use `fleetlore.process.environment`."""
-
-from fleetlore.process.environment import scrubbed as scrubbed

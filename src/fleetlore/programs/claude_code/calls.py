@@ -38,7 +38,7 @@ def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallO
 
 def read_notification(data: Mapping[str, Any]) -> tuple[str, bool, int | None] | None:
     """Of the notice that a background command has ended: its id, whether it failed, and its exit code."""
-    task, status, summary = (_text(data, key) for key in ("task_id", "status", "summary"))
+    task, status, summary = (_join_text(data, key) for key in ("task_id", "status", "summary"))
     if not task or status not in ("completed", "failed", "killed"):
         return None
     found = _exit_in_words.search(summary[:_LONGEST_LOOK])
@@ -62,45 +62,45 @@ def _inner_output(output: str) -> str:
     return "\n".join(parts)
 
 
-def _text(fields: Mapping[str, Any], *keys: str) -> str:
+def _join_text(fields: Mapping[str, Any], *keys: str) -> str:
     return next((value for key in keys if isinstance(value := fields.get(key), str)), "")
 
 
 def _read_command(fields: Mapping[str, Any]) -> CallInput:
     background = fields.get("run_in_background") is True
-    return CallInput("command", command=_text(fields, "command"), description=_text(fields, "description"), background=background)
+    return CallInput("command", command=_join_text(fields, "command"), description=_join_text(fields, "description"), background=background)
 
 
 def _read_edit(fields: Mapping[str, Any]) -> CallInput:
-    path = _text(fields, "file_path")
+    path = _join_text(fields, "file_path")
     several = fields.get("edits")
     changes = several if isinstance(several, list) else [fields]
-    edits = tuple((path, _text(as_object(change), "old_string"), _text(as_object(change), "new_string")) for change in changes)
+    edits = tuple((path, _join_text(as_object(change), "old_string"), _join_text(as_object(change), "new_string")) for change in changes)
     return CallInput("edit", paths=(path,), edits=edits)
 
 
 def _read_write(fields: Mapping[str, Any]) -> CallInput:
-    path = _text(fields, "file_path")
-    return CallInput("edit", paths=(path,), edits=((path, None, _text(fields, "content")),))
+    path = _join_text(fields, "file_path")
+    return CallInput("edit", paths=(path,), edits=((path, None, _join_text(fields, "content")),))
 
 
 def _read_notebook_edit(fields: Mapping[str, Any]) -> CallInput:
-    path = _text(fields, "notebook_path", "file_path")
-    return CallInput("edit", paths=(path,), edits=((path, "", _text(fields, "new_source")),))
+    path = _join_text(fields, "notebook_path", "file_path")
+    return CallInput("edit", paths=(path,), edits=((path, "", _join_text(fields, "new_source")),))
 
 
 def _read_file(fields: Mapping[str, Any]) -> CallInput:
-    path = _text(fields, "file_path", "notebook_path")
+    path = _join_text(fields, "file_path", "notebook_path")
     return CallInput("read", paths=(path,) if path else ())
 
 
 def _read_search(fields: Mapping[str, Any]) -> CallInput:
-    path = _text(fields, "path")
+    path = _join_text(fields, "path")
     return CallInput("search", paths=(path,) if path else ())
 
 
 def _read_poll(fields: Mapping[str, Any]) -> CallInput:
-    return CallInput("other", polls=_text(fields, "bash_id", "task_id", "shell_id", "agentId", "agent_id"))
+    return CallInput("other", polls=_join_text(fields, "bash_id", "task_id", "shell_id", "agentId", "agent_id"))
 
 
 _TOOLS: Mapping[str, Callable[[Mapping[str, Any]], CallInput]] = {

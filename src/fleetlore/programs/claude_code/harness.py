@@ -20,7 +20,7 @@ from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, a
 from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.process.environment import add_turn_mark, scrubbed
+from fleetlore.process.environment import add_turn_mark, scrub_environment
 from fleetlore.programs.claude_code.replies import SYNTHETIC_MODEL
 from fleetlore.programs.claude_code.tools import extract_text
 from fleetlore.programs.claude_code.transcript import RECORDING
@@ -200,7 +200,7 @@ class ClaudeCodeHarness:
 
     def _build_environment(self, order: Order) -> dict[str, str]:
         clouds = [name for sign, names in CLOUD_VARIABLES.items() if self._environ.get(sign) for name in names]
-        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._kept_variables), mark=order.mark)
+        env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._kept_variables), mark=order.mark)
         own = {name: value for name, value in env.items() if name not in REMOVED_VARIABLES}
         if order.gate is not None:  # a person may take as long as that
             own["MCP_TOOL_TIMEOUT"] = str(int(order.idle * 1000))

@@ -148,7 +148,7 @@ def make_subagent_events(scene: EventContext, call: str, given: object, result: 
     return [scene.make_event("agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
 
 
-class Report(NamedTuple):
+class HelperReport(NamedTuple):
     """The report of a background helper."""
 
     agent: str
@@ -156,7 +156,7 @@ class Report(NamedTuple):
     text: str
 
 
-def read_report(given: object, result: object, words: str) -> Report | None:
+def read_report(given: object, result: object, words: str) -> HelperReport | None:
     """What a polling tool tells of a helper that has ended; `None` if it goes on."""
     asked, task = as_object(given), as_object(as_object(result).get("task"))
     agent = as_name(task.get("task_id")) or next(
@@ -166,11 +166,11 @@ def read_report(given: object, result: object, words: str) -> Report | None:
     status = as_text(task.get("status")) or (tagged[1] if tagged else None)
     if agent is None or status not in _ENDED:
         return None
-    text = as_text(task.get("result")) or as_text(task.get("output")) or _inside(words, "output") or words
-    return Report(agent, status, text)
+    text = as_text(task.get("result")) or as_text(task.get("output")) or _text_inside(words, "output") or words
+    return HelperReport(agent, status, text)
 
 
-def _inside(words: str, tag: str) -> str:
+def _text_inside(words: str, tag: str) -> str:
     _, opening, rest = words.partition(f"<{tag}>")
     return rest.rpartition(f"</{tag}>")[0].strip() if opening else ""
 

@@ -24,7 +24,7 @@ _BLOCKING = "hook_blocking_error"
 _FEEDBACK = "Stop hook feedback:"
 
 
-class Answer(Struct, kw_only=True):
+class ClaudeAnswer(Struct, kw_only=True):
     """The newest text of the agent, as long as nothing follows it."""
 
     row: str
@@ -51,7 +51,7 @@ class Turn(Struct, kw_only=True):
     """Its end was reported and nothing has happened since."""
     calls: list[str] = field(default_factory=list)
     """Tool calls without a result."""
-    answer: Answer | None = None
+    answer: ClaudeAnswer | None = None
     mark: StopMark | None = None
     is_blocked: bool = False
     """A Stop hook sent the agent back to work."""
@@ -93,12 +93,12 @@ class Turn(Struct, kw_only=True):
 
     def _note_text(self, text: str | None, row: Record, at: datetime | None) -> None:
         if text and text.strip():
-            self.answer = Answer(row=str(row.get("uuid")), at=at)
+            self.answer = ClaudeAnswer(row=str(row.get("uuid")), at=at)
 
     def note_error(self, row: str, error: str, *, at: datetime | None) -> None:
         """The API refused or failed; Claude Code has given up retrying."""
         self._go_on()
-        self.answer = Answer(row=row, at=at, is_final=True, error=error)
+        self.answer = ClaudeAnswer(row=row, at=at, is_final=True, error=error)
 
     def note_result(self, call: str | None) -> None:
         """A tool returned, so the agent goes on."""

@@ -31,9 +31,9 @@ def read_input(tool: str, given: object) -> CallInput | None:
     if tool == "write_stdin":
         return CallInput("other", polls=str(fields.get("session_id") or ""))
     if tool in _READS:
-        return CallInput("read", paths=_paths(fields))
+        return CallInput("read", paths=_changed_paths(fields))
     if tool in _SEARCHES:
-        return CallInput("search", paths=_paths(fields))
+        return CallInput("search", paths=_changed_paths(fields))
     return None
 
 
@@ -55,7 +55,7 @@ def _fields_of(given: object) -> Mapping[str, Any]:
     return as_object(given)
 
 
-def _paths(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def _changed_paths(fields: Mapping[str, Any]) -> tuple[str, ...]:
     path = next((value for key in ("path", "file_path", "dir_path") if isinstance(value := fields.get(key), str)), "")
     return (path,) if path else ()
 
@@ -70,7 +70,7 @@ def _read_command(fields: Mapping[str, Any]) -> CallInput:
     elif words[:1] == ["apply_patch"] and len(words) > 1:
         return _read_patch(words[1], fields)
     else:
-        line = command if isinstance(command, str) else " ".join(_quote(word) for word in words)
+        line = command if isinstance(command, str) else " ".join(_quote_command(word) for word in words)
     start = line.lstrip()[:200]
     if start.startswith("apply_patch") and _BEGIN_PATCH in line:
         return _read_patch(line[line.index(_BEGIN_PATCH) :], fields)
@@ -79,7 +79,7 @@ def _read_command(fields: Mapping[str, Any]) -> CallInput:
     return CallInput("command", command=line, cwd=cwd if isinstance(cwd, str) else "", description=why if isinstance(why, str) else "")
 
 
-def _quote(word: str) -> str:
+def _quote_command(word: str) -> str:
     """A word of an argument list as a shell would need it."""
     plain = word.replace("-", "").replace("_", "").replace("/", "").replace(".", "").replace("=", "").replace(":", "")
     return word if plain.isalnum() else "'" + word.replace("'", "'\\''") + "'"

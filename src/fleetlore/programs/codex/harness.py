@@ -25,7 +25,7 @@ from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
-from fleetlore.process.environment import scrubbed
+from fleetlore.process.environment import scrub_environment
 from fleetlore.process.pipes import LineBuffer
 from fleetlore.programs.codex.outputs import extract_text
 from fleetlore.programs.codex.reader_state import CodexReaderState
@@ -248,7 +248,7 @@ class CodexHarness:
         rollouts = RolloutFollower(self._find_codex_home(), since=clock.now())
         if order.session:
             await asyncio.to_thread(rollouts.follow_thread, order.session)
-        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *self._kept_variables), mark=order.mark)
+        env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *self._kept_variables), mark=order.mark)
         program = build_turn_program(order, (*self._command, *self._build_arguments(order)), env)
         ended = await run_turn_program(order, program, CodexOutputParser(order, rollouts), watch, linger=self._linger_seconds)
         if order.gate or order.allow or order.deny:

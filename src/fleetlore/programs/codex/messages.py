@@ -10,7 +10,7 @@ from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.ids import derive_codex_id, is_unique_id, prompt_id, thread_agent, turn_ended_id
 from fleetlore.programs.codex.outputs import extract_text
-from fleetlore.programs.codex.reader_state import Answer, CodexReaderState, EchoFilter, WaitingPrompt
+from fleetlore.programs.codex.reader_state import CodexAnswer, CodexReaderState, EchoFilter, WaitingPrompt
 from fleetlore.programs.codex.rollout import PASSTHROUGH_KEY, RolloutRow, make_other_event
 from fleetlore.programs.codex.usage import CountedResponse, count_response, find_model
 from fleetlore.programs.sessions import USER_ACTOR, guess_task, shorten_text
@@ -138,7 +138,7 @@ def add_reply_text(mind: CodexReaderState, row: RolloutRow, channel: str, words:
         if not mind.said:
             mind.said_at, mind.said_key = row.scene.at, row.key
         mind.said.append(words)
-        mind.answer = Answer(key=row.key, at=row.scene.at, text=shorten_text(words) or "")
+        mind.answer = CodexAnswer(key=row.key, at=row.scene.at, text=shorten_text(words) or "")
     return events + (flush_reply_text(mind, row) if mind.flat else [])
 
 

@@ -57,7 +57,7 @@ class EchoFilter(Struct):
         return self.told.get(_digest_text(words), 0)
 
 
-class Answer(Struct, kw_only=True):
+class CodexAnswer(Struct, kw_only=True):
     """The newest words of the agent, as long as no call follows them."""
 
     key: str
@@ -135,7 +135,7 @@ class CodexReaderState(Struct, kw_only=True):
     streamed: CodexUsage | None = None
     marks_turns: bool = False
     """The rollout has records for the start and end of turns. Those of 2025 have none: their turns end with an answer."""
-    answer: Answer | None = None
+    answer: CodexAnswer | None = None
     ended_turn: str | None = None
     """The turn that ended last without a record of its end."""
 

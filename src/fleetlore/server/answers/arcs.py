@@ -10,7 +10,7 @@ from fleetlore.chronicle.arcbook import Arcbook
 from fleetlore.chronicle.arcs import HIDDEN_KINDS, Arc
 from fleetlore.chronicle.closing import arc_told
 from fleetlore.chronicle.naming import Naming
-from fleetlore.server.types.common import ArcRow, Arcs
+from fleetlore.server.types.common import ArcRow, ArcsPage
 from fleetlore.server.view_cache import ViewSnapshot
 
 NEEDS = ("arcs", "names")
@@ -18,14 +18,14 @@ NEEDS = ("arcs", "names")
 State = Literal["open", "closed", "all"]
 
 
-def build_arcs(snapshot: ViewSnapshot, *, state: State, kinds: Sequence[str], limit: int, hidden: bool = True) -> Arcs:
+def build_arcs(snapshot: ViewSnapshot, *, state: State, kinds: Sequence[str], limit: int, hidden: bool = True) -> ArcsPage:
     """Open arcs first, then closed ones, newest first. `hidden` includes the kinds that pages leave out."""
     book: Arcbook = snapshot.states["arcs"]
     open_arcs = [] if state == "closed" else sorted(arcbook.open_arcs(book, snapshot.now), key=_end_key, reverse=True)
     arcbook.settle(book)
     closed = [] if state == "open" else sorted(book.closed, key=_end_key, reverse=True)
     arcs = [arc for arc in (*open_arcs, *closed) if (not kinds or arc.kind in kinds) and (hidden or arc.kind not in HIDDEN_KINDS)]
-    return Arcs(**snapshot.head_fields(), arcs=build_arc_rows(arcs[:limit], snapshot.naming), counts=dict(sorted(book.counts.items())))
+    return ArcsPage(**snapshot.head_fields(), arcs=build_arc_rows(arcs[:limit], snapshot.naming), counts=dict(sorted(book.counts.items())))
 
 
 def build_arc_rows(arcs: Iterable[Arc], naming: Naming) -> list[ArcRow]:

@@ -23,10 +23,10 @@ from fleetlore.projections.chronology import event_order
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.thread_events import Selection, select
 from fleetlore.server.answers.arcs import build_arc_rows
-from fleetlore.server.types.common import ChapterRow, OpenThread, SentenceRow, Story
+from fleetlore.server.types.common import ChapterRow, OpenThread, SentenceRow, StoryPage
 from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views.thread_state import ThreadsState
-from fleetlore.views.time_ranges import Block, newest_blocks
+from fleetlore.views.time_ranges import TimeBlock, newest_blocks
 
 NEEDS = ("arcs", "names", "threads")
 """Views that a snapshot of the head must contain."""
@@ -71,7 +71,7 @@ class StoryViews(NamedTuple):
     closed: list[Arc]
     open: list[Arc]
     open_threads: tuple[str, ...]
-    blocks: list[Block]
+    blocks: list[TimeBlock]
 
 
 def read_events(log: BlockingRecorder, options: StoryOptions, views: StoryViews, position: Position | None) -> StoryEvents:
@@ -102,7 +102,7 @@ def copy_views(snapshot: ViewSnapshot, scope: str) -> StoryViews:
     return StoryViews(selection, snapshot.naming, bound, list(without_hidden(book.closed)), opened, keys, blocks)
 
 
-def build_story(page: StoryEvents, options: StoryOptions, views: StoryViews, head: dict[str, object]) -> Story:
+def build_story(page: StoryEvents, options: StoryOptions, views: StoryViews, head: dict[str, object]) -> StoryPage:
     """The story of a page of events."""
     overview = Overview()
     for event in page.events:
@@ -110,7 +110,7 @@ def build_story(page: StoryEvents, options: StoryOptions, views: StoryViews, hea
     telling = Telling(options.detail, options.zone, naming=views.naming)
     chapters = _build_chapters(page, telling, views)
     naming = views.naming
-    return Story(
+    return StoryPage(
         **head,  # type: ignore[arg-type]  # `head_fields` gives the fields of `Head`
         opening=opening_of(overview, options.zone, naming).text,
         chapters=[_chapter_row(chapter, naming) for chapter in chapters],

@@ -17,7 +17,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.time_index import read_ranges
 from fleetlore.server.answers.arcs import build_arc_rows
-from fleetlore.server.types.common import ArcSpan, LaneRow, Mark, Timeline
+from fleetlore.server.types.common import ArcSpan, LaneRow, Mark, TimelinePage
 from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
@@ -115,7 +115,7 @@ def copy_views(snapshot: ViewSnapshot, since: datetime | None, until: datetime |
     )
 
 
-def build_timeline(log: BlockingRecorder, views: TimelineViews, upto: str | None, agents: Sequence[str] = ()) -> Timeline:
+def build_timeline(log: BlockingRecorder, views: TimelineViews, upto: str | None, agents: Sequence[str] = ()) -> TimelinePage:
     """The timeline, of these agents only if any are given."""
     window = views.window
     events, counts = (
@@ -124,7 +124,7 @@ def build_timeline(log: BlockingRecorder, views: TimelineViews, upto: str | None
     lanes, more = _lane_rows(counts, views, agents)
     names = {lane.agent for lane in lanes}
     marks = [_event_mark(event) for event in events or () if (event.agent or NO_AGENT) in names]
-    return Timeline(
+    return TimelinePage(
         **views.head,  # type: ignore[arg-type]  # `head_fields` gives the fields of `Head`
         from_=None if window is None else window.since,
         to=None if window is None else window.until,

@@ -17,7 +17,7 @@ from fleetlore.errors import DialectError
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
-    from fleetlore.server.security.limits import Limits
+    from fleetlore.server.security.limits import RequestLimits
 
 _T = TypeVar("_T")
 
@@ -65,7 +65,7 @@ class BodyPiece(NamedTuple):
     raw: bytes
 
 
-async def read_body(request: Request, limits: Limits) -> RequestBody:
+async def read_body(request: Request, limits: RequestLimits) -> RequestBody:
     """Read the body up to the limit; a `Problem` if it is too long, its coding is unknown, or the client disconnects."""
     coding = request.headers.get("content-encoding", "identity").strip().lower() or "identity"
     if coding != "identity" and coding not in _WINDOWS:

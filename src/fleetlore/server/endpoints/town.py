@@ -222,10 +222,12 @@ def _make_endpoint(kind: type[_T], make_command: MakeCommand[_T], scope: TokenSc
 
 def _handle_body(context: AppContext, body: RequestBody, kind: type[_T], make_command: MakeCommand[_T], *, is_signed: bool) -> list[str]:
     request = _parse_body(body.decompress(context.limits.body), kind)
-    return _decide(context, lambda town: make_command(town, request), is_signed=is_signed)
+    return _decide_and_store(context, lambda town: make_command(town, request), is_signed=is_signed)
 
 
-def _decide(context: AppContext, make_command: Callable[[TownState], TownCommand | Sequence[TownCommand]], *, is_signed: bool) -> list[str]:
+def _decide_and_store(
+    context: AppContext, make_command: Callable[[TownState], TownCommand | Sequence[TownCommand]], *, is_signed: bool
+) -> list[str]:
     """Make commands from the current state and store their events; returns their positions."""
     key = context.operator if is_signed else None
     stored = store_commands(context.log, lambda: _make_commands(context, make_command), key=key)
@@ -274,7 +276,11 @@ def _start_mission(context: AppContext, body: RequestBody) -> tuple[list[str], s
         )
     except InvalidPlan as error:
         raise Problem(422, str(error), problems=list(error.problems)) from error
-    return _decide(context, lambda town: mission_commands.start_mission(town, plan, by=PERSON), is_signed=True), plan.id, plan.left_out
+    return (
+        _decide_and_store(context, lambda town: mission_commands.start_mission(town, plan, by=PERSON), is_signed=True),
+        plan.id,
+        plan.left_out,
+    )
 
 
 TOWN_COMMANDS: tuple[tuple[str, str, type[Struct], MakeCommand[Any], TokenScope], ...] = (

@@ -26,9 +26,9 @@ from fleetlore.errors import FleetloreError
 from fleetlore.log.tokens import is_secret
 from fleetlore.server import queries
 from fleetlore.server.endpoints.chat import Dashboard, Id, Text
-from fleetlore.server.live.stream import cutter
+from fleetlore.server.live.stream import make_abort
 from fleetlore.server.problems import Problem, to_problem
-from fleetlore.server.security.guard import refuse
+from fleetlore.server.security.guard import send_problem
 
 if TYPE_CHECKING:
     from fleetlore.graph.session import Session
@@ -79,7 +79,7 @@ _decode = msgspec.json.Decoder(Said | Pressed | Reported).decode
 _HOW = 'send {"type": "text", "text": …}, {"type": "action", "action": …} or {"type": "report", "dashboard": […]}'
 
 
-class Wire:
+class ClientQueue:
     """A sink for a socket: queues messages for its client, up to a limit."""
 
     def __init__(self) -> None:
@@ -113,59 +113,59 @@ class Wire:
         return raw.decode()
 
 
-class Socket:
+class ChatSocket:
     """The route."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one conversation until either side ends it."""
-        websocket = WebSocket(_bearing(scope), receive, send)
+        websocket = WebSocket(_token_to_header(scope), receive, send)
         house: AppContext = scope["app"].state.context
         with ExitStack() as stack:
             try:
                 stack.enter_context(house.limits.stream())
-                conversation = await Talking.begin(websocket, house)
+                conversation = await ChatConnection.open_connection(websocket, house)
             except (Problem, FleetloreError) as error:
-                await refuse(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
+                await send_problem(error if isinstance(error, Problem) else to_problem(error), scope, receive, send)
                 return
             await websocket.accept(PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None)
-            conversation.wire.cut = cutter(receive)
-            await conversation.go_on(receive)
+            conversation.wire.cut = make_abort(receive)
+            await conversation.serve_client(receive)
 
 
-class Talking:
+class ChatConnection:
     """One socket and its session."""
 
     def __init__(self, websocket: WebSocket, house: AppContext, session: Session) -> None:
         self._websocket, self._house, self._session = websocket, house, session
-        self.wire = Wire()
+        self.wire = ClientQueue()
         self._turns = 0
 
     @classmethod
-    async def begin(cls, websocket: WebSocket, house: AppContext) -> Talking:
+    async def open_connection(cls, websocket: WebSocket, house: AppContext) -> ChatConnection:
         """Open the requested session; raises a `Problem` if that is impossible."""
         identity = await house.chats.resolve_identity(websocket, "write")
         query = queries.parse_query(websocket, SocketQuery)
         return cls(websocket, house, await house.chats.open_session(query.session, identity))
 
-    async def go_on(self, receive: Receive) -> None:
+    async def serve_client(self, receive: Receive) -> None:
         """Receive and send until the client disconnects."""
-        self._show()
-        sender = asyncio.create_task(self._speak())
+        self._send_screen()
+        sender = asyncio.create_task(self._send_messages())
         try:
             while (message := await receive())["type"] == "websocket.receive":
-                await self._hear(message.get("text") or message.get("bytes") or "")
+                await self._receive_message(message.get("text") or message.get("bytes") or "")
         finally:
             self._session.detach_sink(self.wire)
             sender.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect):
                 await sender
 
-    def _show(self) -> None:
+    def _send_screen(self) -> None:
         """Send the screen, then attach to the session; nothing can change in between."""
         self.wire.send({"type": "screen", **msgspec.to_builtins(self._session.build_screen())})
         self._session.attach_sink(self.wire)
 
-    async def _speak(self) -> None:
+    async def _send_messages(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
@@ -185,31 +185,31 @@ class Talking:
             return False
         return True
 
-    async def _hear(self, raw: str | bytes) -> None:
+    async def _receive_message(self, raw: str | bytes) -> None:
         try:
             received = _decode(raw)
             identity = await self._house.chats.resolve_identity(self._websocket, "write")
-            await self._reopen(identity)
+            await self._reopen_session(identity)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._complain(f"{error}; {_HOW}")
+            self._send_error(f"{error}; {_HOW}")
         except (Problem, FleetloreError) as error:
-            self._complain(str(error))
+            self._send_error(str(error))
         else:
             if self._turns >= MOST_TURNS:
-                self._complain("too much was said at once; wait for the answer")
+                self._send_error("too much was said at once; wait for the answer")
                 return
             self._turns += 1
-            self._house.chats.start_turn(self._take(received))
+            self._house.chats.start_turn(self._run_turn(received))
 
-    async def _reopen(self, identity: str) -> None:
+    async def _reopen_session(self, identity: str) -> None:
         """Reopen a session that was closed because nobody used it; it resumes from the log."""
         session = await self._house.chats.open_session(self._session.id, identity)
         if session is not self._session:
             self._session.detach_sink(self.wire)
             self._session = session
-            self._show()
+            self._send_screen()
 
-    async def _take(self, received: Said | Pressed | Reported) -> None:
+    async def _run_turn(self, received: Said | Pressed | Reported) -> None:
         dashboard = received.dashboard if received.seen in (None, self.wire.shown) else None
         try:
             match received:
@@ -220,16 +220,16 @@ class Talking:
                 case Reported() if dashboard is not None:
                     await self._session.report_dashboard(dashboard)
         except FleetloreError as error:
-            self._complain(str(error))
+            self._send_error(str(error))
         finally:
             self._turns -= 1
 
-    def _complain(self, message: str) -> None:
+    def _send_error(self, message: str) -> None:
         self.wire.send({"type": "error", "message": message})
         self.wire.send({"type": "done"})
 
 
-def _bearing(scope: Scope) -> Scope:
+def _token_to_header(scope: Scope) -> Scope:
     """Copy a token from the subprotocols to the Authorization header."""
     tokens = [word for word in scope.get("subprotocols", ()) if is_secret(word)]
     has_header = any(name.lower() == b"authorization" for name, _ in scope["headers"])
@@ -238,4 +238,4 @@ def _bearing(scope: Scope) -> Scope:
     return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + tokens[0].encode())]}
 
 
-ROUTES = [WebSocketRoute(PATH, Socket())]
+ROUTES = [WebSocketRoute(PATH, ChatSocket())]

@@ -26,7 +26,7 @@ from typing import TypeVar
 from fleetlore.errors import Closed, LogError
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.live.ring import Entry, Ring, Wanted, entries_of
+from fleetlore.server.live.ring import EncodedEvent, EventFilter, Ring, entries_of
 from fleetlore.server.live.subscription import Subscription
 
 HEARTBEAT_SECONDS = 15.0
@@ -82,8 +82,8 @@ class Feed:
         """Start following the log at its end."""
         self.loop = asyncio.get_running_loop()
         self._follower.start(self.loop)
-        self._later(self._heartbeat, self._give_sign)
-        self._later(self._patience / 4, self._look_after)
+        self._call_later(self._heartbeat, self._give_sign)
+        self._call_later(self._patience / 4, self._look_after)
 
     def close(self) -> None:
         """End every subscription and stop the follower; does not wait. The log stays open."""
@@ -100,18 +100,18 @@ class Feed:
         """Wait until the follower has ended; from a thread, after `close`."""
         self._follower.join(timeout)
 
-    async def subscribe(self, wanted: Wanted, *, after: Position | None) -> Subscription:
+    async def subscribe(self, wanted: EventFilter, *, after: Position | None) -> Subscription:
         """Subscribe after a position, or from now on. Raises `Invalid` if it is not a position of this log."""
-        await self._open()
+        await self._wait_for_head()
         if after is not None and not self.ring.holds(after):
-            subscription = await self._behind(wanted, after)
+            subscription = await self._subscribe_at(wanted, after)
         else:
             subscription = Subscription(self, wanted, after)
         self._check_open()
         self._subscriptions.add(subscription)
         return subscription
 
-    async def _open(self) -> None:
+    async def _wait_for_head(self) -> None:
         """Wait until the end of the log is known."""
         if not self._opened.is_set():
             with suppress(TimeoutError):
@@ -120,15 +120,15 @@ class Feed:
                 return
             raise LogError(f"the log cannot be followed just now ({self.trouble}); try again in a moment")
 
-    async def _behind(self, wanted: Wanted, after: Position) -> Subscription:
+    async def _subscribe_at(self, wanted: EventFilter, after: Position) -> Subscription:
         """Subscribe at a position outside of the ring: in the past, not reached by the follower yet, or nonexistent."""
         newest = self.ring.newest
-        head, is_last = await self.run(self._look, after)
+        head, is_last = await self.run(self._read_head, after)
         if is_last and head is not None and len(head) == len(after):
             return Subscription(self, wanted, head) if after == head else Subscription(self, wanted, None)
         return Subscription(self, wanted, after, reached=(head or newest) if is_last else None)
 
-    def _look(self, after: Position) -> tuple[Position | None, bool]:
+    def _read_head(self, after: Position) -> tuple[Position | None, bool]:
         """The log's head, and whether nothing follows a position.
 
         In this order, so that nothing in between is skipped.
@@ -169,7 +169,7 @@ class Feed:
         self.ring.base = base or ""
         self._opened.set()
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries: Sequence[EncodedEvent]) -> None:
         """Add new entries to the ring and wake all clients."""
         self.ring.add(entries)
         self.wake()
@@ -189,7 +189,7 @@ class Feed:
     def _give_sign(self) -> None:
         self.beat += 1
         self.wake()
-        self._later(self._heartbeat, self._give_sign)
+        self._call_later(self._heartbeat, self._give_sign)
 
     def _look_after(self) -> None:
         """Drop clients that take nothing."""
@@ -197,9 +197,9 @@ class Feed:
         for subscription in tuple(self._subscriptions):
             if subscription.is_stalled(oldest):
                 subscription.drop()
-        self._later(self._patience / 4, self._look_after)
+        self._call_later(self._patience / 4, self._look_after)
 
-    def _later(self, seconds: float, work: Callable[[], None]) -> None:
+    def _call_later(self, seconds: float, work: Callable[[], None]) -> None:
         self._timers = [timer for timer in self._timers if timer.when() > self.loop.time()]
         if not self._closed:
             self._timers.append(self.loop.call_later(seconds, work))
@@ -210,7 +210,7 @@ class Follower:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._ready: list[Entry] = []
+        self._ready: list[EncodedEvent] = []
         self._changed = Condition()
         self._stopping = Event()
         self._is_open = False
@@ -245,7 +245,7 @@ class Follower:
                 pause = FIRST_PAUSE if self._feed.trouble is None else min(2 * pause, LONGEST_PAUSE)
                 self._say_troubled(error)
                 self._stopping.wait(pause)
-        self._tell(self._feed.close)  # the log was closed: nothing more will come
+        self._call_on_loop(self._feed.close)  # the log was closed: nothing more will come
 
     def _say_troubled(self, error: Exception) -> None:
         if self._feed.trouble is None:
@@ -257,7 +257,7 @@ class Follower:
         if not self._is_open:
             self._after = self._feed.log.head()
             self._is_open = True
-            self._tell(self._feed.open, self._after)
+            self._call_on_loop(self._feed.open, self._after)
         with closing(self._feed.log.follow_pages(TOWN, after=self._after)) as pages:
             for page in pages:
                 self._feed.trouble = None
@@ -267,21 +267,21 @@ class Follower:
                     self._after = entries[-1].position
                     self._hand_over(entries)
 
-    def _hand_over(self, entries: list[Entry]) -> None:
+    def _hand_over(self, entries: list[EncodedEvent]) -> None:
         with self._changed:
             self._ready += entries
             if len(self._ready) == len(entries):
-                self._tell(self._bring)
+                self._call_on_loop(self._hand_over_entries)
             self._changed.wait_for(lambda: len(self._ready) < MOST_WAITING or self._stopping.is_set())
 
-    def _bring(self) -> None:
+    def _hand_over_entries(self) -> None:
         """Runs on the loop: hand over all ready entries."""
         with self._changed:
             entries, self._ready = self._ready, []
             self._changed.notify_all()
         self._feed.take(entries)
 
-    def _tell(self, work: Callable[..., object], *args: object) -> None:
+    def _call_on_loop(self, work: Callable[..., object], *args: object) -> None:
         try:
             self._loop.call_soon_threadsafe(work, *args)
         except RuntimeError:  # the loop has ended, and all clients with it

@@ -34,7 +34,7 @@ _position = attrgetter("position")
 
 
 # `gc=False`: there are many of them, and they are never part of a cycle.
-class Entry(Struct, frozen=True, gc=False):
+class EncodedEvent(Struct, frozen=True, gc=False):
     """One event, encoded for sending."""
 
     position: Position
@@ -52,7 +52,7 @@ class Entry(Struct, frozen=True, gc=False):
         return self.chunk[self.start : -2]
 
 
-class Wanted(Struct, frozen=True):
+class EventFilter(Struct, frozen=True):
     """What a client asked for. Gaps are sent to everybody."""
 
     scope: str = TOWN
@@ -63,15 +63,15 @@ class Wanted(Struct, frozen=True):
         """Whether nothing is filtered out."""
         return self.scope == TOWN and not self.kinds
 
-    def chosen(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+    def chosen(self, entries: Sequence[EncodedEvent]) -> Sequence[EncodedEvent]:
         """The entries that match."""
         if self.is_all:
             return entries
         # Computed once for all entries: thousands of clients may each name many kinds.
         families = tuple(kind[:-1] for kind in self.kinds if kind.endswith(".*"))
-        return [entry for entry in entries if entry.scopes is None or self._wants(entry, entry.scopes, families)]
+        return [entry for entry in entries if entry.scopes is None or self._matches(entry, entry.scopes, families)]
 
-    def _wants(self, entry: Entry, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
+    def _matches(self, entry: EncodedEvent, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
         if self.scope != TOWN and self.scope not in scopes:
             return False
         return not self.kinds or entry.kind in self.kinds or entry.kind.startswith(families)
@@ -80,7 +80,7 @@ class Wanted(Struct, frozen=True):
 class Batch:
     """Consecutive entries that are sent together; an empty one is a heartbeat."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[EncodedEvent]) -> None:
         self.entries = entries
 
     @cached_property
@@ -94,11 +94,11 @@ class Ring:
 
     def __init__(self, *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
         self._most_events, self._most_bytes = most_events, most_bytes
-        self._entries: list[Entry] = []
+        self._entries: list[EncodedEvent] = []
         self._ends: list[int] = []
         """Cumulative bytes up to and including each entry, since the first entry ever."""
         self._dropped_bytes = 0
-        self._batches: dict[tuple[Wanted, int, int], Batch] = {}
+        self._batches: dict[tuple[EventFilter, int, int], Batch] = {}
         self.first = 0
         """Number of the oldest entry in the ring."""
         self.base: Position = ""
@@ -114,7 +114,7 @@ class Ring:
         """The position up to which the log was read."""
         return self._entries[-1].position if self._entries else self.base
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[EncodedEvent]) -> None:
         """Add entries and drop old ones beyond the limits."""
         self._batches.clear()
         total = self._ends[-1] if self._ends else self._dropped_bytes
@@ -128,13 +128,13 @@ class Ring:
             self._place_of_erasure(len(self._entries) - len(entries)),
         )
         if excess > 0:
-            self._drop(excess)
+            self._drop_oldest(excess)
 
     def _place_of_erasure(self, start: int) -> int:
         """Index of the newest `log.forgotten`: entries before it may have been erased and must not be sent any more."""
         return max((n for n in range(start, len(self._entries)) if self._entries[n].kind == ERASURE), default=0)
 
-    def _drop(self, count: int) -> None:
+    def _drop_oldest(self, count: int) -> None:
         self.base = self._entries[count - 1].position
         self._dropped_bytes = self._ends[count - 1]
         self.first += count
@@ -144,7 +144,7 @@ class Ring:
         """Drop everything; new entries follow after it."""
         self._batches.clear()
         if self._entries:
-            self._drop(len(self._entries))
+            self._drop_oldest(len(self._entries))
 
     def place_of(self, position: Position) -> int:
         """The number of the first entry after a position in the ring."""
@@ -155,7 +155,7 @@ class Ring:
         newest = self.newest
         return len(position) == len(newest) and self.base <= position <= newest
 
-    def batch(self, wanted: Wanted, start: int) -> tuple[Batch, int]:
+    def batch(self, wanted: EventFilter, start: int) -> tuple[Batch, int]:
         """The next batch at a number, and the number after it."""
         index = start - self.first
         before = self._ends[index - 1] if index else self._dropped_bytes
@@ -169,17 +169,17 @@ class Ring:
         return batch, key[2]
 
 
-def entries_of(page: TailPage, after: Position | None) -> Iterator[Entry]:
+def entries_of(page: TailPage, after: Position | None) -> Iterator[EncodedEvent]:
     """Encode a follower's page; the gap comes first."""
     if page.gap is not None:
         event = make_gap_event(after, page.gap)
-        yield _entry(page.gap, codec.encode_with_position(event), event.kind, None)
+        yield _make_entry(page.gap, codec.encode_with_position(event), event.kind, None)
     for stored in page.rows:
-        event, json = told(stored)
-        yield _entry(stored.position, json, event.kind, event_scopes(event))
+        event, json = decode_with_json(stored)
+        yield _make_entry(stored.position, json, event.kind, event_scopes(event))
 
 
-def told(stored: StoredRecord) -> tuple[Event, bytes]:
+def decode_with_json(stored: StoredRecord) -> tuple[Event, bytes]:
     """Decode a stored record; also return its JSON with the position, reusing the stored bytes if possible."""
     raw = stored.raw
     try:
@@ -197,6 +197,6 @@ def _told_anew(stored: StoredRecord) -> tuple[Event, bytes]:
     return event, codec.encode_with_position(event)
 
 
-def _entry(position: Position, json: bytes, kind: str, scopes: tuple[str, ...] | None) -> Entry:
+def _make_entry(position: Position, json: bytes, kind: str, scopes: tuple[str, ...] | None) -> EncodedEvent:
     head = b"id: %b\ndata: " % position.encode()
-    return Entry(position, kind, scopes, b"%b%b\n\n" % (head, json), len(head))
+    return EncodedEvent(position, kind, scopes, b"%b%b\n\n" % (head, json), len(head))

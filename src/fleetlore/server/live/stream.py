@@ -21,7 +21,7 @@ from fleetlore.errors import LogError
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import make_query
 from fleetlore.server import queries
-from fleetlore.server.live.ring import Wanted
+from fleetlore.server.live.ring import EventFilter
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from fleetlore.server.problems import Problem
 
@@ -46,17 +46,17 @@ class Stream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until either side ends it."""
         request = Request(scope, receive)
-        async with subscribed(request) as subscription:
+        async with open_subscription(request) as subscription:
             if request.method == "HEAD":
                 await Response(headers=HEADERS)(scope, receive, send)
                 return
-            subscription.cut = cutter(receive)
-            async with watched(receive, subscription):
+            subscription.cut = make_abort(receive)
+            async with end_on_disconnect(receive, subscription):
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                await send(_body(WELCOME + _hello(subscription)))
+                await send(_body_message(WELCOME + _start_frame(subscription)))
                 with suppress(*LET_GO):
                     await _send_batches(request, subscription, send)
-                await send(_body(b"", more=False))
+                await send(_body_message(b"", more=False))
 
 
 LET_GO = (LogError, Problem)
@@ -71,7 +71,7 @@ async def _send_batches(request: Request, subscription: Subscription, send: Send
 
 
 @asynccontextmanager
-async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
+async def open_subscription(connection: HTTPConnection) -> AsyncIterator[Subscription]:
     """Subscribe to what the client asks for; raises a `Problem` or `Invalid` if that is impossible."""
     await may_read(connection)
     wanted, after = asked_for(connection)
@@ -92,17 +92,17 @@ async def may_read(connection: HTTPConnection) -> None:
     await connection.app.state.context.keys.need(connection, "read")
 
 
-def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
+def asked_for(connection: HTTPConnection) -> tuple[EventFilter, Position | None]:
     """The filter and position that a client asks for; `Last-Event-ID` wins over `after`."""
     if "transfer-encoding" in connection.headers or connection.headers.get("content-length", "0") != "0":
         raise Problem(400, "this takes no body; ask for it with a plain GET")
     query = queries.parse_query(connection, FeedQuery)
     after = connection.headers.get("last-event-id") or query.after
     checked = make_query(query.scope, after, None, query.kind, None, False)
-    return Wanted(checked.scope, checked.kinds), after
+    return EventFilter(checked.scope, checked.kinds), after
 
 
-def cutter(receive: Receive) -> Callable[[], object]:
+def make_abort(receive: Receive) -> Callable[[], object]:
     """A function that aborts the connection.
 
     Closing it would wait until a client that does not read has read everything.
@@ -117,7 +117,7 @@ def cutter(receive: Receive) -> Callable[[], object]:
 
 
 @asynccontextmanager
-async def watched(receive: Receive, subscription: Subscription) -> AsyncIterator[None]:
+async def end_on_disconnect(receive: Receive, subscription: Subscription) -> AsyncIterator[None]:
     """End the subscription when its client disconnects."""
 
     async def watch() -> None:
@@ -132,14 +132,14 @@ async def watched(receive: Receive, subscription: Subscription) -> AsyncIterator
         watching.cancel()
 
 
-def _hello(subscription: Subscription) -> bytes:
+def _start_frame(subscription: Subscription) -> bytes:
     """The start position, for a client that named none."""
     if not subscription.is_new:
         return b""
     return b"event: hello\ndata: %b\n\n" % msgspec.json.encode({"head": subscription.head})
 
 
-def _body(content: bytes, *, more: bool = True) -> dict[str, object]:
+def _body_message(content: bytes, *, more: bool = True) -> dict[str, object]:
     return {"type": "http.response.body", "body": content, "more_body": more}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fleetlore.errors import Closed
 from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.live.ring import BATCH_BYTES, Batch, Entry, Wanted, entries_of
+from fleetlore.server.live.ring import BATCH_BYTES, Batch, EncodedEvent, EventFilter, entries_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,7 +29,7 @@ _NOTHING = Batch(())
 class Subscription:
     """Created by `Feed.subscribe`. `cut` aborts the connection of a client that no longer reads."""
 
-    def __init__(self, feed: Feed, wanted: Wanted, after: Position | None, *, reached: Position | None = None) -> None:
+    def __init__(self, feed: Feed, wanted: EventFilter, after: Position | None, *, reached: Position | None = None) -> None:
         self.head: Position | None = feed.ring.newest or None
         self.is_new = after is None
         """Whether it starts with new events."""
@@ -52,9 +52,9 @@ class Subscription:
         """Wait for the next batch; `None` at the end. Calling it again confirms that the last one was sent."""
         self._given = None
         while not self._over:
-            batch = self._look() if self._after is None else await self._approach(self._after)
+            batch = self._next_from_ring() if self._after is None else await self._next_from_log(self._after)
             if batch is None:
-                await self._wait()
+                await self._wait_for_news()
             elif batch.entries or batch is SIGN_OF_LIFE:
                 self._given = self._feed.loop.time()
                 self._feed.delivered += len(batch.entries)
@@ -85,29 +85,29 @@ class Subscription:
             self.end()
             self.cut()
 
-    async def _wait(self) -> None:
+    async def _wait_for_news(self) -> None:
         if not self._over:
             self._waiter = self._feed.wait()
             await self._waiter
 
-    def _look(self) -> Batch | None:
+    def _next_from_ring(self) -> Batch | None:
         """The next batch from the ring, possibly without matching entries; `None` if there is nothing new."""
         ring, place = self._ring, self._place
         if place == ring.end:
-            return self._sign()
+            return self._heartbeat()
         if place < ring.first:
             self.drop()
             return None
         batch, self._place = ring.batch(self._wanted, place)
         return batch
 
-    def _sign(self) -> Batch | None:
+    def _heartbeat(self) -> Batch | None:
         if self._beat == self._feed.beat:
             return None
         self._beat = self._feed.beat
         return SIGN_OF_LIFE
 
-    async def _approach(self, after: Position) -> Batch | None:
+    async def _next_from_log(self, after: Position) -> Batch | None:
         """Read older events page by page until the ring has what follows."""
         if self._ready:
             return self._ready.popleft()
@@ -116,7 +116,7 @@ class Subscription:
             self._place, self._after = self._ring.place_of(after), None
             self._leave_past()
         elif len(after) == len(newest) and after > newest:
-            return self._sign()  # the follower is not there yet
+            return self._heartbeat()  # the follower is not there yet
         else:
             await self._read_past(after)
         return _NOTHING
@@ -131,7 +131,7 @@ class Subscription:
             return
         if entries:
             self._after, self._reached = entries[-1].position, None
-            self._ready += map(Batch, _portions(self._wanted.chosen(entries)))
+            self._ready += map(Batch, _split_entries(self._wanted.chosen(entries)))
         elif self._reached is not None:
             self._after, self._reached = self._reached, None
             self._leave_past()
@@ -150,12 +150,12 @@ class _Past:
         self._after = after
         self._in_use = Lock()
 
-    def next(self) -> list[Entry]:
+    def next(self) -> list[EncodedEvent]:
         """The next entries; empty if there are none now."""
         with self._in_use:
             for page in self._pages:
                 entries = list(entries_of(page, self._after))
-                first = _beginning(entries)
+                first = _first_entries(entries)
                 if entries:
                     self._after = first[-1].position
                 if len(first) < len(entries):
@@ -170,7 +170,7 @@ class _Past:
             self._pages.close()
 
 
-def _beginning(entries: list[Entry]) -> list[Entry]:
+def _first_entries(entries: list[EncodedEvent]) -> list[EncodedEvent]:
     """As many entries from the start as a slow client may hold."""
     size = 0
     for n, entry in enumerate(entries, 1):
@@ -180,9 +180,9 @@ def _beginning(entries: list[Entry]) -> list[Entry]:
     return entries
 
 
-def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _split_entries(entries: Sequence[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
     """Split entries into groups that are sent at once."""
-    group: list[Entry] = []
+    group: list[EncodedEvent] = []
     size = 0
     for entry in entries:
         if group and size + len(entry.chunk) > BATCH_BYTES:

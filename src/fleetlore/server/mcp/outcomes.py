@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from fleetlore.errors import Invalid
-from fleetlore.projections.outcomes import Wanted, runs_in, select_scope
+from fleetlore.projections.outcomes import OutcomeQuery, runs_in, select_scope
 from fleetlore.server.mcp import requests, responses, times
 from fleetlore.server.mcp.reading import response_fields
 from fleetlore.server.mcp.sanitise import clean_line, format_time, join_fields, join_parts, next_page_hint, page_rows, quote_lines
@@ -26,7 +26,7 @@ def list_sessions(source: ToolSource, caller: Caller, request: requests.Sessions
     with source.snapshot(None, ("calendar",)) as snapshot:
         since = times.parse_since(request.since, now=snapshot.now, zone=parse_time_zone(request.tz))
         head = response_fields(snapshot)
-    found = source.find_outcomes(Wanted(since=since, runs=runs, limit=MAX_SESSIONS))
+    found = source.find_outcomes(OutcomeQuery(since=since, runs=runs, limit=MAX_SESSIONS))
     rows, next = page_rows(found, _session_row, limit=request.limit, page=request.page)
     return responses.SessionsResponse(**head, next=next, sessions=rows)
 
@@ -79,7 +79,7 @@ def make_brief(source: ToolSource, caller: Caller, request: requests.BriefReques
     with source.snapshot(None, ("calendar",)) as snapshot:
         since = times.parse_since(request.since, now=snapshot.now, zone=zone)
         head = response_fields(snapshot)
-    found = source.make_brief(select_scope(source.log, scope, Wanted(since=since)), zone)
+    found = source.make_brief(select_scope(source.log, scope, OutcomeQuery(since=since)), zone)
     response = responses.BriefResponse(**head, title=found.title, bill=found.bill.text)
     for name in BRIEF_PARTS:
         setattr(response, name, _clean_lines(item.text for item in getattr(found, name)))
@@ -97,7 +97,7 @@ def get_session(source: ToolSource, caller: Caller, request: requests.SessionReq
     scope = resolve_scope(source, f"run:{request.id}")
     with source.snapshot(None, ("calendar",)) as snapshot:
         head = response_fields(snapshot)
-    found = source.find_outcomes(Wanted(runs=runs_in(source.log, scope)))
+    found = source.find_outcomes(OutcomeQuery(runs=runs_in(source.log, scope)))
     if not found:
         raise Invalid(f"id: {request.id!r} is no session; the tool `sessions` lists them")
     outcome = found[0]

@@ -18,7 +18,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup, outcomes, search
 from fleetlore.projections.live_views import FindStore
-from fleetlore.projections.outcomes import Wanted
+from fleetlore.projections.outcomes import OutcomeQuery
 from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import ViewSnapshot
@@ -66,10 +66,10 @@ class ToolSource(Protocol):
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words, newest first; and whether older ones may be missing."""
 
-    def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: outcomes.OutcomeQuery) -> list[Outcome]:
         """The outcome records of sessions, the newest first."""
 
-    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+    def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period; without one, of the newest day with sessions."""
 
 
@@ -93,11 +93,11 @@ class ServerSource:
         """Events by their words."""
         return self._context.search_index.find(text, wanted, limit)
 
-    def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: outcomes.OutcomeQuery) -> list[Outcome]:
         """The outcome records of sessions."""
         return self._context.view_cache.find_outcomes(wanted)
 
-    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+    def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period."""
         return self._context.view_cache.make_brief(wanted, zone)
 
@@ -150,12 +150,12 @@ class OnDemandSource:
         for fold in wanted:
             fold.save_if_worthwhile()
 
-    def find_outcomes(self, wanted: outcomes.Wanted) -> list[Outcome]:
+    def find_outcomes(self, wanted: outcomes.OutcomeQuery) -> list[Outcome]:
         """The outcome records of sessions."""
         self._refresh()
         return outcomes.find_outcomes(self.log, now=self._now(), costs=self._costs, wanted=wanted, store=self._find_store())
 
-    def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
+    def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period."""
         self._refresh()
         newest_day = wanted.since is None and wanted.until is None

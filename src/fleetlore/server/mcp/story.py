@@ -98,13 +98,13 @@ def render_story(response: responses.StoryResponse) -> str:
     return join_parts(
         quote_lines(response.opening),
         f"The first {left_out} of it had no room: ask with a smaller limit, or less detail." if response.left_out else "",
-        *(quote_lines(f"[{format_time(each.first_at)}] {each.title}", *_indent(each.sentences)) for each in response.chapters),
+        *(quote_lines(f"[{format_time(each.first_at)}] {each.title}", *_indent_lines(each.sentences)) for each in response.chapters),
         quote_lines(response.closing),
         next_page_hint(response.next),
     )
 
 
-def _indent(sentences: list[str]) -> list[str]:
+def _indent_lines(sentences: list[str]) -> list[str]:
     return [f"  {sentence}" for sentence in sentences]
 
 

@@ -230,16 +230,16 @@ def _parse_arguments(tool: McpTool, arguments: Mapping[str, Any]) -> requests.To
 @cache
 def input_schema(tool: McpTool) -> dict[str, Any]:
     """The JSON schema of a tool's arguments."""
-    return _schema(tool.request)
+    return _tool_schema(tool.request)
 
 
 @cache
 def output_schema(tool: McpTool) -> dict[str, Any]:
     """The JSON schema of a tool's structured output."""
-    return _schema(tool.response)
+    return _tool_schema(tool.response)
 
 
-def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def _tool_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a type with the object itself at the root, as MCP requires."""
     definitions: dict[str, Any] = msgspec.json.schema(kind).pop("$defs")
     root: dict[str, Any] = rename_in_schema(definitions.pop(kind.__name__))

@@ -19,7 +19,7 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
-from fleetlore.server.notifications.send import Outcome
+from fleetlore.server.notifications.send import SendResult
 from fleetlore.server.notifications.triggers import TURNS, Occasion, line_of, turn_of, watch_for
 from fleetlore.views import names
 
@@ -56,11 +56,11 @@ class Pace(NamedTuple):
 
 
 class Means(NamedTuple):
-    """What a `Walk` needs."""
+    """What a `RuleRun` needs."""
 
     log: BlockingRecorder
     shared: Coordination
-    send: Callable[[Rule, Message], tuple[Outcome, int]]
+    send: Callable[[Rule, Message], tuple[SendResult, int]]
     """Sends with retries; returns the outcome and the number of attempts. May raise `Stopped`."""
     is_ours: Callable[[], bool]
     """Whether the lease is still held."""
@@ -75,7 +75,7 @@ class Stopped(Exception):
     """The walk must end; what was not sent yet is not sent here."""
 
 
-class Walk:
+class RuleRun:
     """One rule, running from its cursor on."""
 
     def __init__(self, rule: Rule, means: Means, over: Flag) -> None:
@@ -186,7 +186,7 @@ class Walk:
     def _naming(self) -> Naming:
         return naming_of(self._names) if self._means.naming is None else self._means.naming()
 
-    def _record(self, message: Message, occasion: Occasion, outcome: Outcome, attempts: int) -> None:
+    def _record(self, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> None:
         try:
             self._log.append([sent(self.rule, message, occasion, outcome, attempts)])
         except Forgotten:  # the record was erased, so it was sent
@@ -226,7 +226,7 @@ def _shared_part(event: Event) -> Event:
         return Event(id=event.id, at=event.at, kind=event.kind, actor=event.actor, agent=event.agent, position=event.position)
 
 
-def sent(rule: Rule, message: Message, occasion: Occasion, outcome: Outcome, attempts: int) -> Event:
+def sent(rule: Rule, message: Message, occasion: Occasion, outcome: SendResult, attempts: int) -> Event:
     """The record of a notification. It is in no agent's or task's scope, because it is no sign of life."""
     data = {
         "rule": rule.name,

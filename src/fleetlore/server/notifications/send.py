@@ -39,7 +39,7 @@ _PASSING = frozenset((HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStat
 """Client errors worth a retry."""
 
 
-class Outcome(NamedTuple):
+class SendResult(NamedTuple):
     """The result of one attempt."""
 
     error: str | None = None
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     """Seconds that the receiver asks to wait."""
 
 
-def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> Outcome:
+def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> SendResult:
     """Send a notification and return the result."""
     if isinstance(target, Webhook):
         return _call(target, message, timeout)
@@ -77,7 +77,7 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _call(webhook: Webhook, message: Message, timeout: float) -> Outcome:
+def _call(webhook: Webhook, message: Message, timeout: float) -> SendResult:
     call = call_of(webhook, message)
     headers = {"User-Agent": f"fleetlore/{__version__}", **call.headers}
     request = Request(webhook.url, data=call.body, headers=headers, method="POST")
@@ -88,17 +88,17 @@ def _call(webhook: Webhook, message: Message, timeout: float) -> Outcome:
         with error:
             return _refused(error)
     except (OSError, HTTPException, ValueError) as error:
-        return Outcome(_reason(error, timeout))
-    return Outcome()
+        return SendResult(_reason(error, timeout))
+    return SendResult()
 
 
-def _refused(error: HTTPError) -> Outcome:
+def _refused(error: HTTPError) -> SendResult:
     code = error.code
     if 300 <= code < 400:
         host = _host(error.headers.get("Location") or "") or "nowhere"
-        return Outcome(f"redirected to {host} ({code}), which is not followed; name the final address in the rule", is_final=True)
+        return SendResult(f"redirected to {host} ({code}), which is not followed; name the final address in the rule", is_final=True)
     wait = error.headers.get("Retry-After") or ""
-    return Outcome(
+    return SendResult(
         f"answered {_status(code)}",
         is_final=code < 500 and code not in _PASSING,
         wait=float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else None,
@@ -137,7 +137,7 @@ def _reason(error: Exception, timeout: float) -> str:
 # --- commands
 
 
-def _run(command: Command, message: Message, timeout: float) -> Outcome:
+def _run(command: Command, message: Message, timeout: float) -> SendResult:
     try:
         # A session of its own, so that everything it starts can be killed with it.
         process = subprocess.Popen(
@@ -148,17 +148,17 @@ def _run(command: Command, message: Message, timeout: float) -> Outcome:
             start_new_session=True,
         )
     except OSError as error:
-        return Outcome(f"{command.shown} cannot be run: {error.strerror}", is_final=True)
+        return SendResult(f"{command.shown} cannot be run: {error.strerror}", is_final=True)
     with process:
         try:
             process.communicate(json_of(message), timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(process)
-            return Outcome(f"{command.shown} did not end within {timeout:g} s")
+            return SendResult(f"{command.shown} did not end within {timeout:g} s")
     code = process.returncode
     if code < 0:
-        return Outcome(f"{command.shown} was ended by signal {-code}")
-    return Outcome(f"{command.shown} ended with {code}") if code else Outcome()
+        return SendResult(f"{command.shown} was ended by signal {-code}")
+    return SendResult(f"{command.shown} ended with {code}") if code else SendResult()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -24,14 +24,14 @@ from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
-from fleetlore.server.notifications.runner import Means, Pace, Stopped, Walk
-from fleetlore.server.notifications.send import Outcome, deliver
+from fleetlore.server.notifications.runner import Means, Pace, RuleRun, Stopped
+from fleetlore.server.notifications.send import SendResult, deliver
 
 LEASE = "notify"
 
 OpenLog = Callable[[], AbstractContextManager[BlockingRecorder]]
 OpenShared = Callable[[], AbstractContextManager[Coordination]]
-Deliver = Callable[[Target, Message], Outcome]
+Deliver = Callable[[Target, Message], SendResult]
 """One attempt to send."""
 
 
@@ -106,7 +106,10 @@ class Notifier:
         )
         threads = [
             Thread(
-                target=self._walk, args=(Walk(rule, context, stopped), stopped, errors), name=f"fleetlore-notify-{rule.name}", daemon=True
+                target=self._walk,
+                args=(RuleRun(rule, context, stopped), stopped, errors),
+                name=f"fleetlore-notify-{rule.name}",
+                daemon=True,
             )
             for rule in self._rules
         ]
@@ -139,7 +142,7 @@ class Notifier:
                 return
             self._held_until, renew_at = asked_at + self._pace.lease, asked_at + self._pace.lease / 3
 
-    def _walk(self, walk: Walk, stopped: Flag, errors: list[Exception]) -> None:
+    def _walk(self, walk: RuleRun, stopped: Flag, errors: list[Exception]) -> None:
         """The thread of one rule. An error with the log ends all rules; any other ends only this one."""
         try:
             walk.run()
@@ -154,7 +157,7 @@ class Notifier:
         """Whether the lease is still held."""
         return _since_start() < self._held_until
 
-    def _send(self, rule: Rule, message: Message, stopped: Flag) -> tuple[Outcome, int]:
+    def _send(self, rule: Rule, message: Message, stopped: Flag) -> tuple[SendResult, int]:
         """Send with retries; return the outcome and the number of attempts."""
         pace, pause = self._pace, self._pace.pause
         for attempt in range(1, pace.tries + 1):

@@ -56,7 +56,7 @@ class Occasion(NamedTuple):
     arc: Arc | None = None
 
 
-class Watch:
+class TriggerWatch:
     """What one rule waits for."""
 
     looks_back = False
@@ -73,7 +73,7 @@ class Watch:
         return ()
 
 
-def watch_for(rule: Rule, count: Counter) -> Watch:
+def watch_for(rule: Rule, count: Counter) -> TriggerWatch:
     """The watch for a rule."""
     match rule.by:
         case "kind":
@@ -84,7 +84,7 @@ def watch_for(rule: Rule, count: Counter) -> Watch:
             return WATCHES[rule.what](rule, count)
 
 
-class Each(Watch):
+class Each(TriggerWatch):
     """Every event that satisfies a condition."""
 
     def __init__(self, is_meant: Callable[[Event], bool]) -> None:
@@ -109,7 +109,7 @@ def is_spent(event: Event) -> bool:
     return beat is not None and EXHAUSTED in signs_of(event, beat)
 
 
-class Needs(Watch):
+class Needs(TriggerWatch):
     """Agents and missions that start to need a person; no repetition while they do."""
 
     looks_back = True
@@ -137,7 +137,7 @@ class Needs(Watch):
         return self._fleet.held.keys().isdisjoint((f"goal:{event.goal}", f"run:{event.run}"))
 
 
-class Progress(Watch):
+class Progress(TriggerWatch):
     """Every n turns of an agent or, without one, of a goal or run, counted from the beginning of the log."""
 
     def __init__(self, every: int, count: Counter) -> None:
@@ -174,7 +174,7 @@ def _turns_told(scope: str, turns: int) -> Words:
     return describe
 
 
-class Sifting(Watch):
+class Sifting(TriggerWatch):
     """A watch that follows threads and arcs."""
 
     looks_back = True
@@ -266,7 +266,7 @@ def line_of(occasion: Occasion, event: Event, naming: Naming) -> str:
     return ended(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rsplit(' ', 1)[0]}…")
 
 
-WATCHES: Mapping[str, Callable[[Rule, Counter], Watch]] = {
+WATCHES: Mapping[str, Callable[[Rule, Counter], TriggerWatch]] = {
     "needs you": lambda rule, count: Needs(),
     "stuck": lambda rule, count: Stuck(),
     "budget": lambda rule, count: Each(is_spent),

@@ -24,7 +24,7 @@ from fleetlore.log.tokens import Token, TokenScope, hash_secret, included_scopes
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import hosts
 from fleetlore.server.security.limits import client_of
-from fleetlore.server.security.rate_limit import Rate
+from fleetlore.server.security.rate_limit import RateLimit
 
 REMEMBERED = 2.0
 """Seconds for which the list of tokens is cached."""
@@ -57,7 +57,7 @@ class Keyring:
         self._known: Sequence[Token] = ()
         self._read_at = -inf
         self._reading = asyncio.Lock()
-        self._failures = Rate(TRIES_A_SECOND, TRIES, clients=CLIENTS, now=ticks)
+        self._failures = RateLimit(TRIES_A_SECOND, TRIES, clients=CLIENTS, now=ticks)
 
     @property
     def needs_token_to_read(self) -> bool:
@@ -76,14 +76,14 @@ class Keyring:
         """
         token = await self._token_of(request)
         if token is None:
-            raise _unauthorised("this needs a token; send one as `Authorization: Bearer lore_…` (`lore token create` makes it)")
+            raise _unauthorised_problem("this needs a token; send one as `Authorization: Bearer lore_…` (`lore token create` makes it)")
         if scope not in included_scopes(token.scope):
             detail = (
                 f"the token {token.id} is for {token.scope} only, and this needs {scope}; `lore token create --scope {scope}` makes one"
             )
-            raise _insufficient(detail, scope)
-        if scope not in included_scopes(self._worth(token)):
-            raise _insufficient(f"this log is sealed, and {self._why_not(token)}", scope)
+            raise _forbidden_problem(detail, scope)
+        if scope not in included_scopes(self._effective_scope(token)):
+            raise _forbidden_problem(f"this log is sealed, and {self._why_not(token)}", scope)
         return token
 
     async def bearer(self, request: HTTPConnection) -> Token | None:
@@ -92,7 +92,7 @@ class Keyring:
         An invalid token raises a `Problem`.
         """
         token = await self._token_of(request)
-        return None if token is None else replace(token, scope=self._worth(token))
+        return None if token is None else replace(token, scope=self._effective_scope(token))
 
     async def scopes(self, request: HTTPConnection) -> tuple[TokenScope, ...]:
         """The scopes of the request's token; empty without a valid one."""
@@ -100,14 +100,14 @@ class Keyring:
             token = await self._token_of(request)
         except Problem:
             return ()
-        return () if token is None else included_scopes(self._worth(token))
+        return () if token is None else included_scopes(self._effective_scope(token))
 
     async def is_sealed(self) -> bool:
         """Whether the log is sealed; never becomes `False` again for this server."""
         await self._read_since(self._ticks() - REMEMBERED)
         return self._sealed
 
-    def _worth(self, token: Token) -> TokenScope:
+    def _effective_scope(self, token: Token) -> TokenScope:
         """The effective scope of a token on this log."""
         if token.scope != "admin" or not self._sealed or token is self._own:
             return token.scope
@@ -123,21 +123,21 @@ class Keyring:
         secret = _secret_in(request)
         if secret is None:
             return None
-        token = await self._find(hash_secret(secret), client_of(request.scope))
+        token = await self._find_token(hash_secret(secret), client_of(request.scope))
         if token.is_expired(self._now()):
-            raise _unauthorised(f"the time of the token {token.id} is up; `lore token create` makes another", error="invalid_token")
+            raise _unauthorised_problem(f"the time of the token {token.id} is up; `lore token create` makes another", error="invalid_token")
         return token
 
-    async def _find(self, hash: str, client: str) -> Token:
+    async def _find_token(self, hash: str, client: str) -> Token:
         """Find a token by its hash. The cache is refreshed for an unknown one, unless the client has sent too many."""
         read_at = await self._read_since(self._ticks() - REMEMBERED)
-        found = _match(hash, self._known)
+        found = _match_token(hash, self._known)
         if found is None:
             self._count_failure(client)
             await self._read_since(read_at)
-            found = _match(hash, self._known)
+            found = _match_token(hash, self._known)
         if found is None:
-            raise _unauthorised(
+            raise _unauthorised_problem(
                 "this token is not known here, or was revoked; `lore token list` shows those that are", error="invalid_token"
             )
         return found
@@ -162,7 +162,7 @@ class Keyring:
 
 def is_from_here(request: HTTPConnection) -> bool:
     """Whether a request to loopback came from this machine, as far as its headers say: a proxy forwards others."""
-    host = hosts.parse(request.headers.get("host", hosts.LOCALHOST))
+    host = hosts.parse_host(request.headers.get("host", hosts.LOCALHOST))
     return host is not None and hosts.is_loopback(host.name) and not any(name in request.headers for name in FORWARDED)
 
 
@@ -173,11 +173,13 @@ def _secret_in(request: HTTPConnection) -> str | None:
         return None
     match = _bearer(headers[0]) if len(headers) == 1 else None
     if match is None or not is_secret(match[1]):
-        raise _unauthorised("what was sent is no token; it is written `Authorization: Bearer lore_…`, once", error="invalid_request")
+        raise _unauthorised_problem(
+            "what was sent is no token; it is written `Authorization: Bearer lore_…`, once", error="invalid_request"
+        )
     return match[1]
 
 
-def _match(hash: str, known: Sequence[Token]) -> Token | None:
+def _match_token(hash: str, known: Sequence[Token]) -> Token | None:
     """Find the token with this hash. All are compared, in constant time, so that timing reveals nothing."""
     found = None
     for token in known:
@@ -186,9 +188,9 @@ def _match(hash: str, known: Sequence[Token]) -> Token | None:
     return found
 
 
-def _insufficient(detail: str, scope: TokenScope) -> Problem:
+def _forbidden_problem(detail: str, scope: TokenScope) -> Problem:
     return Problem(403, detail, headers={"www-authenticate": f'{_REALM}, error="insufficient_scope", scope="{scope}"'})
 
 
-def _unauthorised(detail: str, *, error: str | None = None) -> Problem:
+def _unauthorised_problem(detail: str, *, error: str | None = None) -> Problem:
     return Problem(401, detail, headers={"www-authenticate": _REALM if error is None else f'{_REALM}, error="{error}"'})

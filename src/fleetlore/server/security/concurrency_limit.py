@@ -11,7 +11,7 @@ from fleetlore.server.problems import Problem
 _SOON = {"retry-after": "2"}
 
 
-class Turns:
+class ConcurrencyLimit:
     """`async with turns.taken():` For one event loop."""
 
     def __init__(self, at_once: int, *, line: int, patience: float) -> None:
@@ -22,24 +22,24 @@ class Turns:
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
         """Hold a slot while the block runs; raises a `Problem` if none is free in time."""
-        await self._wait()
+        await self._wait_for_slot()
         try:
             yield
         finally:
             self._free.release()
 
-    async def _wait(self) -> None:
+    async def _wait_for_slot(self) -> None:
         if self.waiting >= self._most:
-            raise _busy()
+            raise _busy_problem()
         self.waiting += 1
         try:
             async with asyncio.timeout(self._patience):
                 await self._free.acquire()
         except TimeoutError:
-            raise _busy() from None
+            raise _busy_problem() from None
         finally:
             self.waiting -= 1
 
 
-def _busy() -> Problem:
+def _busy_problem() -> Problem:
     return Problem(503, "too much of this kind is being worked on; try again in a moment, or ask for less at once", headers=_SOON)

@@ -77,7 +77,7 @@ class Guard:
     """Rejects forbidden requests, passes on the rest, and adds security headers."""
 
     def __init__(self, app: ASGIApp, *, allow_hosts: Iterable[str] = (), declared: Declared = DECLARED) -> None:
-        self._app, self._names, self._declared = app, hosts.names(allow_hosts), declared
+        self._app, self._names, self._declared = app, hosts.own_host_names(allow_hosts), declared
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -88,29 +88,29 @@ class Guard:
         if problem is None:
             await self._app(scope, receive, _adding_headers(send))
         else:
-            await refuse(problem, scope, receive, _adding_headers(send))
+            await send_problem(problem, scope, receive, _adding_headers(send))
 
     def problem_of(self, scope: Scope) -> Problem | None:
         """Why a request is rejected; `None` if it may pass."""
-        headers = _listen(scope["headers"])
-        host = _host(headers)
+        headers = _collect_headers(scope["headers"])
+        host = _parse_host_header(headers)
         if host is None or not scope["path"].startswith("/"):
             return Problem(400, "a path and one Host header are needed, as in Host: localhost:7077")
         if not host.is_address and host.name not in self._names:
-            return _unknown(host)
+            return _unknown_host_problem(host)
         return _problem_of_origin(scope, headers, host) or _problem_of_site(scope, headers) or self._problem_of_type(scope, headers)
 
     def _problem_of_type(self, scope: Scope, headers: _Heard) -> Problem | None:
         if scope.get("method") != "POST":
             return None  # an HTML form can send a body only with POST
         types = declared_for(scope["path"], self._declared)
-        if types is None or _type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
+        if types is None or _content_type(headers) in types or b"ce-specversion" in headers:  # an HTML form cannot send this header
             return None
         detail = f"this kind of body is not read here; say what it is with one Content-Type header: {', '.join(types)}"
         return Problem(415, detail, headers={"accept-post": ", ".join(types)}, accepted=list(types))
 
 
-async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+async def send_problem(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
     """Send a problem as the response; on a WebSocket too, if the server supports it."""
     if scope["type"] == "websocket":
         await receive()  # the connect message
@@ -126,18 +126,18 @@ def declared_for(path: str, declared: Declared = DECLARED) -> tuple[str, ...] | 
     return declared[max(prefixes, key=len)] if prefixes else None
 
 
-def undeclared(routes: Iterable[BaseRoute], declared: Declared = DECLARED, *, under: str = "") -> list[str]:
+def undeclared_routes(routes: Iterable[BaseRoute], declared: Declared = DECLARED, *, under: str = "") -> list[str]:
     """The POST routes without declared content types; must be empty."""
     paths = []
     for route in routes:
         if isinstance(route, Mount):
-            paths += undeclared(route.routes, declared, under=under + route.path)
+            paths += undeclared_routes(route.routes, declared, under=under + route.path)
         elif isinstance(route, Route) and "POST" in (route.methods or ()) and declared_for(under + route.path, declared) is None:
             paths.append(under + route.path)
     return paths
 
 
-def _listen(headers: Iterable[tuple[bytes, bytes]]) -> _Heard:
+def _collect_headers(headers: Iterable[tuple[bytes, bytes]]) -> _Heard:
     watched: _Heard = {}
     for name, value in headers:
         if (lower := name.lower()) in _WATCHED:
@@ -145,12 +145,12 @@ def _listen(headers: Iterable[tuple[bytes, bytes]]) -> _Heard:
     return watched
 
 
-def _host(headers: _Heard) -> Host | None:
+def _parse_host_header(headers: _Heard) -> Host | None:
     values = headers.get(b"host", [])
-    return hosts.parse(values[0]) if len(values) == 1 else None
+    return hosts.parse_host(values[0]) if len(values) == 1 else None
 
 
-def _unknown(host: Host) -> Problem:
+def _unknown_host_problem(host: Host) -> Problem:
     advice = f"if it should be, start it with `lore up --allow-host {host.name}`; at localhost or at its IP address it is found anyway"
     return Problem(421, f"this server is not known as {host.name}; {advice}")
 
@@ -185,7 +185,7 @@ def _problem_of_site(scope: Scope, headers: _Heard) -> Problem | None:
     return Problem(403, "a page of another site may not use this server; open the address itself, or use a program with a token")
 
 
-def _type(headers: _Heard) -> str | None:
+def _content_type(headers: _Heard) -> str | None:
     values = headers.get(b"content-type", [])
     return values[0].partition(";")[0].strip().lower() if len(values) == 1 else None
 

@@ -30,28 +30,28 @@ class Host(NamedTuple):
     is_address: bool
 
 
-def parse(text: str) -> Host | None:
+def parse_host(text: str) -> Host | None:
     """Parse a Host header; `None` if it is invalid."""
-    return _parse(text) if len(text) <= _LONGEST else None
+    return _parse_host_text(text) if len(text) <= _LONGEST else None
 
 
 @lru_cache(maxsize=1024)
-def _parse(text: str) -> Host | None:
+def _parse_host_text(text: str) -> Host | None:
     match = _HOST.fullmatch(text)
     if match is None or int(match["port"] or 0) > HIGHEST_PORT:
         return None
     port = None if match["port"] is None else int(match["port"])
     if match["v6"] is None:
         name = match["name"].lower()
-        return Host(name, port, _address(name) is not None)
-    address = _address(match["v6"])
+        return Host(name, port, _parse_address(name) is not None)
+    address = _parse_address(match["v6"])
     return Host(str(address), port, True) if isinstance(address, IPv6Address) else None
 
 
 def parse_origin(text: str) -> tuple[str, Host] | None:
     """The scheme and host of an origin, without the scheme's default port; `None` for `null` and anything invalid."""
     scheme, separator, rest = text.lower().partition("://")
-    host = parse(rest) if separator and scheme in _PORTS else None
+    host = parse_host(rest) if separator and scheme in _PORTS else None
     return None if host is None else (scheme, without_usual_port(scheme, host))
 
 
@@ -60,12 +60,12 @@ def without_usual_port(scheme: str, host: Host) -> Host:
     return host._replace(port=None) if host.port == _PORTS.get(scheme) else host
 
 
-def names(given: Iterable[str]) -> frozenset[str]:
+def own_host_names(given: Iterable[str]) -> frozenset[str]:
     """Our host names, including those from `--allow-host`; raises `Invalid` for a wrong one."""
-    return frozenset({LOCALHOST, *map(_name, given)})
+    return frozenset({LOCALHOST, *map(_check_host_name, given)})
 
 
-def _name(text: str) -> str:
+def _check_host_name(text: str) -> str:
     name = text.strip().lower()
     if _NAME.fullmatch(name):
         return name
@@ -77,7 +77,7 @@ def is_loopback(host: str) -> bool:
     name = host.strip().lower().removeprefix("[").removesuffix("]")
     if name == LOCALHOST:
         return True
-    address = _address(name)
+    address = _parse_address(name)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped.is_loopback
     return address is not None and address.is_loopback
@@ -93,7 +93,7 @@ def check_address(host: str, *, has_tokens: bool) -> None:
     )
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """Limits on requests, bodies and streams, per client and in total, so that memory stays bounded.
 
-`Limits` holds the numbers and counts usage; `Limited` is the middleware that enforces them.
+`RequestLimits` holds the numbers and counts usage; `Limited` is the middleware that enforces them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.server.problems import Problem
-from fleetlore.server.security.guard import refuse
-from fleetlore.server.security.rate_limit import Rate
+from fleetlore.server.security.guard import send_problem
+from fleetlore.server.security.rate_limit import RateLimit
 from fleetlore.server.uvicorn_protocols import HttpProtocol, WebSocketProtocol
 
 MIB = 1 << 20
 STREAMS = ("/api/stream", "/ws", "/ws/chat")
-"""Paths of long-lived requests. They are counted by `Limits.stream`, not with the other requests."""
+"""Paths of long-lived requests. They are counted by `RequestLimits.stream`, not with the other requests."""
 
 _SOON, _LATER = {"retry-after": "1"}, {"retry-after": "5"}
 _MOST_DIGITS = 18
@@ -30,8 +30,8 @@ _DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 @dataclass(kw_only=True, eq=False)
-class Limits:
-    """The limits, each can be set as in `Limits(body=1024)`, and current usage. For one event loop."""
+class RequestLimits:
+    """The limits, each can be set as in `RequestLimits(body=1024)`, and current usage. For one event loop."""
 
     body: int = 32 * MIB
     """Bytes of a body as received."""
@@ -68,7 +68,7 @@ class Limits:
     """Bytes of bodies in memory."""
 
     def __post_init__(self) -> None:
-        self._rate = Rate(self.rate, self.burst, clients=self.addresses, now=self.now)
+        self._rate = RateLimit(self.rate, self.burst, clients=self.addresses, now=self.now)
 
     @contextmanager
     def stream(self) -> Iterator[None]:
@@ -124,7 +124,7 @@ class Limits:
 class Limited:
     """The middleware; `Guard` comes before it."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, *, limits: RequestLimits) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,9 +134,9 @@ class Limited:
             return
         try:
             self._limits.check(scope)
-            announced = _announced(scope)
+            announced = _announced_length(scope)
         except Problem as problem:
-            await refuse(problem, scope, receive, send)
+            await send_problem(problem, scope, receive, send)
             return
         run = self._app if announced == 0 else self._with_body
         if scope["path"] in STREAMS:
@@ -153,7 +153,7 @@ class Limited:
         except Problem as problem:
             if problem is not body.problem or body.is_answered:
                 raise
-            await refuse(problem, scope, receive, body.send)
+            await send_problem(problem, scope, receive, body.send)
         finally:
             body.let_go()
 
@@ -161,7 +161,7 @@ class Limited:
 class _Body:
     """A body being received. One that is too long or too slow raises a `Problem` in the reader."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits) -> None:
         self._scope, self._receive, self._send, self._limits = scope, receive, send, limits
         self._taken, self._held, self._is_whole = 0, 0, False
         self._end = limits.now() + limits.body_time
@@ -170,8 +170,8 @@ class _Body:
 
     def check_announced(self) -> None:
         """Reject a body whose announced length is too long."""
-        if (_announced(self._scope) or 0) > self._limits.body:
-            self._fail(self._too_long())
+        if (_announced_length(self._scope) or 0) > self._limits.body:
+            self._answer_problem(self._too_long())
 
     async def receive(self) -> Message:
         """Receive the next part."""
@@ -179,11 +179,13 @@ class _Body:
             return await self._receive()
         try:
             async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
-                message = await self._take()
+                message = await self._receive_part()
         except TimeoutError:
-            return self._fail(Problem(408, "the body came too slowly; send it again, in smaller parts", headers={"connection": "close"}))
-        self._hold(len(message.get("body", b"")))
-        return message if self._taken <= self._limits.body else self._fail(self._too_long())
+            return self._answer_problem(
+                Problem(408, "the body came too slowly; send it again, in smaller parts", headers={"connection": "close"})
+            )
+        self._count_bytes(len(message.get("body", b"")))
+        return message if self._taken <= self._limits.body else self._answer_problem(self._too_long())
 
     async def send(self, message: Message) -> None:
         """Send a part of the response."""
@@ -197,13 +199,13 @@ class _Body:
         self._limits.held -= self._held
         self._held = 0
 
-    def _hold(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         self._held += size
         self._limits.held += size
         if self._limits.held > self._limits.bodies:
-            self._fail(Problem(503, "too many large bodies are coming in at this moment; try again", headers=_LATER))
+            self._answer_problem(Problem(503, "too many large bodies are coming in at this moment; try again", headers=_LATER))
 
-    async def _take(self) -> Message:
+    async def _receive_part(self) -> Message:
         message = await self._receive()
         self._taken += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
@@ -217,17 +219,17 @@ class _Body:
         if any(name.lower() == b"expect" for name, _ in self._scope["headers"]):
             return  # the client waits for `100 Continue` before it sends
         most = 2 * self._limits.body
-        if (_announced(self._scope) or 0) > most:
+        if (_announced_length(self._scope) or 0) > most:
             return  # it would not be read completely anyway: answer at once
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
                 while not self._is_whole and self._taken <= most:
-                    await self._take()
+                    await self._receive_part()
 
     def _too_long(self) -> Problem:
         return Problem(413, f"the body is longer than {self._limits.body:,} bytes; send it in several requests")
 
-    def _fail(self, problem: Problem) -> Message:
+    def _answer_problem(self, problem: Problem) -> Message:
         if self.is_answered:
             return _DISCONNECT  # the response is on its way already
         self.problem = problem
@@ -240,7 +242,7 @@ def client_of(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _announced(scope: Scope) -> int | None:
+def _announced_length(scope: Scope) -> int | None:
     """The body's announced length; `None` if it is chunked."""
     sizes = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
     is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])

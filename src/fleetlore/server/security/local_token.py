@@ -41,12 +41,12 @@ def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "ad
     secret, token = create_token(scope, label=LABEL, now=now())
     if file is not None:
         try:
-            secret_in_file, is_safe = _read(file)
+            secret_in_file, is_safe = _read_token_file(file)
             if secret_in_file is not None and is_safe and _is_good(secret_in_file, scope, shared.list_tokens(), now()):
                 return secret_in_file
             if secret_in_file is not None:
-                _revoke(secret_in_file, shared)
-            _write(file, secret)
+                _revoke_token(secret_in_file, shared)
+            _write_token_file(file, secret)
         except OSError as error:
             advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
             raise Unwritable(f"{file}: our own token cannot be kept there ({error.strerror}); {advice}") from error
@@ -63,13 +63,13 @@ def _is_good(secret: str, scope: TokenScope, tokens: Sequence[Token], now: datet
     return any(token.hash == hash_secret(secret) and token.scope == scope and not token.is_expired(now) for token in tokens)
 
 
-def _revoke(secret: str, shared: Coordination) -> None:
+def _revoke_token(secret: str, shared: Coordination) -> None:
     for token in shared.list_tokens():
         if token.hash == hash_secret(secret):
             shared.delete_token(token.id)
 
 
-def _read(file: str) -> tuple[str | None, bool]:
+def _read_token_file(file: str) -> tuple[str | None, bool]:
     """The file's content, and whether only we can have read or written it. Links are not followed."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -85,7 +85,7 @@ def _read(file: str) -> tuple[str | None, bool]:
     return text if is_secret(text) else None, not status.st_mode & _FOR_OTHERS
 
 
-def _write(file: str, secret: str) -> None:
+def _write_token_file(file: str, secret: str) -> None:
     """Write the secret atomically, with mode 0600 from the first byte."""
     folder, name = os.path.split(file)
     os.makedirs(folder, mode=0o700, exist_ok=True)

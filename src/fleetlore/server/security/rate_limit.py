@@ -12,7 +12,7 @@ _ROUNDING = 1e-9
 _HOST_BITS = 64
 
 
-class Rate:
+class RateLimit:
     """Recent clients.
 
     Each has one number: the time by which all of its requests are worked off at the given rate (GCRA).

@@ -137,7 +137,7 @@ class ArcRow(Struct, kw_only=True):
     text: str
 
 
-class Arcs(Head, kw_only=True):
+class ArcsPage(Head, kw_only=True):
     """Arcs: open ones first, then the newest."""
 
     arcs: list[ArcRow]
@@ -163,7 +163,7 @@ class SessionsPage(Head, kw_only=True):
     """Whether there are older ones."""
 
 
-class Session(Head, kw_only=True):
+class SessionPage(Head, kw_only=True):
     """The outcome record of one session."""
 
     session: Outcome
@@ -205,7 +205,7 @@ class OpenThread(Struct, kw_only=True):
     title: str
 
 
-class Story(Head, kw_only=True):
+class StoryPage(Head, kw_only=True):
     """The story of one page of events."""
 
     opening: str
@@ -247,7 +247,7 @@ class ArcSpan(ArcRow, kw_only=True):
     lanes: list[str]
 
 
-class Timeline(Head, kw_only=True):
+class TimelinePage(Head, kw_only=True):
     """Events by agent and time in one window."""
 
     from_: datetime | None = field(name="from")

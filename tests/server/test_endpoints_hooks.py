@@ -14,7 +14,7 @@ from fleetlore.cli.hook import line_of
 from fleetlore.cli.open_log import drain_spool
 from fleetlore.ingest import spool
 from fleetlore.testing import START, FrozenClock
-from tests.server.doors import Doors, open_doors
+from tests.server.endpoint_client import Doors, open_doors
 from tests.transcripts import Transcript
 
 SESSION = "11111111-2222-4333-8444-555555555555"

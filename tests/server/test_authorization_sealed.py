@@ -11,7 +11,7 @@ from fleetlore.log.seal import OperatorKey, make_seal
 from fleetlore.log.tokens import Token, TokenScope, create_token
 from fleetlore.server.security.authorization import REMEMBERED, Keyring
 from fleetlore.testing import FrozenClock
-from tests.server.test_keys import Ticks, bearing, refusal
+from tests.server.test_authorization import Ticks, bearing, refusal
 
 SEAL, OPERATOR = make_seal("correct horse battery", cost=2)
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from tests.server import asgi
-from tests.server.doors import NDJSON, Doors, open_doors
+from tests.server.endpoint_client import NDJSON, Doors, open_doors
 from tests.strategies import json_values
 
 EVENTS = "/api/events"
@@ -39,7 +39,7 @@ def doors() -> Iterator[Doors]:
 
 @pytest.fixture
 def small() -> Iterator[Doors]:
-    with open_doors(limits=Limits(body=2_000, unpacked=4_000)) as opened:
+    with open_doors(limits=RequestLimits(body=2_000, unpacked=4_000)) as opened:
         yield opened
 
 

@@ -10,7 +10,7 @@ import pytest
 from fleetlore.errors import Invalid
 from fleetlore.town import events
 from fleetlore.town.commands import TownCommand, add_task, assign_task, cancel_task, complete_task, send_message, spawn_agent
-from fleetlore.town.jobs import Done, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.jobs import JobDone, JobInbox, JobOutcome, QuestionJob, TaskJob
 from fleetlore.views.town_state import TownState
 from tests.patience import PATIENCE
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
@@ -123,7 +123,7 @@ async def test_what_was_given_to_one_who_takes_no_more_is_taken_back(sqlite_town
 
 
 async def test_a_question_to_an_idle_agent_is_answered_and_acknowledged(live_town: LiveTown) -> None:
-    script = ScriptedHandler(ada=[Done("forty-two")])
+    script = ScriptedHandler(ada=[JobDone("forty-two")])
     live_town.dispatcher()
     live_town.worker(script, "ada")
     live_town.worker(ScriptedHandler(), "bob")
@@ -145,7 +145,7 @@ async def test_a_message_is_heard_at_work_and_acknowledged_once_it_was_used(live
     async def listens(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         listening.set()
         message = await hearing.wait_for_message()
-        return Done(f"heard {message.body}")
+        return JobDone(f"heard {message.body}")
 
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(t1=[listens]), "ada")
@@ -162,7 +162,7 @@ async def test_what_is_sent_to_a_paused_agent_is_heard_when_it_goes_on(sqlite_to
     live_town, gate = sqlite_town, BlockedHandler()
 
     async def hears(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
-        return Done(", ".join(message.body for message in hearing.take_waiting_messages()))
+        return JobDone(", ".join(message.body for message in hearing.take_waiting_messages()))
 
     live_town.dispatcher()
     live_town.worker(ScriptedHandler(t1=[gate, hears]), "ada")

@@ -15,9 +15,9 @@ import pytest
 from fleetlore.errors import DiskFull, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.server.endpoints.store import store_valid_events
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
-from tests.server.doors import Doors, open_doors
+from tests.server.endpoint_client import Doors, open_doors
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
 PROTOBUF = "application/x-protobuf"
@@ -157,7 +157,7 @@ def test_metrics_follow_the_rules_of_the_other_signals(doors: Doors) -> None:
         assert doors.post(METRICS, METRICS_REQUEST, type=kind).status == 415
     assert doors.post(METRICS, b"nonsense").status == 400
     assert doors.post(METRICS, b"x", headers={"content-encoding": "gzip"}).status == 400
-    with open_doors(limits=Limits(body=100, unpacked=100)) as small:
+    with open_doors(limits=RequestLimits(body=100, unpacked=100)) as small:
         assert small.post(METRICS, METRICS_REQUEST).status == 413
         assert small.post(METRICS, b"x" * 101, type=PROTOBUF).status == 413
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetlore.town.commands import retry_task, spawn_agent
-from fleetlore.town.jobs import AgentUnavailable, Done, Failed, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.jobs import AgentUnavailable, JobDone, JobFailed, JobInbox, JobOutcome, QuestionJob, TaskJob
 from tests.town.townspeople import BlockedHandler, LiveTown, ScriptedHandler
 
 
@@ -36,7 +36,7 @@ async def test_many_tasks_are_done_by_many_agents_each_once(live_town: LiveTown)
 
 
 async def test_a_failed_task_is_tried_again_with_the_trouble_told(live_town: LiveTown) -> None:
-    script = ScriptedHandler(t1=[Failed("the build broke"), Done("now it builds")])
+    script = ScriptedHandler(t1=[JobFailed("the build broke"), JobDone("now it builds")])
     live_town.dispatcher()
     live_town.worker(script, "ada")
     await live_town.add_tasks("t1")
@@ -45,7 +45,7 @@ async def test_a_failed_task_is_tried_again_with_the_trouble_told(live_town: Liv
 
 
 async def test_a_poison_task_is_put_aside_and_can_be_taken_up_again(live_town: LiveTown) -> None:
-    script = ScriptedHandler(t1=[Failed("no")] * 2)
+    script = ScriptedHandler(t1=[JobFailed("no")] * 2)
     live_town.dispatcher()
     live_town.worker(script, "ada")
     await live_town.add_tasks("t1", "t2", tries=2)
@@ -58,7 +58,7 @@ async def test_a_poison_task_is_put_aside_and_can_be_taken_up_again(live_town: L
 
 async def test_a_task_may_be_tried_more_often_than_usual_by_one_agent(sqlite_town: LiveTown) -> None:
     """The agent's own scope does not tell how often; the task's does."""
-    script = ScriptedHandler(t1=[Failed("no")] * 5)
+    script = ScriptedHandler(t1=[JobFailed("no")] * 5)
     sqlite_town.dispatcher()
     sqlite_town.worker(script, "ada")
     await sqlite_town.add_tasks("t1", tries=6)
@@ -67,7 +67,7 @@ async def test_a_task_may_be_tried_more_often_than_usual_by_one_agent(sqlite_tow
 
 async def test_there_is_no_use_in_trying_again_what_failed_for_good(sqlite_town: LiveTown) -> None:
     sqlite_town.dispatcher()
-    sqlite_town.worker(ScriptedHandler(t1=[Failed("there is no such file", is_final=True)]), "ada")
+    sqlite_town.worker(ScriptedHandler(t1=[JobFailed("there is no such file", is_final=True)]), "ada")
     await sqlite_town.add_tasks("t1")
     assert (await sqlite_town.wait_for_task("t1", "failed")).attempt == 1
 

@@ -17,7 +17,7 @@ from fleetlore.server.app import make_app
 from fleetlore.server.endpoints import events as doors_events
 from fleetlore.server.endpoints import forges as doors_forges
 from fleetlore.server.endpoints import store as doors_storing
-from tests.server.doors import NDJSON, Doors, open_doors
+from tests.server.endpoint_client import NDJSON, Doors, open_doors
 
 PATH = "/api/events"
 ONE = {"kind": "fleet.commit", "agent": "ada", "text": "parser fixed", "data": {"sha": "c0ffee"}}

@@ -22,7 +22,7 @@ from fleetlore.server.endpoints import events as doors_events
 from fleetlore.server.endpoints import hooks as doors_hooks
 from fleetlore.server.endpoints import otlp as doors_otlp
 from fleetlore.server.open_context import open_context
-from fleetlore.server.security.limits import Limits
+from fleetlore.server.security.limits import RequestLimits
 from fleetlore.testing import FrozenClock
 from tests.server import asgi
 
@@ -84,7 +84,7 @@ class Doors:
 
 @contextmanager
 def open_doors(
-    url: str = "memory:", *, limits: Limits | None = None, clock: FrozenClock | None = None, environ: Mapping[str, str] | None = None
+    url: str = "memory:", *, limits: RequestLimits | None = None, clock: FrozenClock | None = None, environ: Mapping[str, str] | None = None
 ) -> Iterator[Doors]:
     """All doors of a new log; `environ` is what the settings see."""
     now = clock or FrozenClock()
@@ -92,7 +92,7 @@ def open_doors(
     with (
         connect(url, now=now).blocking() as log,
         asyncio.Runner() as runner,
-        open_context(log, settings, host="127.0.0.1", limits=limits or Limits(), now=now) as opened,
+        open_context(log, settings, host="127.0.0.1", limits=limits or RequestLimits(), now=now) as opened,
     ):
         yield Doors(opened.context, opened.token, runner)
         opened.context.close()

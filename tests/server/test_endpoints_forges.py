@@ -15,7 +15,7 @@ import pytest
 
 from fleetlore import settings as config
 from fleetlore.errors import ConfigError
-from tests.server.doors import Doors, open_doors
+from tests.server.endpoint_client import Doors, open_doors
 
 SECRETS = {"github": "gh-hush", "gitea": "tea-hush", "forgejo": "jo-hush"}
 ENVIRON = {f"FLEETLORE_{forge.upper()}_SECRET": secret for forge, secret in SECRETS.items()}

@@ -17,7 +17,7 @@ from fleetlore.log.base import position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.views import time_ranges
-from fleetlore.views.time_ranges import Block
+from fleetlore.views.time_ranges import TimeBlock
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ def store(log: BlockingRecorder, hours: Sequence[float]) -> None:
     )
 
 
-def blocks_of(log: BlockingRecorder, upto: int | None = None) -> list[Block]:
+def blocks_of(log: BlockingRecorder, upto: int | None = None) -> list[TimeBlock]:
     state = time_ranges.initial()
     for event in log.read(limit=upto):
         state = time_ranges.apply(state, event)
@@ -40,7 +40,7 @@ def texts(events: object) -> list[str | None]:
     return [event.text for event in events]
 
 
-def in_pages(log: BlockingRecorder, blocks: Sequence[Block], size: int, scope: str = "town") -> list[Event]:
+def in_pages(log: BlockingRecorder, blocks: Sequence[TimeBlock], size: int, scope: str = "town") -> list[Event]:
     found: list[Event] = []
     while page := list(read_newest(log, blocks, scope, before=found[-1].position if found else None, limit=size)):
         found += page
