@@ -250,3 +250,11 @@ def test_every_command_that_a_message_names_is_there() -> None:
                 f"{page_name(module)}: {each}" for span in MENTION.findall(words_of(node, filled="X")) if (each := unknown_option(span))
             ]
     assert wrong == []
+
+
+def test_the_architecture_names_modules_that_exist() -> None:
+    package = ROOT / "src" / "fleetlore"
+    named = re.findall(r"`([a-z0-9_]+(?:/[a-z0-9_]+)+)(?:\.py|/\*?|/)?`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert len(named) > 60
+    missing = [name for name in named if not any(each.exists() for base in (package, ROOT) for each in (base / name, base / f"{name}.py"))]
+    assert not missing

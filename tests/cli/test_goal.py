@@ -167,7 +167,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_its_own(lore: Lore, log: Bloc
 def test_a_wish_is_stored_signed_with_a_name_and_obeyed_by_the_fold(lore: Lore, log: BlockingRecorder) -> None:
     Past(log).begin()
     assert (
-        goal(lore, "say", "3f2504e0", "The", "API moved").lines[0].startswith("3f2504e0  is told with its next turn; nobody drives it now")
+        goal(lore, "say", "3f2504e0", "The", "API moved").lines[0].startswith("3f2504e0  gets it with its next turn; nobody drives it now")
     )
     assert (
         goal(lore, "raise", "3f2504e0", "--turns", "60", "--wall-time", "6h").lines[0].startswith("3f2504e0  may use more: turns up to 60")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fleetlore.prompts.turn import PromptTurn
     from fleetlore.prompts.work_context import SourcedSentence
 
-SUMMARY = "show what an agent would know at its next turn: its prompt"
+SUMMARY = "show the prompt that an agent would get at its next turn"
 
 MIN_EVENTS_FOR_PROGRESS = 10_000
 """Logs with more events show a progress bar on the first read."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.settings import Settings
 
-SUMMARY = "see what agents wait to be allowed, and answer"
+SUMMARY = "list pending approvals, and allow or deny them"
 
 CHOICES = ("allow", "deny")
 MIN_ID_CHARS = 8

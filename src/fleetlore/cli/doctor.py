@@ -107,7 +107,7 @@ def _is_here(package: str) -> bool:
 
 # ---
 
-SUMMARY = "look at the installation and the log, and say what is wrong"
+SUMMARY = "check the installation and the log"
 
 TRUST = "not sealed: anyone who can write {} is trusted"
 SEALED = "sealed: goals obey only what was signed with its passphrase"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "read events back, oldest first, and follow them live"
+SUMMARY = "print events, oldest first, and follow new ones"
 
 DEFAULT_LAST = 20
 _EXAMPLES = (

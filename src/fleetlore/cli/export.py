@@ -16,7 +16,7 @@ from fleetlore.programs import registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "write events as other fleets do"
+SUMMARY = "export events in another format"
 
 _EXAMPLES = (
     ("lore export nexus > chronicle.jsonl", "everything that nexus has a word for"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "find events by their words, newest first"
+SUMMARY = "search the text of events, newest first"
 
 DEFAULT_LAST = 20
 _EXAMPLES = (

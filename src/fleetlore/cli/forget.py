@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "erase events for good: an agent's, a session's, or all before a day"
+SUMMARY = "erase events permanently: of an agent, of a session, or before a day"
 
 MAX_SHOWN = 8
 REASON = "asked for"

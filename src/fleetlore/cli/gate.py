@@ -11,7 +11,7 @@ from fleetlore.goal.gate import client as gate_door
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "ask the driver of a goal whether a tool may be used; it is the agent's program that calls this"
+SUMMARY = "ask a goal whether a tool may be used; called by the coding agent"
 
 _EXAMPLES = (
     ("lore gate < requests.jsonl", "what the program does: MCP, one JSON-RPC message a line"),

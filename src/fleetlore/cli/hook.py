@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from fleetlore.redact import Redactor
 
-SUMMARY = "hand over what a coding program says at each step; it is the program that calls this"
+SUMMARY = "record one hook event; called by the coding agent"
 
 MOST_BYTES = 16 * 1024 * 1024
 SAMPLE = 2048

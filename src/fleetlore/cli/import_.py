@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "take in records that other fleets and programs wrote, merged by time"
+SUMMARY = "import records of other systems and programs, merged by time"
 _OF_REPOSITORIES = "git"
 
 _EXAMPLES = (

@@ -1,4 +1,4 @@
-"""Finds the command's word, loads its module only, runs it, and says in one line what went wrong."""
+"""The `lore` command: finds the command, imports only its module, runs it, and prints errors as one line."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ GROUPS = {
     "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),
     "settings and rights": ("config", "name", "notify", "token", "seal"),
 }
-"""What the list of commands says, in its order."""
+"""Groups of commands, in the order of `lore --help`."""
 
 _PACKAGES = ("demo", "goal", "graph", "stage", "tell", "town", "up", "worker")
 COMMANDS = {
     name: f"fleetlore.cli.{name}.command" if name in _PACKAGES else f"fleetlore.cli.{name}" for names in GROUPS.values() for name in names
 } | {"import": "fleetlore.cli.import_"}
-"""The word → the module that does it."""
+"""Command → its module."""
 
 BEHIND = {"gate": "fleetlore.cli.gate"}
 """Commands that only programs call; the list of commands does not name them."""
 
 INTRODUCTION = """\
-Record every deed of a fleet of agents once, and get it back: live, as a story, as events.
+Record what AI agents do in one log, and read it back live, as a story or as events.
 
 usage: lore [--log URL] [--town NAME] COMMAND …"""
 
@@ -46,32 +46,32 @@ MORE = """
 
 EPILOGUE = """
 examples:
-  lore demo                                        see it first: a fleet at work, in the browser
-  lore setup                                       your own coding agents, from now on
-  lore up --open                                   the control room of your log
-  lore brief                                       the newest day in short
+  lore demo                                        try it: a demo fleet in the browser
+  lore setup                                       record your own coding agents
+  lore up --open                                   open the control room of your log
+  lore brief                                       summarize the newest day
   lore emit fleet.commit --agent ada --text done   record one event
   lore events --scope agent:ada --follow           read an agent's events, live
-  lore --log nats://HOST:4222 status               the same on a log that your team shares
+  lore --log nats://HOST:4222 status               use a log that your team shares
 
-`lore COMMAND --help` explains a command. --log and --town may stand before or after it."""
+`lore COMMAND --help` explains a command. --log and --town may come before or after it."""
 
 
 class CommandModule(Protocol):
-    """What each command's module offers."""
+    """The interface of a command's module."""
 
     SUMMARY: str
     """One line for the list of commands, lower case, no full stop."""
 
     def configure(self, parser: ArgumentParser) -> None:
-        """Add its own arguments, and examples by `arguments.teach`; `--log` and `--town` are there already."""
+        """Add arguments, and examples with `arguments.teach`; `--log` and `--town` exist already."""
 
     def run(self, args: Namespace) -> int:
-        """Do it; answers the exit code. A `FleetloreError` becomes one line and a code by itself."""
+        """Run the command; returns the exit code. The caller prints a `FleetloreError` as one line."""
 
 
 class CommandLine(NamedTuple):
-    """A command line, cut up: what stood before the word, the word, and what came behind it."""
+    """A parsed command line: the options before the command, the command, and the arguments after it."""
 
     command: str | None
     rest: list[str]
@@ -80,11 +80,11 @@ class CommandLine(NamedTuple):
 
 
 class UsageError(Exception):
-    """The command line itself is wrong."""
+    """The command line is invalid."""
 
 
 def entry() -> int:
-    """Where `lore` and `fleetlore` start."""
+    """Entry point of `lore` and `fleetlore`."""
     if sys.platform == "win32":
         terminal.err("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
         return FAILED
@@ -101,29 +101,29 @@ def entry() -> int:
     terminal.be_lenient()
     code = main(sys.argv[1:])
     if not os.environ.get("FLEETLORE_DEBUG"):
-        _flush_the_rest()
-        # All is stored, closed and flushed; taking the interpreter apart would add a tenth to the time of `lore emit`.
+        _flush_remaining_output()
+        # Everything is stored, closed and flushed. Interpreter shutdown would add 10 % to the time of `lore emit`.
         os._exit(code)
     return code
 
 
-def _flush_the_rest() -> None:
-    """What a command had printed before it failed."""
+def _flush_remaining_output() -> None:
+    """Flush output that a failed command left in the buffers."""
     try:
         terminal.flush()
-    except (OSError, ValueError):  # nobody reads, or there is no room: that was told, and is the code
+    except (OSError, ValueError):  # closed pipe or full disk: already reported, and part of the exit code
         return
 
 
 def _fill_streams() -> None:
-    """Where the caller has closed a standard stream, put one that leads nowhere: else the next file opened would take its place."""
+    """Replace closed standard streams by /dev/null; otherwise the next opened file would get their descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # kept to the end
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command line; answers the exit code and never raises."""
+    """Run one command line; returns the exit code and never raises."""
     terminal.forget_warnings()
     try:
         code = _dispatch_or_end(argv)
@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
     except UsageError as error:
         terminal.err(f"lore: {error}")
         return USAGE
-    except BaseException as error:  # noqa: BLE001  # the last door: everything becomes one line and a code
+    except BaseException as error:  # noqa: BLE001  # the outermost handler: every error becomes one line and an exit code
         from fleetlore.cli import errors
 
         return errors.print_error(error)
@@ -141,7 +141,7 @@ def main(argv: Sequence[str]) -> int:
 def _dispatch_or_end(argv: Sequence[str]) -> int:
     try:
         return _dispatch_command(argv)
-    except SystemExit as end:  # argparse has said what there is to say
+    except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else FAILED
 
 
@@ -160,7 +160,7 @@ def _dispatch_command(argv: Sequence[str]) -> int:
 
 
 def _split_arguments(argv: Sequence[str]) -> CommandLine:
-    """Find the command's word; only `--log` and `--town` may stand before it."""
+    """Find the command; only `--log` and `--town` may come before it."""
     given: dict[str, str] = {}
     words = iter(argv)
     for word in words:
@@ -185,7 +185,7 @@ def _run_command(call: CommandLine) -> int:
 
 
 def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> Parser:
-    """The parser of one command, with all that it takes."""
+    """The complete parser of one command."""
     from fleetlore.cli import arguments
 
     command = _load_command(name)

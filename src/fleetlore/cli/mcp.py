@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fleetlore.server.mcp.sources import Caller, OnDemandSource
     from fleetlore.settings import Settings
 
-SUMMARY = "let an agent ask what its peers are doing: an MCP server for its program"
+SUMMARY = "run an MCP server that lets an agent see what other agents do"
 
 AGENT = "FLEETLORE_AGENT"
 """The variable that says for whom a process speaks."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "give an agent a name that people know it by"
+SUMMARY = "give an agent a display name"
 
 _EXAMPLES = (
     ('lore name claude-code/7f7a50ca "release manager"', "from now on it is shown so, in all that was and all that comes"),

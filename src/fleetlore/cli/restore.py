@@ -9,7 +9,7 @@ from fleetlore.cli import arguments, open_log, passphrase, progress, terminal
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "bring a backup back in the log's place"
+SUMMARY = "restore the log from a backup"
 
 _EXAMPLES = (
     ("lore restore fleet-2026-11-15.db", "into a log that is empty or not there yet"),

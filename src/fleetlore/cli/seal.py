@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import Seal
     from fleetlore.settings import Settings
 
-SUMMARY = "have goals obey nobody but who knows a passphrase"
+SUMMARY = "require a passphrase to control goals and towns"
 
 _EXAMPLES = (
     ("lore seal", "set a passphrase, or another one; it is asked for on the terminal"),

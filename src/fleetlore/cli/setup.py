@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fleetlore.programs.base import Program
     from fleetlore.programs.hook_settings import HookFile
 
-SUMMARY = "find your coding agents, import their sessions, record new ones, sum up a day"
+SUMMARY = "find your coding agents, import their sessions, record new ones"
 
 _DAY = 86_400.0
 

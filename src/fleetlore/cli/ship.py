@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "carry this log into another, as your team's, and go on as it grows"
+SUMMARY = "copy this log to another, such as your team's, and keep it up to date"
 
 _EXAMPLES = (
     ("lore ship --to nats://team:4222", "your log into the team's, until Ctrl-C; prompts and code stay here"),

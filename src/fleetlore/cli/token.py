@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleetlore.log.tokens import Token
     from fleetlore.settings import Settings
 
-SUMMARY = "make, list and revoke tokens for the server"
+SUMMARY = "create, list and revoke tokens for the server"
 
 VERBS = ("create", "list", "revoke")
 _SCOPES = ("read", "write", "admin")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleetlore.projections.store import ProjectionStore
     from fleetlore.settings import Settings
 
-SUMMARY = "cut off the oldest part of the log, and keep its sums"
+SUMMARY = "delete the oldest part of the log, and keep its totals"
 
 _EXAMPLES = (
     ("lore trim --before 90d --dry-run", "what would go"),

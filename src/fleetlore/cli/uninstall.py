@@ -12,7 +12,7 @@ from fleetlore.programs import registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "take the hooks of `lore install` out again"
+SUMMARY = "remove the hooks of `lore install`"
 
 _EXAMPLES = (
     ("lore uninstall claude-code", "out of your own settings"),

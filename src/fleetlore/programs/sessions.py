@@ -1,4 +1,4 @@
-"""What recordings of coding sessions share, whichever program wrote them: whose deed it was, and how its events are told."""
+"""Shared by the transcript readers of all coding agents: the acting agent, and how events are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USER_ACTOR = "user"
 UNKNOWN_NAME = "unknown"
 """The tool, where a result came whose call was never seen."""
 DETACHED_HEAD = "HEAD"
-"""What stands for the branch where there is no repository."""
+"""Branch name outside of a repository."""
 
 MAX_TEXT_CHARS = 300
 LONGEST_STORED = 16 * 1024
@@ -92,7 +92,7 @@ class HookCall(NamedTuple):
 
     @property
     def has_transcript(self) -> bool:
-        """Whether it names the file that tells the same."""
+        """Whether it names the transcript file with the same content."""
         return self.get_text("transcript_path") is not None
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
-SUMMARY = "see all of it live: a fleet, goals, a play, a town; on a fresh log, in the browser"
+SUMMARY = "show a demo in the browser on a new log: a fleet, goals, a stage, a town"
 
 PLAY_SECONDS = 5.0
 """How long the story takes at --speed 1."""

@@ -44,7 +44,7 @@ class DemoEnvironment:
         self._children = Children(folder, told)
 
     def tell(self, scene: str, what: str) -> None:
-        """One line for whoever watches the terminal."""
+        """Print one line about a scene."""
         self._teller(scene, what)
 
     def lore(self, *argv: str) -> Child:
@@ -117,7 +117,7 @@ class DemoEnvironment:
         return str(path)
 
     def end(self) -> None:
-        """End whatever runs."""
+        """End all processes of the demo."""
         with self._starting:  # whoever comes later starts nothing
             self.stopping.set()
         self._children.end()

@@ -56,8 +56,8 @@ class StoryWriter:
 class TaskWriter:
     """One task of the mission. Each event is caused by the one before it on the thread, unless another is named."""
 
-    def __init__(self, pen: StoryWriter, task: str) -> None:
-        self.pen, self.task, self._last = pen, task, None
+    def __init__(self, story: StoryWriter, task: str) -> None:
+        self.story, self.task, self._last = story, task, None
 
     _last: str | None
 
@@ -77,13 +77,15 @@ class TaskWriter:
         """One deed of an agent; `by` is who did it, where that is not the agent."""
         scopes = {"agent": who, "run": None if by else session_of(who), "child": child, "task": self.task, "mission": MISSION}
         cause = because or self._last
-        self._last = self.pen.write(minute, kind, text, label=label, because=cause, actor=by or who, data=data, **scopes)
+        self._last = self.story.write(minute, kind, text, label=label, because=cause, actor=by or who, data=data, **scopes)
 
     def create(self, minute: float, title: str, *, because: str | None = None, role: str, depends_on: tuple[str, ...] = ()) -> None:
         """The task is written down."""
         data = {"title": title, "role": role} | ({"depends_on": list(depends_on)} if depends_on else {})
         scopes = {"task": self.task, "mission": MISSION}
-        self._last = self.pen.write(minute, "work.task_created", title, label=f"{self.task} created", because=because, data=data, **scopes)
+        self._last = self.story.write(
+            minute, "work.task_created", title, label=f"{self.task} created", because=because, data=data, **scopes
+        )
 
     def give(self, minute: float, who: str, text: str, *, because: str | None = None) -> None:
         """The task is given to an agent, which begins."""
@@ -91,11 +93,11 @@ class TaskWriter:
 
     def commit(self, minute: float, who: str, text: str) -> None:
         """A change is committed."""
-        self.tell(minute, who, "fleet.commit", text, sha=f"{self.pen.chance.getrandbits(28):07x}")
+        self.tell(minute, who, "fleet.commit", text, sha=f"{self.story.chance.getrandbits(28):07x}")
 
     def tool(self, minute: float, who: str, command: str, result: str, *, minutes: float = 0.3, exit_code: int = 0) -> None:
         """A command is run, and ends well or not."""
-        call = f"call-{self.pen.chance.getrandbits(24):06x}"
+        call = f"call-{self.story.chance.getrandbits(24):06x}"
         self.tell(minute, who, "tool.called", command, tool="Bash", call_id=call, input={"command": command})
         outcome: dict[str, Any] = {"tool": "Bash", "call_id": call, "exit_code": exit_code, "duration_ms": round(minutes * 60_000)}
         if exit_code:
@@ -116,8 +118,8 @@ CAST = {"ada": "backend", "bram": "backend", "cleo": "frontend", "dov": "reviewe
 
 def write_story(seed: int = 1) -> list[tuple[float, Event]]:
     """The story: how many seconds after its beginning each event happened, and the event, without its time."""
-    pen = StoryWriter(seed)
-    _write_opening(pen)
+    story = StoryWriter(seed)
+    _write_opening(story)
     for act in (
         _write_outbox_task,
         _write_retry_task,
@@ -128,26 +130,26 @@ def write_story(seed: int = 1) -> list[tuple[float, Event]]:
         _write_handbook_task,
         _write_soak_task,
     ):
-        act(pen)
-    _in_between(pen)
-    _write_ending(pen)
-    return pen.pages()
+        act(story)
+    _in_between(story)
+    _write_ending(story)
+    return story.pages()
 
 
-def _write_opening(pen: StoryWriter) -> None:
+def _write_opening(story: StoryWriter) -> None:
     aim = "No customer loses a webhook while their server is down"
-    pen.write(0, "town.mission_state_changed", aim, label="go", mission=MISSION, old_state="planning", new_state="running")
+    story.write(0, "town.mission_state_changed", aim, label="go", mission=MISSION, old_state="planning", new_state="running")
     for number, (who, role) in enumerate(CAST.items()):
         data = {"source": "startup", "project": "parcel-api", "branch": "main", "program": "agent", "model": MODEL, "title": role}
         text = f"{who} joins as {role}"
-        pen.write(
+        story.write(
             0.1 + number * 0.1, "session.started", text, label=f"{who} joins", because="go", agent=who, run=session_of(who), data=data
         )
 
 
-def _write_outbox_task(pen: StoryWriter) -> None:
+def _write_outbox_task(story: StoryWriter) -> None:
     """bram gives up; ada retries and delivers."""
-    task = TaskWriter(pen, "wh-1")
+    task = TaskWriter(story, "wh-1")
     task.create(0.8, "Write every webhook to an outbox before it is sent", because="go", role="backend")
     task.give(1.4, "bram", "Write every webhook to an outbox before it is sent")
     task.tool(1.9, "bram", "rg -n 'deliver\\(' src/", "14 calls, all of them through deliver()")
@@ -177,9 +179,9 @@ def _write_outbox_task(pen: StoryWriter) -> None:
     task.tell(14.6, "ada", "town.task_completed", "The outbox is in, and all 14 calls go through it", label="outbox done")
 
 
-def _write_retry_task(pen: StoryWriter) -> None:
+def _write_retry_task(story: StoryWriter) -> None:
     """ada runs into a retry storm; edda helps to see it; ada puts it right."""
-    task = TaskWriter(pen, "wh-2")
+    task = TaskWriter(story, "wh-2")
     task.create(0.9, "Retry failed deliveries for 24 hours", because="go", role="backend", depends_on=("wh-1",))
     task.give(15.2, "ada", "Retry failed deliveries for 24 hours", because="outbox done")
     task.tell(15.5, "ada", "work.started", "Reading the outbox for deliveries that are due", attempt=1)
@@ -197,9 +199,9 @@ def _write_retry_task(pen: StoryWriter) -> None:
     task.tell(27.0, "ada", "town.task_completed", "Retries are in", label="retries done")
 
 
-def _write_signature_task(pen: StoryWriter) -> None:
+def _write_signature_task(story: StoryWriter) -> None:
     """ada begins, bram goes on, dov sends it back once and then approves."""
-    task = TaskWriter(pen, "wh-3")
+    task = TaskWriter(story, "wh-3")
     task.create(1.0, "Sign every delivery, with keys that can be rotated", because="go", role="backend")
     task.give(1.5, "ada", "Sign every delivery, with keys that can be rotated")
     task.commit(2.7, "ada", "Sign the body with HMAC-SHA-256; the header names the key")
@@ -228,9 +230,9 @@ def _write_signature_task(pen: StoryWriter) -> None:
     task.tell(17.4, "bram", "town.task_completed", "Signatures are in", label="signatures done")
 
 
-def _delivery_log(pen: StoryWriter) -> None:
+def _delivery_log(story: StoryWriter) -> None:
     """cleo, alone and in one go."""
-    task = TaskWriter(pen, "wh-4")
+    task = TaskWriter(story, "wh-4")
     task.create(1.1, "Show customers their deliveries in the console", because="go", role="frontend")
     task.give(1.6, "cleo", "Show customers their deliveries in the console")
     task.commit(3.6, "cleo", "List deliveries with state, attempts and last answer")
@@ -242,13 +244,13 @@ def _delivery_log(pen: StoryWriter) -> None:
     task.tell(16.0, "cleo", "town.task_completed", "The delivery log is in the console", label="log done")
 
 
-def _outage_drill(pen: StoryWriter) -> None:
+def _outage_drill(story: StoryWriter) -> None:
     """edda waits for the retries, then proves them."""
-    task = TaskWriter(pen, "wh-5")
+    task = TaskWriter(story, "wh-5")
     task.create(1.2, "Prove it: a receiver that is down for three minutes", because="go", role="tester", depends_on=("wh-2", "wh-3"))
     scopes = {"task": "wh-5", "mission": MISSION}
     ready = "wh-2 and wh-3 are done: the drill can start"
-    pen.write(27.2, "town.mission_work_promoted", ready, label="drill ready", because="retries done", data={"item": "wh-5"}, **scopes)
+    story.write(27.2, "town.mission_work_promoted", ready, label="drill ready", because="retries done", data={"item": "wh-5"}, **scopes)
     task.give(27.5, "edda", "Prove it: a receiver that is down for three minutes", because="drill ready")
     task.commit(28.8, "edda", "Drill: 200 deliveries a second into a receiver that goes away")
     task.tool(29.4, "edda", "make drill OUTAGE=180 RATE=200", "36,000 sent, 36,000 received, 118 of them twice, none lost", minutes=4.0)
@@ -257,9 +259,9 @@ def _outage_drill(pen: StoryWriter) -> None:
     task.tell(35.6, "edda", "town.task_completed", "Three minutes down, nothing lost", label="drill done")
 
 
-def _roll_out(pen: StoryWriter) -> None:
+def _roll_out(story: StoryWriter) -> None:
     """bram prepares it, and then must ask."""
-    task = TaskWriter(pen, "wh-6")
+    task = TaskWriter(story, "wh-6")
     task.create(18.4, "Turn it on for 5 % of customers", because="signatures done", role="backend", depends_on=("wh-5",))
     task.give(18.8, "bram", "Put everything behind a flag, then turn it on for 5 % of customers")
     task.commit(20.6, "bram", "Flag webhooks.outbox, off by default")
@@ -270,18 +272,18 @@ def _roll_out(pen: StoryWriter) -> None:
     task.tell(37.4, "bram", "session.waiting", "May I run `flagctl set webhooks.outbox 5%` in production?", why="permission", tool="Bash")
 
 
-def _write_handbook_task(pen: StoryWriter) -> None:
+def _write_handbook_task(story: StoryWriter) -> None:
     """cleo begins, and falls silent."""
-    task = TaskWriter(pen, "wh-7")
+    task = TaskWriter(story, "wh-7")
     task.create(16.4, "Explain signatures and retries to customers", because="log done", role="frontend")
     task.give(16.7, "cleo", "Explain signatures and retries to customers")
     task.commit(19.4, "cleo", "Describe the signature header, with examples in three languages")
     task.tell(24.6, "cleo", "tool.called", "make docs", tool="Bash", call_id="call-docs", input={"command": "make docs"})
 
 
-def _write_soak_task(pen: StoryWriter) -> None:
+def _write_soak_task(story: StoryWriter) -> None:
     """edda goes on."""
-    task = TaskWriter(pen, "wh-8")
+    task = TaskWriter(story, "wh-8")
     task.create(36.4, "Leave it running on staging over night", because="drill done", role="tester")
     task.give(36.8, "edda", "Leave it running on staging over night")
     task.tell(
@@ -295,14 +297,14 @@ def _write_soak_task(pen: StoryWriter) -> None:
     )
 
 
-def _in_between(pen: StoryWriter) -> None:
+def _in_between(story: StoryWriter) -> None:
     """Signs of life, waiting, and what the models cost."""
     for minute, who, text in (
         (2.2, "edda", "Nothing to drill until there are retries"),
         (12.6, "edda", "The drill rig is ready; still waiting for retries"),
         (29.0, "ada", "Nothing open for me"),
     ):
-        pen.write(minute, "fleet.idle", text, because=f"{who} joins", agent=who, run=session_of(who), mission=MISSION)
+        story.write(minute, "fleet.idle", text, because=f"{who} joins", agent=who, run=session_of(who), mission=MISSION)
     pulses = {
         "ada": (5.4, 13.2, 21.4, 33.2),
         "bram": (6.0, 12.2, 25.6, 33.6),
@@ -313,7 +315,7 @@ def _in_between(pen: StoryWriter) -> None:
     for who, minutes in pulses.items():
         for cycle, minute in enumerate(minutes, start=1):
             data = {"cycle": cycle, "model": MODEL, "status": "ok"}
-            pen.write(minute, "fleet.heartbeat", f"Cycle {cycle}", agent=who, run=session_of(who), data=data)
+            story.write(minute, "fleet.heartbeat", f"Cycle {cycle}", agent=who, run=session_of(who), data=data)
     for minute, who, task in (
         (3.0, "bram", "wh-1"),
         (9.0, "ada", "wh-1"),
@@ -321,14 +323,14 @@ def _in_between(pen: StoryWriter) -> None:
         (12.0, "dov", "wh-3"),
         (28.4, "edda", "wh-5"),
     ):
-        tokens = {"input": pen.chance.randrange(2_000, 9_000), "output": pen.chance.randrange(400, 1_800), "cache_read": 41_000}
+        tokens = {"input": story.chance.randrange(2_000, 9_000), "output": story.chance.randrange(400, 1_800), "cache_read": 41_000}
         usd = round(tokens["input"] * 3e-6 + tokens["output"] * 15e-6 + tokens["cache_read"] * 3e-7, 4)
-        data = {"model": MODEL, **tokens, "usd": usd, "latency_ms": pen.chance.randrange(1_500, 9_000)}
-        pen.write(minute, "model.replied", None, agent=who, run=session_of(who), task=task, mission=MISSION, data=data)
+        data = {"model": MODEL, **tokens, "usd": usd, "latency_ms": story.chance.randrange(1_500, 9_000)}
+        story.write(minute, "model.replied", None, agent=who, run=session_of(who), task=task, mission=MISSION, data=data)
 
 
-def _write_ending(pen: StoryWriter) -> None:
+def _write_ending(story: StoryWriter) -> None:
     over = "Nothing is left to review"
-    pen.write(27.6, "session.ended", over, because="retries done", agent="dov", run=session_of("dov"), data={"reason": "done"})
+    story.write(27.6, "session.ended", over, because="retries done", agent="dov", run=session_of("dov"), data={"reason": "done"})
     feat = "36,000 webhooks through a three-minute outage, and not one was lost"
-    pen.write(39.4, "fleet.milestone", feat, because="drill done", actor=PERSON, agent="edda", mission=MISSION)
+    story.write(39.4, "fleet.milestone", feat, because="drill done", actor=PERSON, agent="edda", mission=MISSION)

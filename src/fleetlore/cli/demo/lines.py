@@ -1,4 +1,4 @@
-"""How the demo prints what it records: one short line an event, with room for its words."""
+"""Prints the events of the demo, one short line each."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BEATS = {
     "pulse": ("·", "2"),
     "voice": ("“", ""),
 }
-"""Beat → its sign and its colour."""
+"""Beat → sign and colour."""
 _WAITING = ("▲", "1;33")
 
 
 def make_event_printer(*, json: bool) -> Callable[[Event], None]:
-    """What writes one event in the way that the output can take."""
+    """A function that prints one event: JSON, plain columns, or colours for a terminal."""
     if json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
     if not terminal.is_terminal(sys.stdout):
@@ -46,7 +46,7 @@ def make_event_printer(*, json: bool) -> Callable[[Event], None]:
 
 
 def format_event(event: Event, *, width: int, colour: bool) -> str:
-    """Time, sign, name, deed, task, words."""
+    """Time, sign, name, action, task and text of an event on one line."""
     sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.beat_of(event) or "", (" ", ""))
     name, at = actor_name(event), event.at
     cells = (
@@ -61,7 +61,7 @@ def format_event(event: Event, *, width: int, colour: bool) -> str:
 
 
 def _short_kind(kind: str) -> str:
-    """The kind as two words at most."""
+    """The kind in at most two words."""
     family, _, name = kind.partition(".")
     words = name.replace("mission_work", "work").replace("reviewer_", "").replace("_", " ")
     return words if " " in words or family in ("fleet", "town") else f"{family} {words}"

@@ -1,4 +1,4 @@
-"""`lore goal`: have agents pursue goals to an honest end, and steer them. docs/driver.md tells how goals are written and what happens."""
+"""`lore goal`: run agents until their checks pass, and control them. docs/driver.md describes goal files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXAMPLES = (
 NOTES = """\
 The beginning of a goal's id is enough. `lore goal VERB --help` explains a verb. Exit codes of run and resume: 0 all criteria of all goals
 are met, 1 a goal ended otherwise (a budget is spent, a person is needed, it was called off), 2 a file or the command line is wrong,
-130 stopped by Ctrl-C. docs/driver.md tells how goals are written, and what happens when.
+130 stopped by Ctrl-C. docs/driver.md describes goal files and what happens when.
 """
 
 _RUN = """\
@@ -50,7 +50,7 @@ this machine, as you. What the agent asks leave for is answered with `lore decid
 Exit codes: 0 all criteria of all goals are met, 1 a goal ended otherwise, 2 a file or the command line is wrong, 130 stopped by Ctrl-C.
 """
 _RESUME = """\
-What the lost turn left running is ended first, and the turn is told as cut short; one whose agent had ended is judged, and not run again.
+Processes of the lost turn are ended first, and the turn is recorded as interrupted; a turn whose agent had ended is checked, not run again.
 A spent budget has to be raised first (`lore goal raise`). Exit codes as for `lore goal run`.
 """
 
@@ -96,7 +96,7 @@ LESSONS = {
         "A budget only grows. A goal that is under way hears of it at once; one that has ended goes on with `lore goal resume`.",
     ),
     "check": (
-        (("lore goal check goals/*.toml", "all of them; what is wrong is told for each, and nothing is begun"),),
+        (("lore goal check goals/*.toml", "check all; prints every problem and starts nothing"),),
         "Exit code 2 if something is wrong.",
     ),
 }
@@ -105,11 +105,11 @@ LESSONS = {
 
 # ---
 
-SUMMARY = "have an agent pursue a goal until its criteria are met, and steer it"
+SUMMARY = "run an agent until its checks pass; pause, change or cancel it"
 
 MOST_TOGETHER = 64
 _VERBS = {
-    "run": "pursue goals, each told by a file, to their ends",
+    "run": "run goals from files until they end",
     "resume": "go on with goals: stopped, paused, or ended otherwise than well",
     "list": "show the goals of this log",
     "show": "show one goal in full",
@@ -117,7 +117,7 @@ _VERBS = {
     "cancel": "call a goal off, in the midst of its turn",
     "say": "tell the agent something, for its next turn",
     "raise": "let a goal use more",
-    "check": "see whether a file tells a goal that can be pursued",
+    "check": "check goal files",
 }
 
 
@@ -152,7 +152,7 @@ def _add_verb(verbs: Any, name: str) -> ArgumentParser:
 
 
 def _configure_driving(run: ArgumentParser, resume: ArgumentParser) -> None:
-    run.add_argument("files", metavar="FILE", nargs="+", help="a goal, as docs/driver.md tells: TOML or YAML")
+    run.add_argument("files", metavar="FILE", nargs="+", help="a goal file, TOML or YAML (docs/driver.md)")
     run.add_argument("--agent", metavar="NAME", help="who works on it, by name (else the file's)")
     run.add_argument("--mind", metavar="ADDRESS", help="have a model do the work: openai:MODEL, anthropic:MODEL (else as the file says)")
     resume.add_argument("ids", metavar="ID", nargs="*", help="which goals, by the beginnings of their ids (else the newest that is open)")

@@ -1,4 +1,4 @@
-"""`lore goal pause`, `cancel`, `say`, `raise`: wishes put on the log. Whoever drives the goal hears of them; nobody need drive it now."""
+"""`lore goal pause`, `cancel`, `say`, `raise`: control requests, stored in the log for the process that runs the goal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecuti
 
 
 def control_goals(args: Namespace) -> int:
-    """Check every wish before the first is stored."""
+    """Check all requests before the first is stored."""
     value = _control_value(args)
     with find.open_goals(args) as place:
         ids = [find.find_goal_id(place.log, id) for id in getattr(args, "ids", None) or [args.id]]
@@ -48,7 +48,7 @@ def _control_value(args: Namespace) -> Any:
         return " ".join(args.text)
     if args.verb != "raise":
         return None
-    wanted = {axis: told for axis in _AXES if (told := getattr(args, axis)) is not None}
+    wanted = {axis: limit_texts for axis in _AXES if (limit_texts := getattr(args, axis)) is not None}
     if not wanted:
         raise Invalid(
             "raise what? Say --turns, --wall-time, --tokens, --usd, or one of --consecutive-denies, --consecutive-errors, --consecutive-413"
@@ -66,6 +66,6 @@ def _describe_effect(verb: str, goal: GoalState, place: GoalLog, value: Any) -> 
         case "cancel":
             return "is called off" if driver else f"is called off; nobody drives it now, so it ends with the next lore goal resume {short}"
         case "say":
-            return "is told with its next turn" + ("" if driver else nobody)
-    told = ", ".join(f"{axis.replace('_', ' ')} up to {each}" for axis, each in value.items())
-    return f"may use more: {told}" + ("" if driver else nobody)
+            return "gets it with its next turn" + ("" if driver else nobody)
+    limit_texts = ", ".join(f"{axis.replace('_', ' ')} up to {each}" for axis, each in value.items())
+    return f"may use more: {limit_texts}" + ("" if driver else nobody)

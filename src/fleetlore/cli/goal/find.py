@@ -90,7 +90,7 @@ def all_goals(place: GoalLog) -> list[GoalState]:
 
 
 def fold_goal(place: GoalLog, id: str, key: OperatorKey | None = None) -> GoalState:
-    """One goal as the log tells it. On a sealed log unsigned facts count for nothing; only with the key are signatures checked, too."""
+    """Fold one goal from the log. On a sealed log unsigned facts are ignored; signatures are verified only if the key is given."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
 
     goal, seal = GoalState(id=id), place.shared.load_seal()

@@ -142,7 +142,7 @@ def format_question(id: str, tool: str, input: Any) -> Iterator[Line]:
 
 
 def _main_argument(input: Any) -> str:
-    """The part of a tool's input that tells most."""
+    """The most informative part of a tool's input."""
     fields = input if isinstance(input, dict) else {}
     found = next((fields[name] for name in _TELLING if isinstance(fields.get(name), str)), None)
     return found if found is not None else msgspec.json.encode(input).decode()

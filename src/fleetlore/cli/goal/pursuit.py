@@ -55,7 +55,7 @@ class GoalRunner:
         return OK if not self._view.troubles and all(self._view.outcome(id) == "done" for id in self._goals) else FAILED
 
     async def _run_goals(self) -> None:
-        """What befalls one is told, and the others go on. Stopped, all stop."""
+        """Run all goals; a failure of one is reported, and the others continue. A stop ends all."""
         _hear_signals()
         # Each goal blocks in a thread or two at a time, and none is to wait for another's.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * self._args.parallel + 8, "fleetlore-goal"))
@@ -81,16 +81,16 @@ class GoalRunner:
 
         expect = None if self._after is None else find.fold_goal(self._place, goal.id, self._key).verifiers
         self._view.prepare(goal.id, plan_of(goal).agent)
-        async with open_resources(goal, home=goal_data_folder(), expect=expect) as crew:
-            driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
+        async with open_resources(goal, home=goal_data_folder(), expect=expect) as resources:
+            driver = Driver(self._place.log, goal.id, resources, shared=self._place.shared, key=self._key, watch=self._view.watch)
             after = "" if self._after is None else self._after[goal.id]
             self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.turn_progress, after=after)
             if self._after is None:
                 await driver.start(goal)
-                self._view.begin(driver.state, await asyncio.to_thread(_find_unseen_changes, crew.workspace, goal, self._args.files))
+                self._view.begin(driver.state, await asyncio.to_thread(_find_unseen_changes, resources.workspace, goal, self._args.files))
             state = await driver.run_goal()
             is_kept = state.outcome != "done" or self._args.keep_worktree
-            self._view.end(state, await asyncio.to_thread(handed_over, crew.workspace, goal, is_kept=is_kept))
+            self._view.end(state, await asyncio.to_thread(handed_over, resources.workspace, goal, is_kept=is_kept))
 
     def _say_how_to_go_on(self) -> None:
         left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.outcome(id) is None]

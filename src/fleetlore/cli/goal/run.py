@@ -37,7 +37,7 @@ _LASTING = ("turns", "wall_time", "tokens", "usd")
 
 
 def check_goal_files(args: Namespace) -> int:
-    """Say whether each file tells a goal that can be pursued; what is wrong is told for all of them."""
+    """Check goal files; prints the problems of all of them."""
     problems: list[str] = []
     for path in args.files:
         try:
@@ -120,7 +120,7 @@ def _as_asked(goal: Goal, args: Namespace) -> Goal:
 
 
 def resume_goals(args: Namespace) -> int:
-    """Go on with goals. One that another process drives is only told to. After crashes a person's request counts: it is tried again."""
+    """Resume goals. A goal that another process runs only gets the request. After crashes a person's request allows another try."""
     with find.open_goals(args) as place:
         find.need_all_kept(place)
         ids = [find.find_goal_id(place.log, id) for id in args.ids]
@@ -128,9 +128,9 @@ def resume_goals(args: Namespace) -> int:
         states = [find.fold_goal(place, id, key) for id in ids] or [_newest_open(place, key)]
         for state in states:
             _need_resumable(state)
-        wishes = [_make_resume_event(state) for state in states if state.outcome is not None or state.is_paused or state.crashes]
-        if wishes:
-            place.put(wishes, key)
+        requests = [_make_resume_event(state) for state in states if state.outcome is not None or state.is_paused or state.crashes]
+        if requests:
+            place.put(requests, key)
         mine = [state for state in states if not _is_driven(place, state)]
         goals = {state.id: state.goal for state in mine if state.goal is not None}
         return GoalRunner(args, place, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fleetlore.views.goal_state import GoalState
 
 
-# --- What of a goal's events is told while it is pursued, in a line or two each; the rest is on the log.
+# --- Goal events that are printed while the goal runs, one or two lines each.
 
 EVIDENCE_LINES = 2
 _ASKS = "bold yellow"

@@ -1,4 +1,4 @@
-"""What people are told about a goal's workspace: what it does not hold when it begins, and how to take the work over at the end."""
+"""Notes about a goal's workspace: what it lacks at the start, and how to take over the work at the end."""
 
 from __future__ import annotations
 

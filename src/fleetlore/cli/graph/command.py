@@ -15,22 +15,21 @@ if TYPE_CHECKING:
     from fleetlore.graph.scenarios import ExpectationResult
     from fleetlore.graph.settings import GraphSettings
 
-SUMMARY = "talk to an agent made of nodes; list, check, draw and test its graph"
+SUMMARY = "chat with a graph agent; list, check, draw and test graphs"
 
 VERBS = ("list", "nodes", "check", "draw", "chat", "test")
 FORMS = ("text", "mermaid", "dot")
 _EXAMPLES = (
-    ("lore graph chat", "talk to the usual agent, offline; ask it for a counter, then press +1 by /press count_up"),
-    ("lore graph chat --graph reflex --session tea", "another graph, in a session that you can come back to"),
-    ("lore graph chat --mind openai:gpt-5-mini", "with a model"),
-    ("lore graph draw seven --form mermaid", "the graph, for a Markdown page"),
-    ("lore graph nodes", "what graphs can be made of: ours, and those of installed packages"),
-    ("lore graph check ./my.toml", "whether a graph of your own can be run; else everything that is wrong with it"),
-    ("lore graph test examples/graph/*.md", "play scenarios, and see whether what they expect holds"),
+    ("lore graph chat", "chat with the default agent, offline; ask for a counter, then type /press count_up"),
+    ("lore graph chat --graph reflex --session tea", "use another graph, in a session that you can resume"),
+    ("lore graph chat --mind openai:gpt-5-mini", "use a model"),
+    ("lore graph draw seven --form mermaid", "draw the graph for a Markdown page"),
+    ("lore graph nodes", "list node types, built-in and installed"),
+    ("lore graph check ./my.toml", "check a graph file and print every problem"),
+    ("lore graph test examples/graph/*.md", "run scenarios and check their expectations"),
 )
 _NOTES = """\
-A conversation is recorded in your log as it goes; the same --session goes on where it ended. docs/graph.md tells how graphs, nodes and
-scenarios are written.
+Conversations are recorded in your log; use the same --session to continue one. docs/graph.md describes graphs, nodes and scenarios.
 """
 
 

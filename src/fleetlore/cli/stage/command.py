@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fleetlore.stage.run_state import RunState
     from fleetlore.stage.scenario import StageScenario
 
-SUMMARY = "have a cast play a scene: a debate, a committee, a hidden role"
+SUMMARY = "run a scenario with several agents: a debate, a committee, a hidden role"
 
 VERBS = ("list", "check", "run")
 MAX_TURNS = 1_000_000
@@ -46,7 +46,7 @@ _EXAMPLES = (
 )
 _NOTES = """\
 A run is recorded in your log as it is played; nothing but the log is needed to take it up again. The same seed with the scripted mind plays
-the same run. docs/stage.md tells how scenarios are written, and in which order a cast acts.
+the same run. docs/stage.md describes scenario files and the order of turns.
 """
 
 

@@ -119,9 +119,9 @@ def _print_changes(args: Namespace, snapshots: Iterator[TownSnapshot]) -> None:
     """Print the status when more than times changed."""
     show, shown = _make_printer(args), None
     for snapshot in snapshots:
-        told = snapshot_fields(snapshot)
-        essence = [told[name] for name in ("agents", "tasks", "missions", "waiting", "dispatcher")]
-        essence[0] = [(agent.name, agent.state, agent.task, agent.wish) for agent in told["agents"]]
+        shown_fields = snapshot_fields(snapshot)
+        essence = [shown_fields[name] for name in ("agents", "tasks", "missions", "waiting", "dispatcher")]
+        essence[0] = [(agent.name, agent.state, agent.task, agent.wish) for agent in shown_fields["agents"]]
         essence = [str(part) for part in essence]
         if essence != shown:
             shown = essence
@@ -221,8 +221,8 @@ def _message_text(message: InboxMessage) -> str:
 
 def _tasks_title(town: TownState) -> str:
     counts: Counter[str] = Counter(task.state for task in town.tasks.values())
-    told = [f"{counts[state]:,} {state}" for state in town_lines.TASK_STYLES if counts[state]]
-    return f"tasks: {' · '.join(told)}"
+    counted = [f"{counts[state]:,} {state}" for state in town_lines.TASK_STYLES if counts[state]]
+    return f"tasks: {' · '.join(counted)}"
 
 
 def _task_lines(snapshot: TownSnapshot) -> Iterator[Line]:

@@ -13,7 +13,7 @@ from fleetlore.cli.town import verbs
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "have agents share work: spawn them, give them tasks and missions, and steer"
+SUMMARY = "let agents share work: spawn them, assign tasks and missions, control them"
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 EXAMPLES = (
     ("lore town init harbour", "in a project's folder: what follows is about that town"),
     ("lore town spawn ada bob --role backend", "two agents join; `lore worker` runs them, on this machine or any other"),
-    ("lore town backlog add 'Read empty lines' --role backend", "a task for whoever can do it"),
+    ("lore town backlog add 'Read empty lines' --role backend", "add a task that any suitable agent may take"),
     ("lore town mission start plan.toml", "a mission: items that wait for each other, reviewed"),
     ("lore town status --watch", "all of it, live"),
     ("lore town send ada 'Which port does it listen on?' --query", "a question; the answer comes to `lore town inbox`"),
@@ -58,12 +58,12 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town assign ada 'Fix the parser' --check unit", "a new task, for ada alone"),
             ("lore town assign ada --task t-3f2504e0", "a task that there is; who has it now breaks it off"),
         ),
-        "Inside an agent this passes work on: that is told to both of them.",
+        "Inside an agent this delegates work; both agents get a message.",
     ),
     "backlog": ((("lore town backlog", "what waits"), ("lore town backlog add 'Fix the parser'", "one more")), ""),
     "backlog add": (
         (
-            ("lore town backlog add 'Fix the parser' --role backend --priority high", "for whoever is a backend"),
+            ("lore town backlog add 'Fix the parser' --role backend --priority high", "for any agent with the role backend"),
             ("lore town backlog add 'Write its tests' --after t-3f25 --check unit", "begun once that one is completed"),
             ('lore town backlog add "$(cat task.md)"', "a long one: its first line is the title"),
         ),
@@ -84,7 +84,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
     "task cancel": ((("lore town task cancel t-3f25 --reason 'the API changed'", "nobody does it any more"),), ""),
     "task retry": ((("lore town task retry t-3f25", "a task that failed so often that it was put aside is begun again"),), ""),
     "task complete": (
-        (("lore town task complete t-3f25 --result 'done by hand'", "what waited for it may begin"),),
+        (("lore town task complete t-3f25 --result 'done by hand'", "tasks that depend on it can start"),),
         "A task that an agent has is that agent's to complete; call it off, or wait.\n"
         "A review is ended by `lore town mission approve` or `reject`.",
     ),
@@ -96,7 +96,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town send conductor 'May I drop the table?' --query", "inside an agent: a call for help"),
             ("lore town send ada 'Yes, do' --reply-to 0190a5b2", "an answer; what it answers is acknowledged"),
         ),
-        "A message waits until whoever it is for says that it was used. It is read with the next piece of work; what wants an\n"
+        "A message stays unread until its recipient acknowledges it. It is read with the next piece of work; what wants an\n"
         "answer, at once by one who has none.",
     ),
     "inbox": (
@@ -120,7 +120,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town mission start plan.toml", "a plan that you wrote"),
             ("lore town mission start issues.json --title 'Ship 1.0' --done 12", "issues of a forge; #12 is done already"),
         ),
-        "Everything that is wrong with a plan is told at once, and nothing is begun then. docs/town-plans.md tells how plans are written.",
+        "All problems of a plan are printed at once, and nothing starts. docs/town-plans.md describes plan files.",
     ),
     "mission plan": ((("lore town mission plan issues.json > plan.toml", "issues as a plan, to be looked over and started"),), ""),
     "mission list": ((("lore town mission list --all", "also those that were put away"),), ""),
@@ -139,7 +139,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         (("lore town mission approve issue-reader parser --reason 'tried it'", "the review that waits is called off"),),
         "Nobody approves their own work.",
     ),
-    "mission reject": ((("lore town mission reject issue-reader parser --reason 'no tests'", "it is mended, and reviewed again"),), ""),
+    "mission reject": ((("lore town mission reject issue-reader parser --reason 'no tests'", "it is fixed, and reviewed again"),), ""),
     "mission helped": ((("lore town mission helped issue-reader", "it does not ask again for the same reason, for now"),), ""),
     "mission archive": ((("lore town mission archive issue-reader", "it leaves the lists; nothing is deleted"),), ""),
     "interrupt": ((("lore town interrupt ada --reason 'wrong branch'", "she pauses in the midst of it"),), _CONTROL_NOTE),
@@ -159,7 +159,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         (
             ("lore town reclaim", "only shows: tasks and unread messages of agents that nobody runs"),
             ("lore town reclaim --to bob --from ada", "what ada held, to bob"),
-            ("lore town reclaim --to-backlog", "to whoever can do it"),
+            ("lore town reclaim --to-backlog", "to any suitable agent"),
         ),
         "Nothing is lost on the way: a message is passed on and acknowledged in one step, and stays where it is if that fails.",
     ),
@@ -169,7 +169,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town history ada -n 100", "what she did, and what was done to her"),
             ("lore town history --mission issue-reader --follow", "live; Ctrl-C ends it"),
         ),
-        "`lore tell --scope agent:ada` tells it as a story, `lore events` with everything else that she did.",
+        "`lore tell --scope agent:ada` prints it as a story, `lore events` with everything else that she did.",
     ),
 }
 """Verb → examples and notes."""

@@ -42,195 +42,200 @@ def _list_argument(name: str, metavar: str, dest: str, help: str) -> Argument:
 
 
 _AGENTS = (
-    _argument("names", metavar="AGENT", nargs="+", help="which agents, by the beginnings of their names"),
-    _argument("--reason", metavar="TEXT", default="", help="why; it is kept"),
+    _argument("names", metavar="AGENT", nargs="+", help="agent names, or unique prefixes"),
+    _argument("--reason", metavar="TEXT", default="", help="reason; it is recorded"),
 )
-_TEXT = _argument("text", metavar="TEXT", nargs="+", help="what is to be done; its first line is the title")
+_TEXT = _argument("text", metavar="TEXT", nargs="+", help="the task; its first line is the title")
 _NEW_TASK = (
-    _argument("--priority", choices=PRIORITIES, default="normal", help="how soon (normal)"),
-    _list_argument("--tag", "T", "tags", "a word to find it by"),
-    _list_argument("--check", "C", "checks", "the name of what must pass, as the worker's file tells it"),
+    _argument("--priority", choices=PRIORITIES, default="normal", help="priority (normal)"),
+    _list_argument("--tag", "T", "tags", "a tag"),
+    _list_argument("--check", "C", "checks", "a check that must pass, as named in the worker's file"),
     _list_argument("--after", "TASK", "after", "a task that must be completed first"),
-    _argument("--tries", metavar="N", type=int, help="how often it is begun before it is put aside (3)"),
+    _argument("--tries", metavar="N", type=int, help="attempts before the task fails (3)"),
 )
 _SELECTION = (
-    _argument("--state", choices=("pending", "assigned", "running", "completed", "failed", "cancelled"), default=None, help="only those"),
-    _argument("--agent", metavar="AGENT", default=None, help="only what is, or was last, that agent's"),
-    _argument("--mission", metavar="ID", default=None, help="only those of a mission"),
-    _argument("--all", action="store_true", default=False, help="also what ended over a day ago"),
+    _argument(
+        "--state",
+        choices=("pending", "assigned", "running", "completed", "failed", "cancelled"),
+        default=None,
+        help="only tasks in this state",
+    ),
+    _argument("--agent", metavar="AGENT", default=None, help="only tasks of this agent, or last held by it"),
+    _argument("--mission", metavar="ID", default=None, help="only tasks of this mission"),
+    _argument("--all", action="store_true", default=False, help="also tasks that ended more than a day ago"),
 )
-_TASK = _argument("id", metavar="ID", help="which task, by the beginning of its id")
-_MISSION = _argument("id", metavar="ID", help="which mission, by the beginning of its id")
-_REASON = _argument("--reason", metavar="TEXT", default="", help="why; it is kept")
+_TASK = _argument("id", metavar="ID", help="task id, or a unique prefix")
+_MISSION = _argument("id", metavar="ID", help="mission id, or a unique prefix")
+_REASON = _argument("--reason", metavar="TEXT", default="", help="reason; it is recorded")
 _FILE = (
-    _argument("file", metavar="FILE", help="a plan (.toml), or issues (.json, .jsonl); docs/town-plans.md tells both"),
-    _argument("--title", metavar="TEXT", default="", help="what the mission is for; with issues"),
-    _list_argument("--done", "ISSUE", "done", "an issue that is done; with issues"),
+    _argument("file", metavar="FILE", help="a plan (.toml), or issues (.json, .jsonl); see docs/town-plans.md"),
+    _argument("--title", metavar="TEXT", default="", help="title of the mission; for issues"),
+    _list_argument("--done", "ISSUE", "done", "an issue that is already done; for issues"),
 )
-_ARCHIVED = _argument("--all", action="store_true", default=False, help="also those that were put away")
-_ITEM = _argument("item", metavar="ITEM", help="which item")
+_ARCHIVED = _argument("--all", action="store_true", default=False, help="also archived missions")
+_ITEM = _argument("item", metavar="ITEM", help="the item")
 
 _BACKLOG = {
     "add": Verb(
         "tasks.add_task",
-        "write a task down, for whoever can do it",
-        (_TEXT, _list_argument("--role", "R", "roles", "who should take it"), *_NEW_TASK),
+        "add a task to the backlog",
+        (_TEXT, _list_argument("--role", "R", "roles", "role that may take it"), *_NEW_TASK),
     ),
-    "list": Verb("tasks.list_backlog", "show what waits, in the order in which it is given out"),
+    "list": Verb("tasks.list_backlog", "list pending tasks in the order of assignment"),
     "claim": Verb(
         "tasks.claim_task",
-        "have one agent do a task that waits",
-        (_TASK, _argument("agent", metavar="AGENT", nargs="?", help="for whom (else whoever speaks)")),
+        "assign a pending task to an agent",
+        (_TASK, _argument("agent", metavar="AGENT", nargs="?", help="the agent (default: the speaker, see --as)")),
     ),
 }
 _TASKS = {
-    "list": Verb("tasks.list_tasks", "show tasks, those under way first", _as_subverb_arguments(_SELECTION)),
-    "show": Verb("tasks.show_task", "show all of one task", (_TASK,)),
-    "cancel": Verb("tasks.cancel_task", "call a task off; whoever is at it breaks it off", (_TASK, _REASON)),
-    "retry": Verb("tasks.retry_task", "have a task done that failed, or was called off", (_TASK, _REASON)),
+    "list": Verb("tasks.list_tasks", "list tasks, running ones first", _as_subverb_arguments(_SELECTION)),
+    "show": Verb("tasks.show_task", "show one task in detail", (_TASK,)),
+    "cancel": Verb("tasks.cancel_task", "cancel a task; an agent that works on it stops", (_TASK, _REASON)),
+    "retry": Verb("tasks.retry_task", "retry a failed or cancelled task", (_TASK, _REASON)),
     "complete": Verb(
         "tasks.complete_task",
-        "say that a task is done, which nobody is at",
-        (_TASK, _argument("--result", metavar="TEXT", default="", help="what came of it")),
+        "mark a task as done that no agent works on",
+        (_TASK, _argument("--result", metavar="TEXT", default="", help="the result")),
     ),
     "redirect": Verb(
         "tasks.redirect_task",
-        "have another agent do it",
-        (_TASK, _argument("--to", metavar="AGENT", required=True, help="who is to do it")),
+        "move a task to another agent",
+        (_TASK, _argument("--to", metavar="AGENT", required=True, help="the agent")),
     ),
 }
 _MISSIONS = {
-    "start": Verb("missions.start_mission", "begin a mission, as a plan or a file of issues tells it", _FILE),
-    "plan": Verb("missions.show_plan", "print a plan as TOML, to be read and changed; nothing is begun", _FILE),
-    "list": Verb("missions.list_missions", "show missions", _as_subverb_arguments([_ARCHIVED])),
+    "start": Verb("missions.start_mission", "start a mission from a plan or a file of issues", _FILE),
+    "plan": Verb("missions.show_plan", "print a plan as TOML without starting it", _FILE),
+    "list": Verb("missions.list_missions", "list missions", _as_subverb_arguments([_ARCHIVED])),
     "show": Verb("missions.show_mission", "show one mission: its items, and what each waits for", (_MISSION,)),
-    "pause": Verb("missions.pause_mission", "hold a mission: what is worked on ends, nothing else begins", (_MISSION, _REASON)),
-    "resume": Verb("missions.resume_mission", "go on with a mission that was held, or given up", (_MISSION, _REASON)),
+    "pause": Verb("missions.pause_mission", "pause a mission: running tasks finish, no new ones start", (_MISSION, _REASON)),
+    "resume": Verb("missions.resume_mission", "resume a paused or stopped mission", (_MISSION, _REASON)),
     "stop": Verb(
         "missions.stop_mission",
-        "give a mission up",
-        (_MISSION, _REASON, _argument("--force", action="store_true", help="call off what is being worked on, too")),
+        "stop a mission",
+        (_MISSION, _REASON, _argument("--force", action="store_true", help="also cancel its running tasks")),
     ),
     "note": Verb(
         "missions.add_note",
-        "write something down about a mission",
-        (_MISSION, _argument("text", metavar="TEXT", nargs="+", help="what is to be known")),
+        "add a note to a mission",
+        (_MISSION, _argument("text", metavar="TEXT", nargs="+", help="the note")),
     ),
-    "approve": Verb("missions.approve_item", "approve an item's work, in a reviewer's place", (_MISSION, _ITEM, _REASON)),
+    "approve": Verb("missions.approve_item", "approve an item's work instead of a reviewer", (_MISSION, _ITEM, _REASON)),
     "reject": Verb(
         "missions.reject_item",
-        "send an item's work back, and say why",
-        (_MISSION, _ITEM, _argument("--reason", metavar="TEXT", required=True, help="what is to be changed")),
+        "reject an item's work, with a reason",
+        (_MISSION, _ITEM, _argument("--reason", metavar="TEXT", required=True, help="what to change")),
     ),
-    "helped": Verb("missions.resolve_help_request", "say that a mission's call for help was heard", (_MISSION, _REASON)),
-    "archive": Verb("missions.archive_mission", "put a mission away that is over", (_MISSION,)),
+    "helped": Verb("missions.resolve_help_request", "resolve a mission's help request", (_MISSION, _REASON)),
+    "archive": Verb("missions.archive_mission", "archive a mission that has ended", (_MISSION,)),
 }
 
 VERBS = {
     "init": Verb(
         "init.init_town",
-        "say in this folder's settings which town is meant, and on which log",
-        (_argument("name", metavar="NAME", nargs="?", help="what the town is called (else --town, else as the folder)"),),
+        "write the town and its log into this folder's settings",
+        (_argument("name", metavar="NAME", nargs="?", help="name of the town (default: --town, or the name of the folder)"),),
     ),
     "spawn": Verb(
         "agents.spawn_agents",
-        "have agents join the town",
+        "add agents to the town",
         (
-            _argument("names", metavar="NAME", nargs="+", help="what they are called"),
-            _list_argument("--role", "R", "roles", "what they can do (else anything)"),
-            _argument("--harness", metavar="H", default="", help="what should run them, as in a goal's `harness`; for people to read"),
-            _argument("--parent", metavar="AGENT", help="the agent above them"),
-            _argument("--mode", choices=("fresh", "forkedcontext", "resumed"), default="fresh", help="how they begin (fresh)"),
+            _argument("names", metavar="NAME", nargs="+", help="names of the agents"),
+            _list_argument("--role", "R", "roles", "a role of the agents (default: any work)"),
+            _argument("--harness", metavar="H", default="", help="the harness that should run them; for information only"),
+            _argument("--parent", metavar="AGENT", help="their parent agent"),
+            _argument("--mode", choices=("fresh", "forkedcontext", "resumed"), default="fresh", help="how their session starts (fresh)"),
         ),
     ),
     "list": Verb(
         "agents.list_agents",
-        "show the agents: what each is, does and waits for",
-        (_argument("--all", action="store_true", help="also those that stopped over a day ago"),),
+        "list agents with state and current task",
+        (_argument("--all", action="store_true", help="also agents that stopped more than a day ago"),),
     ),
     "status": Verb(
         "board.show_status",
-        "show the whole town: who needs you, who works on what, how missions stand",
+        "show the whole town: who needs you, who works on what, progress of missions",
         (
-            _argument("--watch", action="store_true", help="stay, and follow the log live"),
-            _argument("--all", action="store_true", help="everybody and every mission, however long ago they came to rest"),
+            _argument("--watch", action="store_true", help="keep running, and update after every change"),
+            _argument("--all", action="store_true", help="all agents and missions, also those that ended long ago"),
         ),
     ),
     "assign": Verb(
         "tasks.assign_task",
-        "give one agent a new task, or one that there is",
+        "assign a new or an existing task to an agent",
         (
-            _argument("agent", metavar="AGENT", help="who is to do it"),
-            _argument("text", metavar="TEXT", nargs="*", help="what is to be done; its first line is the title"),
-            _argument("--task", metavar="ID", help="a task that there is, in the place of a text"),
+            _argument("agent", metavar="AGENT", help="the agent"),
+            _argument("text", metavar="TEXT", nargs="*", help="the task; its first line is the title"),
+            _argument("--task", metavar="ID", help="an existing task instead of a text"),
             *_NEW_TASK,
         ),
     ),
-    "backlog": Verb("tasks.list_backlog", "tasks that wait: show them, add one, have an agent claim one", verbs=_BACKLOG),
-    "task": Verb("tasks.list_tasks", "tasks: show them, or one; call one off, retry, complete or redirect it", _SELECTION, _TASKS),
+    "backlog": Verb("tasks.list_backlog", "pending tasks: list, add, claim", verbs=_BACKLOG),
+    "task": Verb("tasks.list_tasks", "tasks: list, show, cancel, retry, complete, redirect", _SELECTION, _TASKS),
     "send": Verb(
         "messages.send_message",
-        "tell an agent something, or the conductor",
+        "send a message to an agent or the conductor",
         (
-            _argument("to", metavar="TO", help="an agent; or conductor, who is the person that runs the town"),
+            _argument("to", metavar="TO", help="an agent, or conductor: the person who runs the town"),
             _argument("text", metavar="TEXT", nargs="+", help="the message"),
             *(
                 _argument(name, apart="type", dest="type", action="store_const", const=type, default="info", help=help)
                 for name, type, help in (
-                    ("--query", "query", "it wants an answer; an agent's to the conductor is a call for help"),
-                    ("--task", "task", "it asks for something to be done"),
-                    ("--ack", "confirmation", "it only confirms something"),
+                    ("--query", "query", "a question; from an agent to the conductor it is a help request"),
+                    ("--task", "task", "a request for work"),
+                    ("--ack", "confirmation", "a confirmation"),
                 )
             ),
-            _argument("--priority", apart="haste", choices=PRIORITIES, default="normal", help="what is read first (normal)"),
+            _argument("--priority", apart="haste", choices=PRIORITIES, default="normal", help="priority (normal)"),
             _argument(
                 "--urgent", apart="haste", dest="priority", action="store_const", const="urgent", help="the same as --priority urgent"
             ),
-            _argument("--reply-to", metavar="ID", help="the message that it answers; if that waits for whoever speaks, it is acknowledged"),
+            _argument("--reply-to", metavar="ID", help="the message this answers; it is acknowledged if it was sent to the speaker"),
         ),
     ),
     "inbox": Verb(
         "messages.show_inbox",
-        "show messages that wait, and acknowledge them",
+        "list unread messages, and acknowledge them",
         (
-            _argument("name", metavar="NAME", nargs="?", help="whose (else your own: the conductor's, or that of the agent who speaks)"),
-            _list_argument("--ack", "ID", "ack", "say that it was read and used, or: all"),
+            _argument("name", metavar="NAME", nargs="?", help="whose inbox (default: the speaker's, see --as)"),
+            _list_argument("--ack", "ID", "ack", "acknowledge this message, or all"),
         ),
     ),
-    "mission": Verb("missions.list_missions", "missions: start one from a plan, look at them, steer, review", (_ARCHIVED,), _MISSIONS),
-    "interrupt": Verb("agents.interrupt_agents", "have agents break off what they do, and pause; their sessions are kept", _AGENTS),
-    "resume": Verb("agents.resume_agents", "have paused agents go on", _AGENTS),
-    "close": Verb("agents.close_agents", "have agents stop once their task is done", _AGENTS),
-    "kill": Verb("agents.kill_agents", "stop agents at once; their tasks go back", _AGENTS),
-    "restart": Verb("agents.restart_agents", "have agents start anew, or again", _AGENTS),
+    "mission": Verb("missions.list_missions", "missions: start, list, show, control, review", (_ARCHIVED,), _MISSIONS),
+    "interrupt": Verb("agents.interrupt_agents", "pause agents at once; they keep their sessions", _AGENTS),
+    "resume": Verb("agents.resume_agents", "resume paused agents", _AGENTS),
+    "close": Verb("agents.close_agents", "stop agents after their current task", _AGENTS),
+    "kill": Verb("agents.kill_agents", "stop agents at once; their tasks are released", _AGENTS),
+    "restart": Verb("agents.restart_agents", "make stopped agents available again", _AGENTS),
     "recover": Verb(
         "repair.recover_agents",
-        "look which workers are dead, and free what they held",
-        (_argument("--dry-run", action="store_true", help="only say what there are signs of; nothing is changed"),),
+        "find dead workers, and release their tasks",
+        (_argument("--dry-run", action="store_true", help="only report; change nothing"),),
     ),
     "reclaim": Verb(
         "repair.reclaim_work",
-        "show what agents hold that nobody runs; with --to or --to-backlog, pass it on",
+        "list work of agents that are not running; with --to or --to-backlog, move it",
         (
             _argument(
                 "--to-backlog",
                 apart="where",
                 action="store_true",
-                help="let anybody have the tasks; messages that ask for work become tasks, others go to the conductor",
+                help="move the tasks to the backlog; requests for work become tasks, other messages go to the conductor",
             ),
-            _argument("--to", apart="where", metavar="AGENT", help="let that agent have the tasks and the messages"),
-            _argument("--from", dest="of", metavar="AGENT", help="only what that agent holds"),
+            _argument("--to", apart="where", metavar="AGENT", help="move the tasks and messages to this agent"),
+            _argument("--from", dest="of", metavar="AGENT", help="only work of this agent"),
         ),
     ),
     "history": Verb(
         "history.show_history",
-        "what happened, oldest first: to all, to one agent, mission or task",
+        "print events, oldest first: of all, of an agent, a mission or a task",
         (
-            _argument("agent", apart="what", metavar="AGENT", nargs="?", help="only what concerns that agent"),
-            _argument("--mission", apart="what", metavar="ID", help="only what concerns that mission"),
-            _argument("--task", apart="what", metavar="ID", help="only what concerns that task"),
-            _argument("-n", "--last", metavar="N", type=int, default=30, help="how many of the newest (30)"),
-            _argument("--follow", "-f", action="store_true", help="go on with what comes"),
+            _argument("agent", apart="what", metavar="AGENT", nargs="?", help="only events of this agent"),
+            _argument("--mission", apart="what", metavar="ID", help="only events of this mission"),
+            _argument("--task", apart="what", metavar="ID", help="only events of this task"),
+            _argument("-n", "--last", metavar="N", type=int, default=30, help="number of newest events (30)"),
+            _argument("--follow", "-f", action="store_true", help="follow new events"),
             _argument("--utc", action="store_true", help="times in UTC"),
         ),
     ),
@@ -243,7 +248,7 @@ _SHARED = (
         dest="speaker",
         metavar="NAME",
         default=None,
-        help="who speaks (else the agent inside which this runs, else you)",
+        help="the speaker (default: the agent that runs this, or you)",
     ),
 )
 

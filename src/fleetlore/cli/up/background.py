@@ -27,8 +27,8 @@ def run_background_jobs(settings: Settings, house: AppContext, url: str) -> Iter
     """Do them, each in a thread of its own, as long as the block lasts."""
     stop = Event()
     threads = [
-        Thread(target=_run_job, args=(chore, stop), name="fleetlore-chore", daemon=True)
-        for chore in _list_background_jobs(settings, house, url)
+        Thread(target=_run_job, args=(job, stop), name="fleetlore-chore", daemon=True)
+        for job in _list_background_jobs(settings, house, url)
     ]
     for thread in threads:
         thread.start()
@@ -49,9 +49,9 @@ def _list_background_jobs(settings: Settings, house: AppContext, url: str) -> It
         yield lambda stop: _keep_retention(settings, house, stop)
 
 
-def _run_job(chore: BackgroundJob, stop: Event) -> None:
+def _run_job(job: BackgroundJob, stop: Event) -> None:
     try:
-        chore(stop)
+        job(stop)
     except FleetloreError as error:
         terminal.err(f"lore: {error}")
 

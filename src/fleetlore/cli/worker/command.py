@@ -13,7 +13,7 @@ from fleetlore.programs import registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-SUMMARY = "run agents of the town on this machine: they take tasks and do them"
+SUMMARY = "run agents of the town on this machine; they take tasks and work on them"
 
 MAX_AGENTS = 64
 _EXAMPLES = (
@@ -26,7 +26,7 @@ _NOTES = """\
 FILE is written like a goal's (docs/driver.md), without a description: harness, workspace, budget, permissions, acceptance; and
 [checks.NAME] says what a check runs that tasks name. Nothing on the log chooses programs, models, commands or folders.
 Agents are asked about tools as `lore goal run` asks; --allow names what they may use without being asked.
-Ctrl-C lets everything go: what was being worked on goes back to the town, and is gone on with by whoever takes it up.
+Ctrl-C releases all tasks: they go back to the town, and another worker continues them.
 """
 
 

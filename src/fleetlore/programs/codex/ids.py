@@ -1,4 +1,4 @@
-"""What rollouts, streams and hooks of Codex have in common: whose deed it was, and the ids by which one thing is told once.
+"""Shared by rollouts, streams and hooks of Codex: the acting agent, and ids that store each event once.
 
 An id follows from the record's own keys. Codex keeps the thread that it works in, the turn, the call and the response apart, and each
 of them has an id of its own; only where a model's provider counts its calls from one are thread and turn needed beside.

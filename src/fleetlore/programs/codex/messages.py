@@ -16,7 +16,7 @@ from fleetlore.programs.codex.usage import CountedResponse, count_response, find
 from fleetlore.programs.sessions import USER_ACTOR, guess_task, shorten_text
 
 ITEM_CHANNEL, EVENT_CHANNEL, RESPONSE_CHANNEL = "item", "event", "response"
-"""The channels by which the same words come."""
+"""Channels that repeat the same text."""
 _REQUEST_HEADING = "## My request for Codex:"
 """What stands between what an editor adds to a prompt and the prompt."""
 _SUBAGENT_NOTICE_TAG = "subagent_notification"
@@ -68,7 +68,7 @@ def _find_enclosing_tag(words: str) -> str | None:
 
 
 def _make_subagent_return_events(mind: CodexReaderState, row: RolloutRow, words: str) -> list[Event]:
-    """A sub-agent came back: its launcher is told so in a message."""
+    """A sub-agent returned; its parent gets a message."""
     inner = words.strip().removeprefix(f"<{_SUBAGENT_NOTICE_TAG}>").removesuffix(f"</{_SUBAGENT_NOTICE_TAG}>")
     try:
         told = as_object(msgspec.json.decode(inner.encode()))
@@ -132,7 +132,7 @@ def flush_waiting_prompt(mind: CodexReaderState, row: RolloutRow) -> list[Event]
 
 
 def add_reply_text(mind: CodexReaderState, row: RolloutRow, channel: str, words: str) -> list[Event]:
-    """The model says something; it is told with what it cost, which comes later."""
+    """Keep a reply of the model until its token usage arrives; both become one event."""
     events = begin_reply(mind, row)
     if words.strip() and mind.echo.is_new(channel, words):
         if not mind.said:
@@ -214,7 +214,7 @@ def make_reply_event(mind: CodexReaderState, row: RolloutRow, counted: CountedRe
 
 
 def flush_reply_text(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """The words whose cost nobody stated."""
+    """Make an event of reply text without token usage."""
     if not mind.said:
         return []
     said = "\n\n".join(mind.said)

@@ -15,7 +15,7 @@ MAX_OPEN_CALLS = 500
 MAX_CLOSED_CALLS = 64
 MAX_ECHOES = 100
 MAX_INPUT_CHARS = 4096
-"""So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
+"""Characters kept of each string of a call's input until its result comes; the start is enough to classify the call."""
 MAX_ECHO_CHARS = 200
 """Words that begin alike so far are the same: pictures and the like may follow in one telling and not in another."""
 
@@ -26,14 +26,14 @@ class OpenCodexCall(Struct):
     tool: str
     input: Any = None
     work: CompletedCall | None = None
-    """What an item has told of it already."""
+    """What an item has already reported about the call."""
     id: str | None = None
     """Of the event that told of it, where that follows from its place in a stream."""
     turn: str | None = None
 
 
 class EchoFilter(Struct):
-    """Which words were told: events, items and responses say the same ones, each in its turn."""
+    """Counts texts per channel: events, items and responses repeat the same text."""
 
     told: dict[str, int] = field(default_factory=dict)
     heard: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -53,12 +53,12 @@ class EchoFilter(Struct):
         return True
 
     def count_times(self, words: str) -> int:
-        """How often this was told."""
+        """How often this text was recorded."""
         return self.told.get(_digest_text(words), 0)
 
 
 class CodexAnswer(Struct, kw_only=True):
-    """The newest words of the agent, as long as no call follows them."""
+    """The newest text of the agent, as long as no call follows it."""
 
     key: str
     at: datetime | None = None

@@ -1,7 +1,7 @@
 """Rollouts of Codex: `{"timestamp", "type", "payload"}` a line, and the flat lines of the oldest versions.
 
 The program writes most things twice or thrice: as what the model said or was given (`response_item`), as an event for its screens
-(`event_msg`), and as a finished item. Each is told once, when it is first met; `docs/dialects.md` says what becomes of which.
+(`event_msg`), and as a finished item. Each becomes one event, when it first occurs; `docs/dialects.md` says what becomes of which.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ IGNORED_ROW_TYPES = frozenset(
         "session_state",
     )
 )
-"""Types of records that tell nothing beside what others tell."""
+"""Types of records that only repeat others."""
 
 
 def make_row(mind: CodexReaderState, record: Record, size: int) -> RolloutRow:

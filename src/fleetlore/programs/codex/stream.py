@@ -1,7 +1,7 @@
 """Streams of `codex exec --json`: threads, turns and items as they come, without times and without ids that hold beyond the stream.
 
 An id follows from the whole stream up to its record, so that reading it again tells nothing twice, and going on with the same thread
-in another stream does. The rollout of the same thread tells the same story better; whoever has it should read that instead.
+in another stream does. The rollout of the same thread has more detail; prefer it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fleetlore.programs.codex.usage import CodexUsage, find_model, read_usage
 from fleetlore.programs.sessions import bound_record
 
 STREAM_SOURCE = "exec"
-"""What `model.replied` names as its source, so that nobody adds it to what the rollout of the same thread tells."""
+"""What `model.replied` names as its source, so that it is not added to the figures of the rollout."""
 
 
 class StreamRecord(NamedTuple):

@@ -97,7 +97,7 @@ def _parse_count(value: object) -> int | None:
 
 
 def count_response(meter: UsageMeter, info: dict[str, Any]) -> CountedResponse | None:
-    """The response that a `token_count` tells of, if it is a new one."""
+    """The response that a `token_count` reports, if it is new."""
     totals = read_usage(info.get("total_token_usage"))
     moved_on = totals is None or totals != meter.totals
     usage = read_usage(info.get("last_token_usage")) if moved_on else None
