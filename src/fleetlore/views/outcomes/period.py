@@ -83,7 +83,7 @@ def _forget_after(state: SessionState, until: datetime) -> SessionState:
         failures=cut(state.failures),
         statements=cut(state.statements),
         helpers=helpers,
-        turn_source=None if state.turn_at is not None and state.turn_at >= until else state.turn_source,
+        turn_source=None if state.status.turn_at is not None and state.status.turn_at >= until else state.turn_source,
     )
 
 
