@@ -112,7 +112,8 @@ def list_tasks(log: BlockingRecorder, *, costs: Costs, wanted: Wanted = ALL, sto
         states = store.run_read(lambda connection: _select_tasks(connection, wanted), None)
     if states is None:
         states = [state for state in _fold_tasks(log, wanted).values() if wanted.takes_task(state)]
-    found = [made for state in states if (made := make_task_outcome(state, wanted.since, wanted.until)) is not None]
+    is_wanted = wanted.tasks is not None and wanted.since is None
+    found = [made for state in states if (made := make_task_outcome(state, wanted.since, wanted.until, is_wanted=is_wanted)) is not None]
     return sorted(found, key=lambda one: (one.at, one.task))
 
 

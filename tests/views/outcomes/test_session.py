@@ -95,6 +95,27 @@ def test_a_session_that_delivers(script: Script) -> None:
     assert outcome.tokens == 120
 
 
+def test_tasks_are_delivered_by_closing_them_or_by_commits_that_name_them(script: Script) -> None:
+    script.add("prompt.submitted", task="SHOP-7", text="Round", data={"prompt": "Round the total"})
+    script.run("bd close sh-12 sh-13 --reason 'done' && gh issue close 41", "closed")
+    script.run("bd close sh-99", "error: not found", kind="tool.failed", exit_code=1)
+    script.run("echo 'how to bd close things'", "")
+    assert script.outcome().delivered.tasks == ["sh-12", "sh-13", "#41"]
+    script.edit()
+    script.run(
+        "git commit -am 'SHOP-7: round the total' -m 'Fixes #9. Also UTF-8 and SHOP-70.'",
+        "[main 1234567] SHOP-7: round the total\n 1 file changed",
+    )
+    script.say("Done.")
+    assert script.outcome().delivered.tasks == ["sh-12", "sh-13", "#41", "#9", "SHOP-7"]
+
+
+def test_a_task_that_is_only_the_name_of_a_branch_is_not_delivered(script: Script) -> None:
+    script.add("prompt.submitted", task="SHOP-7", text="Look", data={"prompt": "Look around"})
+    script.say("It is fine.")
+    assert script.outcome().delivered.tasks == []
+
+
 def test_the_last_run_after_the_last_edit_counts(script: Script) -> None:
     script.ask("Fix it")
     script.edit()

@@ -301,7 +301,36 @@ def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
     if state.answers:
         evidence["delivered.answer"] = [state.answers[-1].source]
     answer = first_sentence(state.answers[-1].text, is_answer=True) if state.answers else ""
-    return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=[], answer=answer)
+    tasks = find_delivered_tasks(state)
+    return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=tasks, answer=answer)
+
+
+_closing_command = re.compile(
+    r"(?:^|[;&|]\s{0,9})(?:bd|br|beads)\s+(?:close|done)\s+(?P<beads>[\w.-]{1,60}(?:\s+[\w.-]{1,60}){0,9}?)(?=\s+-|\s*(?:$|[;&|\n]))"
+    r"|(?:^|[;&|]\s{0,9})(?:gh|glab|tea)\s+issues?\s+close\s+#?(?P<issue>\d{1,9})\b",
+    re.MULTILINE,
+)
+_closing_words = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s{1,3}(?P<task>#\d{1,9})\b", re.IGNORECASE)
+MOST_TASKS = 20
+
+
+def find_delivered_tasks(state: SessionState, start: int = 0) -> list[str]:
+    """The tasks that the session closed by a command, or that its commits, pull requests or branch name, from a step on."""
+    found: dict[str, None] = {}
+    for call in state.calls:
+        if call.step >= start and call.kind == "command" and call.state == "ok" and "close" in call.what:
+            for closed in _closing_command.finditer(call.what):
+                names = closed["beads"].split() if closed["beads"] else [f"#{closed['issue']}"]
+                found.update(dict.fromkeys(names))
+    texts = [commit.message or commit.subject for commit in state.commits if commit.step >= start]
+    texts += [f"{request.title}\n{request.body}" for request in state.pull_requests if request.step >= start]
+    for text in texts:
+        found.update(dict.fromkeys(named["task"] for named in _closing_words.finditer(text[:4000])))
+    if texts:  # work on a branch that names its task, or on a task by name
+        said = "\n".join((*texts, state.branch))
+        known = (task for task in state.tasks if re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", said))
+        found.update(dict.fromkeys(known))
+    return list(found)[:MOST_TASKS]
 
 
 def _list_troubles(state: SessionState) -> list[Trouble]:
