@@ -198,6 +198,29 @@ def test_any_events_are_followed(told: list[Event]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(state), type=SessionStatus) == state
 
 
+def test_a_goal_that_is_driven_with_hooks_installed_is_one_agent(script: Script) -> None:
+    """The driver reports the session under the goal's agent, the program's hooks under the session's own name."""
+    script.ask("Fix it")
+    script.events.insert(0, Event(id="s", kind="driver.goal_started", agent="work", goal="g1", at=START))
+    bound = Event(
+        id="b", kind="goal.session_bound", agent="work", goal="g1", at=at(script), data={"session": RUN, "harness": "claude-code"}
+    )
+    script.events.append(bound)
+    script.run("pytest", "== 3 passed in 1s ==")
+    script.add("agent.launched", child="helper-1", data={"role": "reviewer"})
+    script.say("Done. Shall I go on?")
+    state = fleet_of(script.events)
+    assert state.agents.keys() == {"work", "helper-1"}
+    agent = state.agents["work"]
+    assert (agent.goal, agent.run, agent.session) == ("g1", RUN, RUN)
+    assert sum(agent.counts.values()) == len(script.events)
+    assert not any(AGENT in names for names in state.held.values())
+    seen = fleet.view_session(state, agent, at(script))
+    assert seen is not None
+    assert seen.status == "finished"
+    assert agent.standing == "idle", "the driver goes on: nobody is asked"
+
+
 def test_the_run_of_a_session_is_known_after_its_end(script: Script) -> None:
     script.ask("Go")
     script.say("Done.")

@@ -109,6 +109,8 @@ class FleetState(Struct, kw_only=True):
     """`goal:X` and `run:X` → agents that work on it, for events without an agent."""
     sessions: dict[str, SessionStatus] = field(default_factory=dict)
     """Run → the status of its session."""
+    bound: dict[str, str] = field(default_factory=dict)
+    """Run → the agent of the goal that drives it. Hooks report the session under its own name: it is the same agent."""
 
 
 def initial() -> FleetState:
@@ -123,6 +125,8 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
     stamp = event_stamp(event)
+    if event.kind == "goal.session_bound":
+        _bind_session(fleet, event)
     session = _follow_session(fleet, event)
     affected = list(_find_affected_agents(fleet, event))
     for name, effect, is_child in affected:
@@ -131,7 +135,8 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
             agent = fleet.agents[name] = FleetAgent(name=name)
         if not is_child or name != event.agent:
             agent.counts[beat] = agent.counts.get(beat, 0) + 1
-        own = session if session is not None and name == session.agent and not is_child else None
+        is_own = session is not None and event.agent is not None and not is_child and not session_status.find_helper(session, event)
+        own = session if is_own else None
         _update_agent(fleet, agent, event, stamp, effect, is_child, own)
     if not affected:
         fleet.without_agent += 1
@@ -175,7 +180,7 @@ def _standing_of_session(session: SessionStatus, now: datetime) -> AgentStanding
 def find_session(fleet: FleetState, agent: FleetAgent) -> SessionStatus | None:
     """The status of an agent's newest session; `None` for agents without one, and for helpers."""
     session = fleet.sessions.get(agent.session) if agent.session is not None else None
-    return session if session is not None and session.agent == agent.name else None
+    return session if session is not None and agent.name in (session.agent, fleet.bound.get(agent.session or "")) else None
 
 
 def view_session(fleet: FleetState, agent: FleetAgent, now: datetime) -> SessionView | None:
@@ -219,13 +224,41 @@ def _follow_session(fleet: FleetState, event: Event) -> SessionStatus | None:
     return session
 
 
+def _bind_session(fleet: FleetState, event: Event) -> None:
+    """A goal drives a session: what is known of the session's agent belongs to the goal's."""
+    run = event.data.get("session")
+    if not isinstance(run, str) or event.agent is None:
+        return
+    fleet.bound[run] = event.agent
+    session = fleet.sessions.get(run)
+    same = fleet.agents.get(session.agent) if session is not None and session.agent != event.agent else None
+    if same is None:
+        return
+    del fleet.agents[same.name]
+    for name in _HELD_SCOPE_FIELDS:
+        if (value := getattr(same, name)) is not None:
+            _remove_holder(fleet.held, f"{name}:{value}", same.name)
+    agent = fleet.agents.setdefault(event.agent, FleetAgent(name=event.agent))
+    for beat, count in same.counts.items():
+        agent.counts[beat] = agent.counts.get(beat, 0) + count
+
+
+def _resolve_name(fleet: FleetState, event: Event, name: str) -> str:
+    """The agent that an event is about: of a session that a goal drives, the goal's agent; helpers keep their names."""
+    if event.run is None or event.run not in fleet.bound:
+        return name
+    session = fleet.sessions.get(event.run)
+    is_own = session is None or session.agent in ("", name) or session_status.is_named_after(name, event.run)
+    return fleet.bound[event.run] if is_own else name
+
+
 def _find_affected_agents(fleet: FleetState, event: Event) -> Iterator[tuple[str, StandingEffect, bool]]:
     """Yield the agents that an event is about, the effect on each, and whether it is the event's child."""
     effects = CHILD_EFFECTS.get(event.kind) if event.child is not None else None
     if effects is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
         effects = ("nothing", effects[1])  # handed over by somebody else: the agent may be working on something else by now
     if event.agent is not None:
-        yield event.agent, (find_standing_effect(event) if effects is None else effects[0]), False
+        yield _resolve_name(fleet, event, event.agent), (find_standing_effect(event) if effects is None else effects[0]), False
     elif event.goal is not None:
         yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"goal:{event.goal}", ())))
     elif event.run is not None and event.kind.startswith(("run.", "session.")):
@@ -257,11 +290,12 @@ def _update_agent(
         return
     if _closes_other_task(agent, event):
         return
-    if session is not None and event.goal is None:  # of a goal, its own events decide
+    is_free = event.goal is None and event.run not in fleet.bound  # of a goal, its own events decide
+    if session is not None and is_free:
         found = _standing_of_session(session, session.last or stamp[0])
         effect = "working" if found == "silent" else found
     if _set_standing(agent, effect, stamp):
-        agent.follows_session = session is not None and event.goal is None
+        agent.follows_session = session is not None and is_free
         agent.session = event.run if session is not None else agent.session
     _update_scopes(fleet, agent, event, stamp, is_child)
     _update_activity(agent, event, stamp)

@@ -119,7 +119,14 @@ def is_answered(state: SessionStatus, text: str) -> bool:
 def find_helper(state: SessionStatus, event: Event) -> str:
     """The sub-agent that an event is by; nothing for the session's own agent."""
     agent = event.agent
-    return agent if agent and agent != state.agent and (state.agent or event.parent) else ""
+    if not agent or agent == state.agent or not (state.agent or event.parent):
+        return ""
+    return "" if is_named_after(agent, event.run) else agent
+
+
+def is_named_after(agent: str, run: str | None) -> bool:
+    """Whether an agent has the name that programs give to a session: `claude-code/0b5e1111`. A goal's agent has another."""
+    return run is not None and len(run) > 8 and agent.rpartition("/")[2] in (run[:8], run[-8:])
 
 
 def time_of(state: SessionStatus, event: Event) -> datetime:
