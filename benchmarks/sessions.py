@@ -130,8 +130,11 @@ def _session(number: int, start: datetime) -> Iterator[Event]:
     yield event("prompt.submitted", "Round the total", data={"prompt": f"Round the total of order {number} to cents."})
     for step in range(CALLS):
         own = f"{number:08x}-0000-7000-8000-{step:012x}"
-        edit = {"tool": "Edit", "input": {"file_path": f"/home/mira/src/shop/cart_{step}.py", "old_string": "a", "new_string": "b"}}
-        test = {"tool": "Bash", "input": {"command": "pytest -q"}}
+        edit: dict[str, Any] = {
+            "tool": "Edit",
+            "input": {"file_path": f"/home/mira/src/shop/cart_{step}.py", "old_string": "a", "new_string": "b"},
+        }
+        test: dict[str, Any] = {"tool": "Bash", "input": {"command": "pytest -q"}}
         given = (test if step % 4 == 3 else edit) | {"call_id": own}
         yield event("tool.called", given["tool"], id=own, data=given)
         yield event("tool.returned", cause=own, data={"tool": given["tool"], "call_id": own, "output": "== 12 passed in 3s =="})
