@@ -116,6 +116,14 @@ def test_a_task_that_is_only_the_name_of_a_branch_is_not_delivered(script: Scrip
     assert script.outcome().delivered.tasks == []
 
 
+def test_a_branch_is_not_a_task(script: Script) -> None:
+    script.add("prompt.submitted", task="main", text="Fix", data={"prompt": "Fix the total"})
+    script.edit()
+    script.run("git commit -am 'Fix it on main'", "[main 1234567] Fix it on main\n 1 file changed")
+    script.say("Done.")
+    assert script.outcome().delivered.tasks == []
+
+
 def test_a_thread_of_its_own_is_an_item_of_its_parent_and_no_row(script: Script) -> None:
     """Codex writes a sub-agent's thread into a file of its own, with a run of its own."""
     script.ask("Review it")

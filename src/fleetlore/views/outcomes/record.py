@@ -328,7 +328,8 @@ def find_delivered_tasks(state: SessionState, start: int = 0) -> list[str]:
         found.update(dict.fromkeys(named["task"] for named in _closing_words.finditer(text[:4000])))
     if texts:  # work on a branch that names its task, or on a task by name
         said = "\n".join((*texts, state.branch))
-        known = (task for task in state.tasks if re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", said))
+        # A task that is called like its branch was only guessed from it.
+        known = (task for task in state.tasks if task != state.branch and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", said))
         found.update(dict.fromkeys(known))
     return list(found)[:MOST_TASKS]
 
