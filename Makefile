@@ -93,6 +93,7 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.servers
 	$(BIN)/python -m benchmarks.chronicle
 	$(BIN)/python -m benchmarks.recordings
+	$(BIN)/python -m benchmarks.sessions
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.control_room

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import msgspec
 from tests.transcripts import Transcript, bash, text, tool
 
-from benchmarks.foundation import real_disk
 from benchmarks.measure import Row, print_table, progress
 
 REPEATS = 3
@@ -40,6 +39,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     parser.add_argument("--dir", type=Path, help="where to put the files (else the system's place for temporary files)")
     options = parser.parse_args(argv)
+    from benchmarks.foundation import real_disk  # loads the peers, which other benchmarks of recordings do without
+
     small, large = (1, 10) if options.quick else (5, 100)
     with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
         folder = Path(name)
@@ -71,7 +72,7 @@ def _against_the_peer(folder: Path, size: int) -> list[Row]:
         ours.append(_import(folder, path).cpu)
         own = folder / f"strace-{round_}"
         theirs.append(
-            _measure([peer, "--trace-dir", str(own), "import", str(path)], {"HOME": str(folder), "AGENT_STRACE_TELEMETRY": "0"}).cpu
+            measure_process([peer, "--trace-dir", str(own), "import", str(path)], {"HOME": str(folder), "AGENT_STRACE_TELEMETRY": "0"}).cpu
         )
     ratio = median(they / we for they, we in zip(theirs, ours, strict=True))
     what = f"import of {size} MB: CPU of agent-strace / ours"
@@ -83,10 +84,10 @@ def _import(folder: Path, path: Path) -> Run:
     for end in ("", "-wal", "-shm"):
         Path(f"{log}{end}").unlink(missing_ok=True)
     command = [sys.executable, "-m", "fleetlore", "--log", f"sqlite:{log}", "import", "claude-code", str(path)]
-    return _measure(command, {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)})
+    return measure_process(command, {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)})
 
 
-def _measure(command: list[str], extra: dict[str, str]) -> Run:
+def measure_process(command: list[str], extra: dict[str, str]) -> Run:
     """One process, and what it used: measured in a child of a child, so that each has its own account."""
     script = (
         "import json, resource, subprocess, sys\n"
@@ -108,12 +109,13 @@ def _write(folder: Path, size: int) -> Path:
     with path.open("wb") as file:
         while written < size * MB:
             turn += 1
-            written += sum(file.write(line + b"\n") for line in _turn(turn).lines())
+            written += sum(file.write(line + b"\n") for line in make_turn(turn).lines())
             progress(f"writing {size} MB")
     return path
 
 
-def _turn(number: int) -> Transcript:
+def make_turn(number: int) -> Transcript:
+    """One turn of twelve calls."""
     told, code = Transcript(), "def tide(hour):\n    return table[hour % 24]\n" * 40
     own = f"{number:06x}"
     told.prompt(f"Mend the tide table, part {number}", f"p{own}")

@@ -96,6 +96,42 @@ def test_a_list_for_people(told: Lore) -> None:
     assert lines[3].strip() == "The parser accepts tabs now; tests passed; not committed"
 
 
+@pytest.mark.parametrize("name", ["dr-2", "task:dr-2"])
+def test_a_task_of_a_tracker_is_shown_without_any_session(lore: Lore, name: str) -> None:
+    steps = [
+        event("work.task_created", "14T10:00", task="dr-2", actor="mayor", data={"title": "Speed up the tests"}),
+        event("fleet.dispatch", "14T10:01", task="dr-2", agent="ada"),
+        event("work.updated", "14T10:20", task="dr-2", actor="ada", data={"field": "notes", "new": "Implemented: 7 s -> 2.5 s"}),
+        event("work.updated", "14T10:21", task="dr-2", actor="mayor", data={"field": "assignee, status", "released": "ada"}),
+        event("fleet.dispatch", "14T10:22", task="dr-2", agent="finn"),
+        event("town.task_completed", "14T11:00", task="dr-2", agent="merge-queue", data={"result": "Already fixed on main"}),
+    ]
+    lore("emit", "-", stdin="".join(json.dumps(each) + "\n" for each in steps).encode(), code=0)
+    text = lore("show", name, code=0).out
+    for part in (
+        "dr-2: Speed up the tests",
+        "no change: Already fixed on main",
+        "finn",
+        "2 times to ada, finn",
+        "Implemented: 7 s -> 2.5 s",
+    ):
+        assert part in text
+    shown = lore("show", name, "--json", code=0).json
+    assert (shown["task"], shown["result"], shown["agent"], shown["released"]) == ("dr-2", "no_change", "finn", 1)
+
+
+def test_tasks_of_a_forge_and_of_the_town_are_shown(lore: Lore) -> None:
+    steps = [
+        event("fleet.pr_open", "14T10:00", task="#7", agent="ada", data={"title": "Round the total", "number": 7}),
+        event("fleet.pr_merge", "14T10:30", task="#7", agent="ada", actor="merge-queue", data={"number": 7, "title": "Round the total"}),
+        event("town.task_assigned", "14T10:00", task="t9", agent="finn"),
+    ]
+    lore("emit", "-", stdin="".join(json.dumps(each) + "\n" for each in steps).encode(), code=0)
+    assert "merged" in lore("show", "#7", code=0).out
+    assert lore("show", "#7", "--json", code=0).json["agent"] == "ada"
+    assert lore("show", "t9", "--json", code=0).json["result"] == "open"
+
+
 @pytest.mark.parametrize("name", ["1111", "11111111-aaaa", "claude-code/11111111", "t7", "task:t7"])
 def test_one_session_by_any_of_its_names(told: Lore, name: str) -> None:
     assert [row["session"] for row in told("show", name, "--json", code=0).ndjson] == [ONE["run"]]

@@ -105,6 +105,17 @@ def test_only_work_that_begins_for_somebody_is_a_dispatch(new: dict[str, Any], o
     assert told(new_value=new, old_value=old)[0] == kind
 
 
+def test_a_task_that_is_taken_away_says_from_whom() -> None:
+    def released(new: dict[str, Any], old: dict[str, Any]) -> object:
+        raw = {"id": "1", "issue_id": "dr-2", "event_type": "updated", "actor": "mayor", "created_at": "2026-01-01T00:00:00Z"}
+        values = {"new_value": json.dumps(new), "old_value": json.dumps(old)}
+        return DIALECT.decode(json.dumps(raw | values).encode()).data.get("released")
+
+    assert released({"assignee": "", "status": "open"}, {"assignee": "ada", "status": "hooked"}) == "ada"
+    assert released({"assignee": "finn", "status": "open"}, {"assignee": "ada"}) is None
+    assert released({"status": "open"}, {"assignee": "ada"}) is None
+
+
 def test_a_close_is_by_the_assignee_else_by_the_actor() -> None:
     assert told(event_type="closed", new_value="done") == ("town.task_completed", "mayor", "mayor", "done")
     assert told(event_type="closed", new_value="Closed") == ("town.task_completed", "mayor", "mayor", None)

@@ -319,6 +319,7 @@ def commands(site: Site, told: Sequence[Event]) -> Mapping[str, Sequence[Sequenc
         "uninstall": [["claude-code", "--user"]],
         "hook": [["claude-code"]],
         "gate": [[]],
+        "evidence": [["claude-code"]],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,10 +15,11 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from fleetlore import Event
+from fleetlore import Event, clock
 from fleetlore.cli.demo.command import record_story
 from fleetlore.cli.demo.fleet import write_story
 from fleetlore.server.mcp.tools import TOOLS, McpTool
+from tests.cli.running import Lore
 from tests.server.mcp_talk import answer, over_http, text, token_for
 from tests.server.serving import Served, serve
 
@@ -87,6 +89,54 @@ def test_it_says_what_came_of_each_session(served: Served) -> None:
         assert [row["session"] for row in (await answer(client, "sessions", scope="agent:ada"))["sessions"]] == ["ada-1"]
 
     over_http(served, talk)
+
+
+def test_every_surface_says_the_same_of_a_session(tmp_path: Path) -> None:
+    """`lore status`, the cards, the tools and `lore sessions`: one rule decides whether a session runs and whom it waits for."""
+    now = clock.now()
+    told: list[Event] = []
+
+    def session(name: str, minutes: float, *steps: tuple[str, str | None, dict[str, Any]]) -> None:
+        for number, (kind, words, data) in enumerate(steps):
+            at = now - timedelta(minutes=minutes) + timedelta(seconds=number)
+            child = data.pop("child", None)
+            told.append(Event(kind=kind, agent=f"agent-{name}", run=name, at=at, text=words, data=data, child=child))
+
+    asked = ("prompt.submitted", "Fix it", {"prompt": "Fix it"})
+    session("asks", 5, asked, ("session.turn_ended", "Fixed. Shall I push it?", {}))
+    session("permission", 180, asked, ("session.waiting", "Bash: git push", {"why": "permission"}))
+    session("forgotten", 3000, asked, ("session.waiting", "Bash: git push", {"why": "permission"}))
+    launched = ("agent.launched", "Review", {"background": True, "role": "reviewer", "child": "helper-1"})
+    session("helpers", 90, asked, launched, ("session.turn_ended", "The reviewer is at work.", {}))
+    session("finished", 5, asked, ("session.turn_ended", "Fixed.", {}))
+    session("failed", 5, asked, ("session.turn_ended", "API Error", {"reason": "failed"}))
+    session("stopped", 5, asked, ("session.turn_ended", None, {"reason": "interrupted"}))
+    session("runs", 2, asked)
+
+    def pick(rows: list[Any]) -> dict[str, tuple[str, str | None, str | None]]:
+        return {row["session"]: (row["status"], row.get("waiting_for"), row.get("question")) for row in rows if row.get("status")}
+
+    async def talk(client: Client) -> None:
+        agents = (await answer(client, "fleet", everybody=True))["agents"]
+        assert pick(agents) == expected == pick((await answer(client, "sessions"))["sessions"])
+        assert "waiting for permission" in await text(client, "fleet")
+
+    with serve(tmp_path) as served:
+        served.log.append(told)
+        lore = Lore(Path(served.house.url.removeprefix("sqlite:")).parent)
+        expected = pick(lore("sessions", "--json", "--all", "--log", served.house.url, code=0).ndjson)
+        assert expected["asks"] == ("finished", "person", "Shall I push it?")
+        assert [expected[name][:2] for name in ("permission", "helpers")] == [("running", "permission"), ("running", "helpers")]
+        assert [expected[name][0] for name in ("forgotten", "failed", "stopped", "runs")] == [
+            "interrupted",
+            "failed",
+            "interrupted",
+            "running",
+        ]
+        assert pick(served.view("fleet")["agents"]) == expected
+        assert pick(lore("status", "--json", "--log", served.house.url, code=0).json["agents"]) == expected
+        assert "Shall I push it?" in lore("status", "--log", served.house.url, code=0).out
+        over_http(served, talk)
 
 
 def test_it_sums_up_a_day(served: Served) -> None:

@@ -78,6 +78,26 @@ def test_giving_out_again_and_reports_are_counted() -> None:
     assert (found.result, found.given, found.agents, found.reported) == ("open", 3, ["ada", "finn"], 1)
 
 
+def test_a_task_that_is_taken_away_is_released_and_the_next_gift_is_a_retry() -> None:
+    found = outcome(
+        step("fleet.dispatch", 1, agent="ada"),
+        step("work.updated", 2, data={"field": "notes", "new": "Implemented: 7 s -> 2.5 s"}),
+        step("work.updated", 3, data={"field": "assignee, status", "released": "ada"}),
+        step("fleet.dispatch", 4, agent="ada"),
+        step("work.lease_lost", 5, agent="ada"),
+    )
+    assert (found.result, found.given, found.released, found.reported) == ("open", 2, 2, 1)
+    assert found.notes == ["Implemented: 7 s -> 2.5 s"]
+
+
+def test_a_task_that_was_only_created_is_open_if_it_is_asked_for() -> None:
+    state = fold(step("work.task_created", 0, data={"title": "Fix the parser"}))
+    assert make_task_outcome(state) is None
+    found = make_task_outcome(state, is_wanted=True)
+    assert found is not None
+    assert (found.title, found.result, found.given) == ("Fix the parser", "open", 0)
+
+
 def test_only_what_happened_in_the_period_counts() -> None:
     state = fold(
         step("town.task_completed", 1, data={"result": "Done"}), step("work.reopened", 60), step("fleet.dispatch", 61, agent="ada")

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 SUMMARY = "record coding agents as they work, by hooks in their settings"
 
 # In a file that is shared: whoever has no `fleetlore` must not see an error at every step.
-_FOR_OTHERS = "--project 2>/dev/null || true"
+_QUIETLY = "2>/dev/null || true"
+_FOR_OTHERS = f"--project {_QUIETLY}"
 _EXAMPLES = (
     ("lore install", "what can be installed, and what is"),
     ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),
     ("lore install claude-code --project", "for all who work on this project, in .claude/settings.json"),
+    ("lore install claude-code --ask-for-evidence", "also asks an agent to prove what it claims when it stops"),
     ("lore uninstall claude-code", "leaves the file as it was before"),
 )
 _NOTES = """\
@@ -34,6 +36,9 @@ Codex asks you to review new hooks when it next starts, and does not run them be
 def configure(parser: ArgumentParser) -> None:
     """Which program, and for whom."""
     add_target(parser)
+    parser.add_argument(
+        "--ask-for-evidence", action="store_true", help="also ask an agent once to show its evidence if it stops with an unproven claim"
+    )
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -53,6 +58,8 @@ def run(args: Namespace) -> int:
         return show_programs(json=args.json)
     file = file_of(args.program, project=args.project)
     changed = put_in(file, project=args.project)
+    if args.ask_for_evidence:
+        changed = put_in(file.asking_for_evidence(), project=args.project) or changed
     if args.json:
         terminal.out_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
         return 0
@@ -77,8 +84,9 @@ def put_in(file: HookFile, *, project: bool) -> bool:
     """Have us called; answers whether anything had to be changed."""
     try:
         if project:
-            return file.install(command=f"{hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program)} {_FOR_OTHERS}")
-        return file.install(command=hook_settings.hook_command(own_path(), file.program))
+            command = hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program, file.action)
+            return file.install(command=f"{command} {_FOR_OTHERS if file.action == hook_settings.RECORD else _QUIETLY}")
+        return file.install(command=hook_settings.hook_command(own_path(), file.program, file.action))
     except OSError as error:
         raise not_writable(file, error) from error
 

@@ -33,7 +33,7 @@ COMMANDS = {
 } | {"import": "fleetlore.cli.import_"}
 """Command → its module."""
 
-BEHIND = {"gate": "fleetlore.cli.gate"}
+BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence"}
 """Commands that only programs call; the list of commands does not name them."""
 
 INTRODUCTION = """\

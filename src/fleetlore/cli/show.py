@@ -1,4 +1,4 @@
-"""`lore show`: everything that is known about one session, or about the sessions of one task."""
+"""`lore show`: everything that is known about one session, or about one task and its sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleetlore import clock
 from fleetlore.cli import arguments, open_log, scopes, terminal
 from fleetlore.cli.main import FAILED, OK
-from fleetlore.cli.sessions import read_outcomes
+from fleetlore.cli.sessions import open_outcomes, read_outcomes
 from fleetlore.errors import Invalid, UnknownName
 
 if TYPE_CHECKING:
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.settings import Settings
     from fleetlore.views.outcomes.facts import Source
     from fleetlore.views.outcomes.record import Outcome
+    from fleetlore.views.task_outcomes import TaskOutcome
 
 SUMMARY = "show one session or task: what was asked, delivered, checked and claimed"
 
 _EXAMPLES = (
     ("lore show 0b5e1111", "one session, by the beginning of its id"),
-    ("lore show task:t7", "the sessions of a task"),
+    ("lore show task:t7", "a task: its result, who worked on it, and its sessions"),
     ("lore show 0b5e1111 --json | jq .claims", "the outcome record, for programs"),
 )
 _SCOPED = re.compile(r"(?:run|task|agent|goal|mission):.")
@@ -32,7 +34,7 @@ _SCOPED = re.compile(r"(?:run|task|agent|goal|mission):.")
 def configure(parser: ArgumentParser) -> None:
     """Which session or task."""
     parser.add_argument("name", metavar="SESSION|TASK", help="a session's id or its beginning, an agent, or a task")
-    arguments.add_json(parser, "print one JSON object per session")
+    arguments.add_json(parser, "print one JSON object per session; of a task, first one for the task")
     arguments.teach(parser, _EXAMPLES)
 
 
@@ -43,15 +45,18 @@ def run(args: Namespace) -> int:
         from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 
         scope = _resolve(log, args.name)
+        task = _find_task(log, settings, scope)
         records = list(read_outcomes(log, settings, OutcomeQuery(runs=runs_in(log, scope)), clock.now()))
-    if not records:
+    if task is not None:
+        _show_task(task, as_json=args.json)
+    elif not records:
         terminal.err(f"lore show: no session belongs to {scope}; `lore sessions --all` lists the sessions")
         return FAILED
     for number, record in enumerate(records):
         if args.json:
             terminal.out_json(record)
             continue
-        if number:
+        if number or task is not None:
             terminal.out("")
         _show(record)
     return OK
@@ -69,6 +74,49 @@ def _resolve(log: BlockingRecorder, name: str) -> str:
         except UnknownName:
             continue
     raise UnknownName("run", name, [], "`lore sessions --all` lists the sessions")
+
+
+def _find_task(log: BlockingRecorder, settings: Settings, scope: str) -> TaskOutcome | None:
+    """What is known of a task of an issue tracker, a forge or the town."""
+    from fleetlore.projections.outcomes import OutcomeQuery, list_tasks
+    from fleetlore.views.costs import Costs
+    from fleetlore.views.prices import Prices
+
+    kind, _, name = scope.partition(":")
+    if kind != "task":
+        return None
+    with open_outcomes(log) as store:
+        found = list_tasks(log, costs=Costs(Prices(settings.prices.value)), wanted=OutcomeQuery(tasks=frozenset((name,))), store=store)
+    return found[0] if found else None
+
+
+def _show_task(task: TaskOutcome, *, as_json: bool) -> None:
+    import msgspec
+
+    if as_json:
+        terminal.out_json(msgspec.json.encode(task))
+        return
+    for line in describe_task(task):
+        terminal.out(line)
+
+
+def describe_task(task: TaskOutcome) -> Iterator[str]:
+    """A task as lines of text."""
+    yield f"{task.task}: {task.title}" if task.title else task.task
+    yield f"  {'result':<10} {task.result.replace('_', ' ')}{f': {task.reason}' if task.reason else ''}{_cite(task.evidence)}"
+    facts = {
+        "agent": task.agent,
+        "given": f"{task.given} times to {', '.join(task.agents)}" if task.given > 1 else "",
+        "released": f"{task.released} times" if task.released else "",
+        "reported": f"{task.reported} times as done" if task.reported else "",
+        "check": f"{task.failed_check} failed" if task.failed_check else "",
+        "time": task.at.strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    for name, value in facts.items():
+        if value:
+            yield f"  {name:<10} {value}"
+    for note in task.notes:
+        yield f"  {'note':<10} {note}"
 
 
 def _show(record: bytes) -> None:
@@ -93,6 +141,7 @@ def describe(outcome: Outcome) -> Iterator[str]:
         yield f"  {kind:<10} {check.result}{f' ({detail})' if detail else ''}{_cite(check.evidence)}"
     yield from _list("commit", ((f"{commit.sha} {commit.subject}".strip(), commit.evidence) for commit in outcome.delivered.commits))
     yield from _list("pr", ((f"{one.title} {one.url}".strip(), one.evidence) for one in outcome.delivered.pull_requests))
+    yield from _list("task", ((task, []) for task in outcome.delivered.tasks))
     yield from _list("trouble", ((f"{one.what}{'' if one.resolved else ' (not resolved)'}", one.evidence) for one in outcome.troubles))
     yield from _list("correction", ((one.prompt, one.evidence) for one in outcome.corrections))
     yield from _list(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fleetlore.cli.status_table import Seen
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.views.session_status import SessionView
 
 SUMMARY = "show each agent: who needs you, who works, who is silent"
 
@@ -177,14 +178,26 @@ class Board:
             "position": fleet.position,
             "now": now,
             "events": fleet.events,
-            "agents": [_agent(standing, agent, shown.get(agent.name, agent.name)) for standing, agent in ordered],
+            "agents": [
+                _agent(standing, agent, shown.get(agent.name, agent.name), view.view_session(fleet, agent, now))
+                for standing, agent in ordered
+            ],
             "asking": [{"mission": name, "text": ask.text, "since": ask.since} for name, ask in fleet.asking.items()],
         }
 
 
-def _agent(standing: str, agent: view.FleetAgent, shown: str) -> dict[str, Any]:
-    same = ("doing", "kind", "since", "last_seen", "task", "mission", "goal", "run", "parent", "counts")
-    return {"name": agent.name, "shown": shown, "state": standing, **{name: getattr(agent, name) for name in same}}
+def _agent(standing: str, agent: view.FleetAgent, shown: str, session: SessionView | None) -> dict[str, Any]:
+    same = ("kind", "since", "last_seen", "task", "mission", "goal", "run", "session", "parent", "counts")
+    facts = {name: getattr(agent, name) for name in same}
+    doing = view.describe_activity(agent, session)
+    return {"name": agent.name, "shown": shown, "state": standing, "doing": doing, **facts, **_session(session)}
+
+
+def _session(session: SessionView | None) -> dict[str, Any]:
+    """The status of an agent's newest session, as `lore sessions` has it."""
+    if session is None:
+        return {"status": None, "waiting_for": None, "question": None}
+    return {"status": session.status, "waiting_for": session.waiting_for, "question": session.question or None}
 
 
 def duration(text: str) -> timedelta:

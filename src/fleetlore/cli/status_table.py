@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli.terminal import sanitise
 from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
-from fleetlore.views.fleet import FleetAgent, FleetState, is_inactive, sort_by_standing
+from fleetlore.views.fleet import FleetAgent, FleetState, describe_activity, is_inactive, sort_by_standing, view_session
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -83,7 +83,7 @@ def rows_of(seen: Seen) -> list[Row]:
         Row(
             agent=sanitise(seen.names.get(agent.name, agent.name)),
             standing=standing,
-            doing=sanitise(agent.doing),
+            doing=sanitise(describe_activity(agent, view_session(seen.fleet, agent, now))),
             task=sanitise(agent.task or agent.goal or ""),
             mission=sanitise(agent.mission or ""),
             lasting="" if agent.since is None else span(now - (agent.last_seen or now if standing == "silent" else agent.since)),

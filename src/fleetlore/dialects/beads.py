@@ -124,7 +124,12 @@ def _read_data(kind: str, own_type: str, record: Record, old: Record, new: Recor
         return known | without_none(reason=plain or known.get("comment"))
     if kind == DISPATCHED:
         return known | without_none(status=as_text(new.get("status")))
-    return known | {"type": own_type} | _describe_change(record, old, new)
+    return known | {"type": own_type} | without_none(released=_find_released(old, new)) | _describe_change(record, old, new)
+
+
+def _find_released(old: Record, new: Record) -> str | None:
+    """From whom a task was taken away, if it was given to nobody else."""
+    return as_name(old.get("assignee")) if "assignee" in new and as_name(new.get("assignee")) is None else None
 
 
 def _describe_change(record: Record, old: Record, new: Record) -> Record:

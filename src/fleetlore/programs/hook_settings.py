@@ -23,6 +23,9 @@ HOOK_PROGRAM = "fleetlore"
 """The name that hooks call. `lore` is short for people, and other packages install a program of that name, too."""
 COMMAND_NAMES = ("lore", HOOK_PROGRAM)
 """Names under which our command is installed. Hooks of 0.1 call `lore`; they are recognised, updated and removed as well."""
+RECORD, ASK_FOR_EVIDENCE = "hook", "evidence"
+ACTIONS = (RECORD, ASK_FOR_EVIDENCE)
+"""Our commands that hooks call."""
 _Settings = dict[str, Any]
 
 
@@ -34,6 +37,12 @@ class HookFile(NamedTuple):
     """The argument of `lore hook`."""
     events: tuple[str, ...]
     """The steps at which the program calls us."""
+    action: str = RECORD
+    """What our command does when it is called."""
+
+    def asking_for_evidence(self) -> HookFile:
+        """The same file, and the hook that asks an agent for its evidence when it stops."""
+        return self._replace(events=("Stop",), action=ASK_FOR_EVIDENCE)
 
     def install(self, *, command: str) -> bool:
         """Have a command of ours called at every event. Returns whether anything had to be changed."""
@@ -54,7 +63,8 @@ class HookFile(NamedTuple):
         """Remove our hooks. Returns whether there were any. A file that nobody else changed since is as before, to the byte."""
         before = _read_file(self.path)
         settings = _parse_settings(self.path, before)
-        removed = [_remove_hooks(self, settings, event) for event in list(_get_hooks(self, settings))]
+        files = [self._replace(action=action) for action in ACTIONS]
+        removed = [_remove_hooks(file, settings, event) for file in files for event in list(_get_hooks(self, settings))]
         if not any(removed):
             return False
         original = _read_file(f"{self.path}{BACKUP_SUFFIX}")
@@ -84,9 +94,9 @@ class HookFile(NamedTuple):
         return _parse_settings(self.path, _read_file(self.path)).get("disableAllHooks") is True
 
 
-def hook_command(executable: str, program: str) -> str:
+def hook_command(executable: str, program: str, action: str = RECORD) -> str:
     """The command line of a hook; `executable` is the path or the name of our command."""
-    return f"{shlex.quote(executable)} hook {program}"
+    return f"{shlex.quote(executable)} {action} {program}"
 
 
 def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
@@ -104,17 +114,17 @@ def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator
     """Yield each of our hooks for an event, with its group."""
     for group in _get_hooks(file, settings).get(event, []):
         for hook in group.get("hooks", []) if isinstance(group, dict) and isinstance(group.get("hooks"), list) else []:
-            if isinstance(hook, dict) and is_our_hook(hook.get("command"), file.program):
+            if isinstance(hook, dict) and is_our_hook(hook.get("command"), file.program, file.action):
                 yield group, hook
 
 
-def is_our_hook(command: object, program: str) -> bool:
+def is_our_hook(command: object, program: str, action: str = RECORD) -> bool:
     """Whether a hook's command is `fleetlore hook PROGRAM` or, as in 0.1, `lore hook PROGRAM`, of any installation."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:  # not ours, and with an unclosed quote
         return False
-    return words[1:3] == ["hook", program] and os.path.basename(words[0]) in COMMAND_NAMES
+    return words[1:3] == [action, program] and os.path.basename(words[0]) in COMMAND_NAMES
 
 
 def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> None:

@@ -53,3 +53,5 @@ class ToolCallReader(NamedTuple):
     """The id of the background command whose output file a call reads; empty if it reads none."""
     is_success_implied: bool = False
     """Whether a command whose call did not fail has exit code 0."""
+    question_tools: frozenset[str] = frozenset()
+    """Tools that ask the person; their input has a list `questions` of objects with a `question`."""

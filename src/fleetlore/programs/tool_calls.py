@@ -22,6 +22,7 @@ __all__ = [
     "normalise_output",
     "notification_kinds",
     "read_notification",
+    "read_question",
 ]
 
 
@@ -63,6 +64,21 @@ def read_notification(data: Mapping[str, Any]) -> tuple[str, bool, int | None] |
 def notification_kinds() -> frozenset[str]:
     """The kinds of events that say that a background command has ended."""
     return frozenset(kind for reader in _load_readers().values() for kind in reader.notifications)
+
+
+def read_question(tool: object, given: object) -> str:
+    """The first question that a call asks the person; empty if it asks nothing. Never raises."""
+    if tool not in _load_question_tools():
+        return ""
+    asked = as_object(given).get("questions")
+    first = as_object(asked[0]) if isinstance(asked, list) and asked else {}
+    text = first.get("question")
+    return text if isinstance(text, str) else ""
+
+
+@cache
+def _load_question_tools() -> frozenset[object]:
+    return frozenset(tool for reader in _load_readers().values() for tool in reader.question_tools)
 
 
 def find_output_file(given: CallInput) -> str:

@@ -29,8 +29,9 @@ from fleetlore.views import task_outcomes
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold, session
 from fleetlore.views.outcomes.period import make_period_record
-from fleetlore.views.outcomes.record import Outcome, is_settled, make_record
+from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.session_status import is_settled
 from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
 CHUNK = 5000
@@ -113,7 +114,8 @@ def list_tasks(
         states = store.run_read(lambda connection: _select_tasks(connection, wanted), None)
     if states is None:
         states = [state for state in _fold_tasks(log, wanted).values() if wanted.takes_task(state)]
-    found = [made for state in states if (made := make_task_outcome(state, wanted.since, wanted.until)) is not None]
+    is_wanted = wanted.tasks is not None and wanted.since is None
+    found = [made for state in states if (made := make_task_outcome(state, wanted.since, wanted.until, is_wanted=is_wanted)) is not None]
     return sorted(found, key=lambda one: (one.at, one.task))
 
 
@@ -368,7 +370,7 @@ def _row_of(state: SessionState) -> tuple[str, int, int, int, bytes, bytes]:
     """A session as it is stored; the record is left out if it will change with the clock."""
     is_row = fold.is_row(state)
     record = b""
-    if is_row and is_settled(state) and state.ended is not None:
+    if is_row and is_settled(state.status) and state.ended is not None:
         record = compress(msgspec.json.encode(make_record(state, state.ended)), _LEAST_EFFORT)
     packed = compress(_encode_state(state), _LEAST_EFFORT)
     return state.run, int(is_row), _time(state.started), _time(state.ended), packed, record

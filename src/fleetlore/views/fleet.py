@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import PUBLIC, can_see
+from fleetlore.views import session_status
 from fleetlore.views.agent_status_rules import (
     AGENT_STANDINGS,
     CHILD_EFFECTS,
@@ -27,8 +28,9 @@ from fleetlore.views.agent_status_rules import (
     has_activity_text,
 )
 from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
+from fleetlore.views.session_status import SessionStatus, SessionView
 
-VERSION = 3
+VERSION = 4
 """Increased with every change of the state or its rules; checkpoints of other versions are dropped."""
 
 SILENT_AFTER = timedelta(minutes=10)
@@ -74,6 +76,10 @@ class FleetAgent(Struct, kw_only=True):
     last_id: str | None = None
     last_position: str | None = None
     last_at: datetime | None = None
+    session: str | None = None
+    """The run of its newest session, also after its end."""
+    follows_session: bool = False
+    """Whether the standing comes from the session's status."""
     marks: dict[str, EventStamp] = field(default_factory=dict)
     """Field → stamp of the event that wrote it."""
 
@@ -101,6 +107,10 @@ class FleetState(Struct, kw_only=True):
     """Mission → its open help request."""
     held: dict[str, list[str]] = field(default_factory=dict)
     """`goal:X` and `run:X` → agents that work on it, for events without an agent."""
+    sessions: dict[str, SessionStatus] = field(default_factory=dict)
+    """Run → the status of its session."""
+    bound: dict[str, str] = field(default_factory=dict)
+    """Run → the agent of the goal that drives it. Hooks report the session under its own name: it is the same agent."""
 
 
 def initial() -> FleetState:
@@ -115,6 +125,9 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
     stamp = event_stamp(event)
+    if event.kind == "goal.session_bound":
+        _bind_session(fleet, event)
+    session = _follow_session(fleet, event)
     affected = list(_find_affected_agents(fleet, event))
     for name, effect, is_child in affected:
         agent = fleet.agents.get(name)
@@ -122,7 +135,9 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
             agent = fleet.agents[name] = FleetAgent(name=name)
         if not is_child or name != event.agent:
             agent.counts[beat] = agent.counts.get(beat, 0) + 1
-        _update_agent(fleet, agent, event, stamp, effect, is_child)
+        is_own = session is not None and event.agent is not None and not is_child and not session_status.find_helper(session, event)
+        own = session if is_own else None
+        _update_agent(fleet, agent, event, stamp, effect, is_child, own)
     if not affected:
         fleet.without_agent += 1
     if not affected or event.kind in _HELP_ENDING_KINDS:
@@ -130,18 +145,63 @@ def apply(fleet: FleetState, event: Event) -> FleetState:
     return fleet
 
 
-def standing_at(agent: FleetAgent, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> AgentStanding:
-    """An agent's standing at a time: a working agent without a sign of life for too long is silent."""
+def standing_at(
+    agent: FleetAgent, *, now: datetime, silent_after: timedelta = SILENT_AFTER, session: SessionStatus | None = None
+) -> AgentStanding:
+    """An agent's standing at a time: a working agent without a sign of life for too long is silent.
+
+    `session` is the status of its session (`find_session`): if the session's events decided last, its status is the standing.
+    """
     if agent.standing is None:
         return "idle"
-    if agent.standing == "working" and agent.last_seen is not None and now - agent.last_seen > silent_after:
+    standing: AgentStanding = agent.standing
+    if session is not None and agent.follows_session:
+        standing = _standing_of_session(session, now)
+        if standing == "working" and session_status.has_open_helpers(session) and session.turn == "ended":
+            return standing
+    if standing == "working" and agent.last_seen is not None and now - agent.last_seen > silent_after:
         return "silent"
-    return agent.standing
+    return standing
+
+
+def _standing_of_session(session: SessionStatus, now: datetime) -> AgentStanding:
+    if session.closed_at is not None:
+        return "ended"
+    view = session_status.decide(session, now)
+    if view.waiting_for == "permission" or (view.waiting_for == "person" and now - (session.last or now) < INACTIVE_AFTER):
+        return "needs you"
+    if session.turn == "none":
+        return "idle"
+    if view.status == "running":
+        return "working"
+    return "silent" if view.status == "interrupted" and session.turn != "interrupted" else "idle"
+
+
+def find_session(fleet: FleetState, agent: FleetAgent) -> SessionStatus | None:
+    """The status of an agent's newest session; `None` for agents without one, and for helpers."""
+    session = fleet.sessions.get(agent.session) if agent.session is not None else None
+    return session if session is not None and agent.name in (session.agent, fleet.bound.get(agent.session or "")) else None
+
+
+def view_session(fleet: FleetState, agent: FleetAgent, now: datetime) -> SessionView | None:
+    """What an agent's newest session comes to at a time, as its outcome record says it."""
+    session = find_session(fleet, agent)
+    return None if session is None else session_status.decide(session, now)
+
+
+def describe_activity(agent: FleetAgent, session: SessionView | None) -> str:
+    """What an agent waits for, else what it does."""
+    if session is not None and session.waiting_for == "person" and session.question:
+        return session.question
+    return "waiting for helpers" if session is not None and session.waiting_for == "helpers" else agent.doing
 
 
 def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[AgentStanding, FleetAgent]]:
     """All agents in display order: by standing, those that need a person first, then by the last sign of life."""
-    standings = [(standing_at(agent, now=now, silent_after=silent_after), agent) for agent in fleet.agents.values()]
+    standings = [
+        (standing_at(agent, now=now, silent_after=silent_after, session=find_session(fleet, agent)), agent)
+        for agent in fleet.agents.values()
+    ]
     standings.sort(key=lambda pair: pair[1].name)
     standings.sort(key=lambda pair: pair[1].last_seen or EPOCH, reverse=True)
     standings.sort(key=lambda pair: AGENT_STANDINGS.index(pair[0]))
@@ -153,13 +213,52 @@ def is_inactive(agent: FleetAgent, standing: AgentStanding, now: datetime) -> bo
     return standing not in ("needs you", "working") and now - (agent.last_seen or EPOCH) >= INACTIVE_AFTER
 
 
+def _follow_session(fleet: FleetState, event: Event) -> SessionStatus | None:
+    """The session that an event belongs to, after the event."""
+    if event.run is None or event.kind not in session_status.KINDS:
+        return None
+    session = fleet.sessions.get(event.run)
+    if session is None:
+        session = fleet.sessions[event.run] = SessionStatus()
+    session_status.apply(session, event)
+    return session
+
+
+def _bind_session(fleet: FleetState, event: Event) -> None:
+    """A goal drives a session: what is known of the session's agent belongs to the goal's."""
+    run = event.data.get("session")
+    if not isinstance(run, str) or event.agent is None:
+        return
+    fleet.bound[run] = event.agent
+    session = fleet.sessions.get(run)
+    same = fleet.agents.get(session.agent) if session is not None and session.agent != event.agent else None
+    if same is None:
+        return
+    del fleet.agents[same.name]
+    for name in _HELD_SCOPE_FIELDS:
+        if (value := getattr(same, name)) is not None:
+            _remove_holder(fleet.held, f"{name}:{value}", same.name)
+    agent = fleet.agents.setdefault(event.agent, FleetAgent(name=event.agent))
+    for beat, count in same.counts.items():
+        agent.counts[beat] = agent.counts.get(beat, 0) + count
+
+
+def _resolve_name(fleet: FleetState, event: Event, name: str) -> str:
+    """The agent that an event is about: of a session that a goal drives, the goal's agent; helpers keep their names."""
+    if event.run is None or event.run not in fleet.bound:
+        return name
+    session = fleet.sessions.get(event.run)
+    is_own = session is None or session.agent in ("", name) or session_status.is_named_after(name, event.run)
+    return fleet.bound[event.run] if is_own else name
+
+
 def _find_affected_agents(fleet: FleetState, event: Event) -> Iterator[tuple[str, StandingEffect, bool]]:
     """Yield the agents that an event is about, the effect on each, and whether it is the event's child."""
     effects = CHILD_EFFECTS.get(event.kind) if event.child is not None else None
     if effects is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
         effects = ("nothing", effects[1])  # handed over by somebody else: the agent may be working on something else by now
     if event.agent is not None:
-        yield event.agent, (find_standing_effect(event) if effects is None else effects[0]), False
+        yield _resolve_name(fleet, event, event.agent), (find_standing_effect(event) if effects is None else effects[0]), False
     elif event.goal is not None:
         yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"goal:{event.goal}", ())))
     elif event.run is not None and event.kind.startswith(("run.", "session.")):
@@ -168,14 +267,19 @@ def _find_affected_agents(fleet: FleetState, event: Event) -> Iterator[tuple[str
         yield event.child, effects[1], True
 
 
-def _update_agent(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, effect: StandingEffect, is_child: bool) -> None:
+def _update_agent(
+    fleet: FleetState,
+    agent: FleetAgent,
+    event: Event,
+    stamp: EventStamp,
+    effect: StandingEffect,
+    is_child: bool,
+    session: SessionStatus | None,
+) -> None:
+    """Take in an event about an agent; `session` if it is an event of the agent's own session."""
     if effect == "answered":
         effect = "working" if agent.standing == "needs you" else "nothing"
-    if _claim_field(agent, "last", stamp):
-        agent.last_id, agent.last_position, agent.last_at = event.id, event.position, stamp[0]
-    parent = event.agent if is_child and event.kind in PARENT_KINDS else None if is_child else event.parent
-    if parent is not None and _claim_field(agent, "parent", stamp):
-        agent.parent = parent
+    _update_lineage(agent, event, stamp, is_child)
     if effect == "nothing":
         return
     if agent.last_seen is None or stamp[0] > agent.last_seen:
@@ -186,9 +290,24 @@ def _update_agent(fleet: FleetState, agent: FleetAgent, event: Event, stamp: Eve
         return
     if _closes_other_task(agent, event):
         return
-    _set_standing(agent, effect, stamp)
+    is_free = event.goal is None and event.run not in fleet.bound  # of a goal, its own events decide
+    if session is not None and is_free:
+        found = _standing_of_session(session, session.last or stamp[0])
+        effect = "working" if found == "silent" else found
+    if _set_standing(agent, effect, stamp):
+        agent.follows_session = session is not None and is_free
+        agent.session = event.run if session is not None else agent.session
     _update_scopes(fleet, agent, event, stamp, is_child)
     _update_activity(agent, event, stamp)
+
+
+def _update_lineage(agent: FleetAgent, event: Event, stamp: EventStamp, is_child: bool) -> None:
+    """The agent's newest event and its parent."""
+    if _claim_field(agent, "last", stamp):
+        agent.last_id, agent.last_position, agent.last_at = event.id, event.position, stamp[0]
+    parent = event.agent if is_child and event.kind in PARENT_KINDS else None if is_child else event.parent
+    if parent is not None and _claim_field(agent, "parent", stamp):
+        agent.parent = parent
 
 
 def _closes_other_task(agent: FleetAgent, event: Event) -> bool:
@@ -201,9 +320,13 @@ def _closes_other_task(agent: FleetAgent, event: Event) -> bool:
     )
 
 
-def _set_standing(agent: FleetAgent, effect: Literal["needs you", "working", "idle", "ended"], stamp: EventStamp) -> None:
-    if _claim_field(agent, "standing", stamp) and agent.standing != effect:
+def _set_standing(agent: FleetAgent, effect: Literal["needs you", "working", "idle", "ended"], stamp: EventStamp) -> bool:
+    """Whether no newer event has set it."""
+    if not _claim_field(agent, "standing", stamp):
+        return False
+    if agent.standing != effect:
         agent.standing, agent.since = effect, stamp[0]
+    return True
 
 
 def _update_scopes(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, is_child: bool) -> None:

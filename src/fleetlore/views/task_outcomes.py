@@ -17,20 +17,34 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.views.event_text import EPOCH
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.words import first_sentence, shorten
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 MOST_STEPS = 60
 LONGEST_TITLE = 200
 LONGEST_REASON = 300
 FIRST_WORDS = 5
 MOST_EVIDENCE = 5
+MOST_NOTES = 3
 
 TaskResult = Literal["closed", "merged", "no_change", "dropped", "not_merged", "failed", "reopened", "open"]
 TaskStepKind = Literal[
-    "given", "started", "reported", "closed", "merged", "dropped", "not_merged", "failed", "reopened", "check_failed", "check_passed"
+    "given",
+    "released",
+    "started",
+    "noted",
+    "reported",
+    "closed",
+    "merged",
+    "dropped",
+    "not_merged",
+    "failed",
+    "reopened",
+    "check_failed",
+    "check_passed",
 ]
 
 
@@ -70,6 +84,10 @@ class TaskOutcome(Struct, kw_only=True):
     """How often it was given to somebody in the period."""
     reported: int
     """How often a worker reported it as done in the period."""
+    released: int = 0
+    """How often it was taken away or let go without being closed."""
+    notes: list[str] = field(default_factory=list)
+    """The newest notes of workers, the last one last."""
     failed_check: str
     """A check of its pull request that failed and did not pass again."""
     at: datetime
@@ -126,14 +144,18 @@ def _read_completed(event: Event) -> _Read:
 
 
 def _read_updated(event: Event) -> _Read | None:
-    """A note of a worker; other changes say nothing about the outcome."""
+    """A note of a worker, or a task that is taken away; other changes say nothing about the outcome."""
+    if released := _as_string(event.data.get("released")):
+        return _Read("released", released)
     note = _as_string(event.data.get("new")) if event.data.get("field") == "notes" else ""
-    return _Read("reported", event.actor or "", note) if _DONE_NOTE.match(note) else None
+    if not note.strip():
+        return None
+    return _Read("reported" if _DONE_NOTE.match(note) else "noted", event.actor or "", note)
 
 
 def _read_abandoned(event: Event) -> _Read | None:
     """A pull request that was closed without a merge; an agent that lets its task go has not closed it."""
-    return _Read("not_merged", event.agent or "") if "number" in event.data else None
+    return _Read("not_merged" if "number" in event.data else "released", event.agent or "")
 
 
 def _read_check(event: Event) -> _Read | None:
@@ -155,6 +177,7 @@ _READERS: Mapping[str, Callable[[Event], _Read | None]] = {
     "fleet.pr_open": lambda event: None,
     "fleet.pr_merge": lambda event: _Read("merged", event.agent or "", ""),
     "fleet.abandon": _read_abandoned,
+    "work.lease_lost": lambda event: _Read("released", event.agent or ""),
     "fleet.error": _read_check,
     "forge.check_succeeded": _read_check,
 }
@@ -162,10 +185,12 @@ KINDS = frozenset(_READERS)
 """The kinds of events that say something about a task."""
 
 
-def make_task_outcome(state: TaskState, since: datetime | None = None, until: datetime | None = None) -> TaskOutcome | None:
-    """What happened to the task in the period; `None` if nothing that counts."""
+def make_task_outcome(
+    state: TaskState, since: datetime | None = None, until: datetime | None = None, *, is_wanted: bool = False
+) -> TaskOutcome | None:
+    """What happened to the task in the period; `None` if nothing that counts, unless the task itself `is_wanted`."""
     steps = [step for step in state.steps if (since is None or step.at >= since) and (until is None or step.at < until)]
-    if not steps:
+    if not steps and not (is_wanted and state.started is not None):
         return None
     ends = [step for step in steps if step.kind in _ENDS]
     last = _choose_end(ends)
@@ -183,8 +208,10 @@ def make_task_outcome(state: TaskState, since: datetime | None = None, until: da
         agents=list(dict.fromkeys(step.agent for step in given)),
         given=len(given),
         reported=sum(step.kind == "reported" for step in steps),
+        released=sum(step.kind == "released" for step in steps),
+        notes=[shorten(step.text) for step in steps if step.kind in ("reported", "noted")][-MOST_NOTES:],
         failed_check=failing[-1].text if failing and (last is None or last.kind != "merged") else "",
-        at=last.at if last is not None else steps[-1].at,
+        at=last.at if last is not None else steps[-1].at if steps else state.ended or EPOCH,
         evidence=cited[-MOST_EVIDENCE:],
     )
 

@@ -95,6 +95,60 @@ def test_a_session_that_delivers(script: Script) -> None:
     assert outcome.tokens == 120
 
 
+def test_tasks_are_delivered_by_closing_them_or_by_commits_that_name_them(script: Script) -> None:
+    script.add("prompt.submitted", task="SHOP-7", text="Round", data={"prompt": "Round the total"})
+    script.run("bd close sh-12 sh-13 --reason 'done' && gh issue close 41", "closed")
+    script.run("bd close sh-99", "error: not found", kind="tool.failed", exit_code=1)
+    script.run("echo 'how to bd close things'", "")
+    assert script.outcome().delivered.tasks == ["sh-12", "sh-13", "#41"]
+    script.edit()
+    script.run(
+        "git commit -am 'SHOP-7: round the total' -m 'Fixes #9. Also UTF-8 and SHOP-70.'",
+        "[main 1234567] SHOP-7: round the total\n 1 file changed",
+    )
+    script.say("Done.")
+    assert script.outcome().delivered.tasks == ["sh-12", "sh-13", "#41", "#9", "SHOP-7"]
+
+
+def test_a_task_that_is_only_the_name_of_a_branch_is_not_delivered(script: Script) -> None:
+    script.add("prompt.submitted", task="SHOP-7", text="Look", data={"prompt": "Look around"})
+    script.say("It is fine.")
+    assert script.outcome().delivered.tasks == []
+
+
+def test_a_branch_is_not_a_task(script: Script) -> None:
+    script.add("prompt.submitted", task="main", text="Fix", data={"prompt": "Fix the total"})
+    script.edit()
+    script.run("git commit -am 'Fix it on main'", "[main 1234567] Fix it on main\n 1 file changed")
+    script.say("Done.")
+    assert script.outcome().delivered.tasks == []
+
+
+def test_a_thread_of_its_own_is_an_item_of_its_parent_and_no_row(script: Script) -> None:
+    """Codex writes a sub-agent's thread into a file of its own, with a run of its own."""
+    script.ask("Review it")
+    script.add("agent.launched", child="codex/14d003cb", text="Review the change", data={"role": "review"})
+    own: dict[str, Any] = {"agent": "codex/14d003cb", "run": "019f0000-14d003cb", "parent": AGENT}
+    thread = [
+        Event(id="t0", kind="session.started", at=START, **own),
+        Event(id="t1", kind="prompt.submitted", at=START, text="Review", data={"prompt": "Review"}, **own),
+        Event(id="t2", kind="session.turn_ended", at=START, text="No findings.", **own),
+    ]
+    script.add("agent.returned", child="codex/14d003cb", data={"status": "completed", "result": "No findings."})
+    script.say("The review has no findings.")
+    (outcome,) = fold.list_outcomes(fold.fold_events([*script.events, *thread], Costs()), LATER)
+    assert outcome.session == RUN
+    (helper,) = outcome.helpers
+    assert (helper.agent, helper.role, helper.status, helper.answer) == ("codex/14d003cb", "review", "finished", "No findings.")
+
+
+def test_a_return_without_a_launch_has_its_role(script: Script) -> None:
+    script.ask("Review it")
+    script.add("agent.returned", child="a1b2c3d", data={"role": "org:review:security-check", "result": "Two findings."})
+    script.say("Done.")
+    assert [(helper.role, helper.status) for helper in script.outcome().helpers] == [("security-check", "finished")]
+
+
 def test_the_last_run_after_the_last_edit_counts(script: Script) -> None:
     script.ask("Fix it")
     script.edit()

@@ -131,4 +131,5 @@ TOOL_CALLS = ToolCallReader(
     read_notification=read_notification,
     find_output_file=find_output_file,
     is_success_implied=True,  # every other exit code is an error
+    question_tools=frozenset(("AskUserQuestion",)),
 )

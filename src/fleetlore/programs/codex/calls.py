@@ -153,4 +153,4 @@ def _hunks_of(lines: list[str]) -> list[tuple[str, str]]:
     return [("\n".join(old), "\n".join(new)) for old, new in hunks if old or new]
 
 
-TOOL_CALLS = ToolCallReader(read_input=read_input, read_output=read_output)
+TOOL_CALLS = ToolCallReader(read_input=read_input, read_output=read_output, question_tools=frozenset(("request_user_input",)))

@@ -59,19 +59,24 @@ def _agent_card(
 ) -> AgentCard:
     activity: FleetActivity = snapshot.states["pace"]
     lane = activity.lanes.get(agent.name)
+    session = view.view_session(snapshot.states["fleet"], agent, snapshot.now)
     return AgentCard(
         name=agent.name,
         shown=display_names.get(agent.name, agent.name),
         standing=standing,
         at_rest=view.is_inactive(agent, standing, snapshot.now),
         since=agent.since,
-        doing=agent.doing,
+        doing=view.describe_activity(agent, session),
         kind=agent.kind,
         last_seen=agent.last_seen,
         task=agent.task,
         mission=agent.mission,
         goal=agent.goal,
         run=agent.run,
+        session=agent.session if session is not None else None,
+        status=session.status if session is not None else None,
+        waiting_for=session.waiting_for if session is not None else None,
+        question=(session.question or None) if session is not None else None,
         parent=agent.parent,
         events=sum(agent.counts.values()),
         beats=[] if lane is None else list(lane.beats),

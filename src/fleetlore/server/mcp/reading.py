@@ -30,6 +30,7 @@ from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
 from fleetlore.views.agent_status_rules import AgentStanding
+from fleetlore.views.session_status import SessionView
 
 MAX_ARCS = 1000
 """The newest that can be paged through."""
@@ -53,7 +54,12 @@ def get_fleet(source: ToolSource, caller: Caller, request: requests.FleetRequest
             pair for pair in fleet_view.sort_by_standing(state, now=snapshot.now) if _matches_agent(*pair, request, snapshot.now)
         ]
         by_standing.sort(key=lambda pair: fleet_answers.STANDING_ORDER.index(pair[0]))
-        agents, next = page_rows(by_standing, lambda pair: _agent_row(*pair, display_names), limit=request.limit, page=request.page)
+        agents, next = page_rows(
+            by_standing,
+            lambda pair: _agent_row(*pair, fleet_view.view_session(state, pair[1], snapshot.now), display_names),
+            limit=request.limit,
+            page=request.page,
+        )
         help_calls = fill_rows(sorted(state.asking.items()), lambda pair: _help_row(*pair), limit=20, max_bytes=_MAX_HELP_BYTES)
         return responses.FleetResponse(
             **response_fields(snapshot),
@@ -71,19 +77,25 @@ def _matches_agent(standing: AgentStanding, agent: fleet_view.FleetAgent, reques
     return request.everybody or not fleet_view.is_inactive(agent, standing, now)
 
 
-def _agent_row(standing: AgentStanding, agent: fleet_view.FleetAgent, display_names: dict[str, str]) -> responses.AgentRow:
+def _agent_row(
+    standing: AgentStanding, agent: fleet_view.FleetAgent, session: SessionView | None, display_names: dict[str, str]
+) -> responses.AgentRow:
     display_name = display_names.get(agent.name, agent.name)
     return responses.AgentRow(
         name=agent.name,
         standing=standing,
         shown="" if display_name == agent.name else clean_line(display_name),
-        doing=clean_line(agent.doing),
+        doing=clean_line(fleet_view.describe_activity(agent, session)),
         since=agent.since,
         last_seen=agent.last_seen,
         task=agent.task,
         mission=agent.mission,
         goal=agent.goal,
         parent=agent.parent,
+        session=agent.session if session is not None else None,
+        status=session.status if session is not None else None,
+        waiting_for=session.waiting_for if session is not None else None,
+        question=clean_line(session.question) if session is not None and session.question else None,
     )
 
 
@@ -106,7 +118,8 @@ def _render_agent_row(agent: responses.AgentRow) -> str:
     since = f"since {format_time(agent.since)}" if agent.since else None
     name = f"{agent.name} ({agent.shown})" if agent.shown else agent.name
     places = [f"{kind} {value}" for kind in ("task", "mission", "goal", "parent") if (value := getattr(agent, kind))]
-    return join_fields(name, agent.standing, since, *places, agent.doing)
+    waits = f"waiting for {agent.waiting_for}" if agent.waiting_for else None
+    return join_fields(name, agent.standing, waits, since, *places, agent.doing)
 
 
 # --- arcs

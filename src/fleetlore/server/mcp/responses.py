@@ -37,6 +37,14 @@ class AgentRow(Struct, kw_only=True, omit_defaults=True):
     mission: str | None = None
     goal: str | None = None
     parent: str | None = None
+    session: str | None = None
+    """Its newest session."""
+    status: str | None = None
+    """Of that session, as the tool `sessions` has it: running, finished, failed or interrupted."""
+    waiting_for: str | None = None
+    """person, permission or helpers."""
+    question: str | None = None
+    """The open question that it waits with."""
 
 
 class HelpCallRow(Struct, kw_only=True):

@@ -29,6 +29,8 @@ from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
 
 TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
+ASKING = frozenset(("session.turn_ended", "tool.called"))
+"""Kinds that may ask the person a question."""
 MANY_SETBACKS = 3
 """This many setbacks without a recovery are a struggle worth a notification."""
 DONE_STATES = frozenset(("completed", "done", "delivered"))
@@ -120,12 +122,19 @@ class Needs(TriggerWatch):
     def see(self, event: Event) -> Iterator[Occasion]:
         """Return the event if somebody newly needs a person because of it."""
         if find_standing_effect(event) != "needs you":
+            needed = self._needs_person(event.agent)
             self._fleet = fleet.apply(self._fleet, event)
+            if event.kind in ASKING and not needed and self._needs_person(event.agent):
+                yield occasion_of(event)
             return
         before = self._in_need()
         self._fleet = fleet.apply(self._fleet, event)
         if self._in_need() - before or self._is_about_nobody_known(event):
             yield occasion_of(event)
+
+    def _needs_person(self, name: str | None) -> bool:
+        agent = self._fleet.agents.get(name) if name is not None else None
+        return agent is not None and agent.standing == "needs you"
 
     def _in_need(self) -> set[tuple[str, str]]:
         agents = {("agent", name) for name, agent in self._fleet.agents.items() if agent.standing == "needs you"}
@@ -230,7 +239,7 @@ class Stuck(Sifting):
     def look(self, now: datetime) -> Iterator[Occasion]:
         """Silent agents, then struggles."""
         for agent in self._fleet.agents.values():
-            if fleet.standing_at(agent, now=now) == "silent":
+            if fleet.standing_at(agent, now=now, session=fleet.find_session(self._fleet, agent)) == "silent":
                 yield _silence(agent, now)
         yield from self.open_ones(now)
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from fleetlore.story.brief import Brief
 from fleetlore.views.agent_status_rules import AgentStanding
 from fleetlore.views.outcomes.record import Outcome
+from fleetlore.views.session_status import Status, WaitingFor
 
 
 class Head(Struct, kw_only=True):
@@ -68,6 +69,13 @@ class AgentCard(Struct, kw_only=True):
     mission: str | None
     goal: str | None
     run: str | None
+    session: str | None
+    """Its newest session."""
+    status: Status | None
+    """The status of that session, as `/api/sessions` has it."""
+    waiting_for: WaitingFor | None
+    question: str | None
+    """The open question that it waits with."""
     parent: str | None
     events: int
     beats: list[tuple[datetime, str]]

@@ -15,7 +15,16 @@ from msgspec.structs import replace
 from fleetlore.views import cost_sums
 from fleetlore.views.costs import SLOT_SECONDS, slot_number
 from fleetlore.views.outcomes.facts import Source
-from fleetlore.views.outcomes.record import CHECKS, Check, Outcome, find_request, make_record, write_headline, write_outcome
+from fleetlore.views.outcomes.record import (
+    CHECKS,
+    Check,
+    Outcome,
+    find_delivered_tasks,
+    find_request,
+    make_record,
+    write_headline,
+    write_outcome,
+)
 from fleetlore.views.outcomes.session import SessionState, microseconds
 from fleetlore.views.outcomes.words import first_sentence
 
@@ -83,7 +92,7 @@ def _forget_after(state: SessionState, until: datetime) -> SessionState:
         failures=cut(state.failures),
         statements=cut(state.statements),
         helpers=helpers,
-        turn_source=None if state.turn_at is not None and state.turn_at >= until else state.turn_source,
+        turn_source=None if state.status.turn_at is not None and state.status.turn_at >= until else state.turn_source,
     )
 
 
@@ -115,6 +124,7 @@ def _drop_before(record: Outcome, known: SessionState, inside: SessionState, sta
     delivered = record.delivered
     delivered.commits = keep(delivered.commits)
     delivered.pull_requests = keep(delivered.pull_requests)
+    delivered.tasks = find_delivered_tasks(known, start)
     delivered.pushed = any(push.step >= start for push in known.pushes)
     delivered.answer = first_sentence(inside.answers[-1].text, is_answer=True) if inside.answers else ""
     for kind in CHECKS:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from fleetlore.views import cost_sums
+from fleetlore.views import cost_sums, session_status
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
@@ -25,23 +25,16 @@ from fleetlore.views.outcomes.words import (
     complete_sentence,
     cut_words,
     first_sentence,
-    is_announcement,
     is_weak,
-    last_question,
     short_request,
     shorten,
 )
+from fleetlore.views.session_status import Status, WaitingFor
 
-Status = Literal["running", "finished", "failed", "interrupted"]
-WaitingFor = Literal["person", "permission", "helpers"]
 CheckOutcome = Literal["pass", "fail", "could_not_run", "not_run", "no_edit"]
 CHECKS: tuple[Literal["tests", "lint", "types", "build"], ...] = ("tests", "lint", "types", "build")
 
 MOST_EVIDENCE = 5
-RECENT = timedelta(hours=1)
-"""A turn without an end counts as running for so long after its last event."""
-PATIENT = timedelta(hours=24)
-"""The same while it waits for a permission or for helpers."""
 LONGEST_SUBJECT = 200
 LONGEST_HEADLINE = 18
 """Words, with the check results."""
@@ -193,7 +186,7 @@ class Outcome(Struct, kw_only=True):
 def make_record(state: SessionState, now: datetime) -> Outcome:
     """The outcome of a session as it is known now."""
     evidence: dict[str, Evidence] = {}
-    status, waiting_for, question = decide_status(state, now)
+    status, waiting_for, question = session_status.decide(state.status, now)
     delivered = _deliver(state, evidence)
     checks = judge_checks(state)
     amount = cost_sums.sum_total(state.spending)
@@ -201,7 +194,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     if asked is not None:
         evidence["asked"] = [asked.source]
     if state.turn_source is not None:
-        evidence["status"] = [state.answers[-1].source if state.turn_state == "ended" and state.answers else state.turn_source]
+        evidence["status"] = [state.answers[-1].source if state.status.turn == "ended" and state.answers else state.turn_source]
     if question:
         evidence["question"] = evidence.get("status", [])
     record = Outcome(
@@ -238,41 +231,6 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     record.headline = write_headline(record, state)
     record.outcome = write_outcome(record, state)
     return record
-
-
-def decide_status(state: SessionState, now: datetime) -> tuple[Status, WaitingFor | None, str]:
-    """Whether the session is over, and whom it waits for; with the text of an open question."""
-    age = now - state.ended if state.ended is not None else PATIENT
-    has_helpers = any(helper.background and helper.status == "running" for helper in state.helpers.values())
-    match state.turn_state:
-        case "failed":
-            return "failed", None, ""
-        case "interrupted":
-            return "interrupted", None, ""
-        case "ended" if has_helpers:
-            return ("running", "helpers", "") if age < PATIENT else ("interrupted", None, "")
-        case "ended" if _is_cut_off(state):
-            return ("running", None, "") if age < RECENT else ("interrupted", None, "")
-        case "ended":
-            question = last_question(state.answers[-1].text) if state.answers else ""
-            return "finished", "person" if question else None, question
-        case "none":
-            return ("running", None, "") if age < RECENT else ("finished", None, "")
-    if state.waiting.startswith("permission"):
-        return ("running", "permission", "") if age < PATIENT else ("interrupted", None, "")
-    return ("running", None, "") if age < (PATIENT if state.pending else RECENT) else ("interrupted", None, "")
-
-
-def _is_cut_off(state: SessionState) -> bool:
-    """Whether the recording ends with an announcement instead of an answer."""
-    return bool(state.answers) and state.answers[-1].turn == state.turn and is_announcement(state.answers[-1].text)
-
-
-def is_settled(state: SessionState) -> bool:
-    """Whether the record stays the same however late it is made."""
-    if state.turn_state == "ended":
-        return not _is_cut_off(state) and not any(helper.background and helper.status == "running" for helper in state.helpers.values())
-    return state.turn_state in ("failed", "interrupted")
 
 
 def find_request(state: SessionState) -> Prompt | None:
@@ -343,7 +301,37 @@ def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
     if state.answers:
         evidence["delivered.answer"] = [state.answers[-1].source]
     answer = first_sentence(state.answers[-1].text, is_answer=True) if state.answers else ""
-    return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=[], answer=answer)
+    tasks = find_delivered_tasks(state)
+    return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=tasks, answer=answer)
+
+
+_closing_command = re.compile(
+    r"(?:^|[;&|]\s{0,9})(?:bd|br|beads)\s+(?:close|done)\s+(?P<beads>[\w.-]{1,60}(?:\s+[\w.-]{1,60}){0,9}?)(?=\s+-|\s*(?:$|[;&|\n]))"
+    r"|(?:^|[;&|]\s{0,9})(?:gh|glab|tea)\s+issues?\s+close\s+#?(?P<issue>\d{1,9})\b",
+    re.MULTILINE,
+)
+_closing_words = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s{1,3}(?P<task>#\d{1,9})\b", re.IGNORECASE)
+MOST_TASKS = 20
+
+
+def find_delivered_tasks(state: SessionState, start: int = 0) -> list[str]:
+    """The tasks that the session closed by a command, or that its commits, pull requests or branch name, from a step on."""
+    found: dict[str, None] = {}
+    for call in state.calls:
+        if call.step >= start and call.kind == "command" and call.state == "ok" and "close" in call.what:
+            for closed in _closing_command.finditer(call.what):
+                names = closed["beads"].split() if closed["beads"] else [f"#{closed['issue']}"]
+                found.update(dict.fromkeys(names))
+    texts = [commit.message or commit.subject for commit in state.commits if commit.step >= start]
+    texts += [f"{request.title}\n{request.body}" for request in state.pull_requests if request.step >= start]
+    for text in texts:
+        found.update(dict.fromkeys(named["task"] for named in _closing_words.finditer(text[:4000])))
+    if texts:  # work on a branch that names its task, or on a task by name
+        said = "\n".join((*texts, state.branch))
+        # A task that is called like its branch was only guessed from it.
+        known = (task for task in state.tasks if task != state.branch and re.search(rf"(?<![\w-]){re.escape(task)}(?![\w-])", said))
+        found.update(dict.fromkeys(known))
+    return list(found)[:MOST_TASKS]
 
 
 def _list_troubles(state: SessionState) -> list[Trouble]:
@@ -539,7 +527,7 @@ def write_outcome(record: Outcome, state: SessionState) -> str:
         case "interrupted":
             parts.append("stopped before the end")
         case "failed":
-            parts.append(f"failed: {state.error}" if state.error else "failed")
+            parts.append(f"failed: {state.status.error}" if state.status.error else "failed")
         case "running":
             parts.append("still running")
     if record.question:

@@ -7,7 +7,7 @@ record from it. Events of sub-agents belong to the session that launched them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -22,6 +22,7 @@ from fleetlore.programs.tool_calls import (
     notification_kinds,
     read_notification,
 )
+from fleetlore.views import session_status
 from fleetlore.views.costs import Costs, Spending
 from fleetlore.views.outcomes.claims import ClaimPlace, ClaimText, extract_claims, read_attempts, read_ci_results
 from fleetlore.views.outcomes.commands import NO_FACTS, read_call
@@ -44,8 +45,9 @@ from fleetlore.views.outcomes.facts import (
     ToolCall,
 )
 from fleetlore.views.outcomes.flags import find_flags
+from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 3
+VERSION = 5
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -61,9 +63,6 @@ DISORDER = 2_000_000
 """Microseconds."""
 IDLE_AFTER = timedelta(minutes=10)
 """A longer pause between two events of a turn is not counted as activity."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-TurnState = Literal["none", "running", "ended", "interrupted", "failed"]
 
 
 class PendingCall(Struct, kw_only=True):
@@ -109,7 +108,7 @@ class SessionState(Struct, kw_only=True):
 
     version: int = VERSION
     run: str
-    agent: str = ""
+    status: SessionStatus = field(default_factory=SessionStatus)
     parent: str = ""
     program: str = ""
     model: str = ""
@@ -128,15 +127,8 @@ class SessionState(Struct, kw_only=True):
     turn: int = 0
     turn_start: int = 0
     """The step of the prompt that began the turn."""
-    turn_state: TurnState = "none"
-    turn_at: datetime | None = None
-    """When the turn began, or ended."""
     turn_source: Source | None = None
-    error: str = ""
-    waiting: str = ""
-    waiting_source: Source | None = None
-    interrupted: bool = False
-    """The person stopped the agent, and nothing has happened since."""
+    """The newest prompt or end of a turn."""
     prompts: list[Prompt] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     """The last text of every turn; only the newest keeps more than its beginning."""
@@ -160,6 +152,11 @@ class SessionState(Struct, kw_only=True):
     helpers: dict[str, HelperState] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
 
+    @property
+    def agent(self) -> str:
+        """The session's own agent; others are its helpers."""
+        return self.status.agent
+
 
 def begin(run: str) -> SessionState:
     """A session of which nothing is known yet."""
@@ -168,12 +165,10 @@ def begin(run: str) -> SessionState:
 
 def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
     """The session after one more event of its run. Changes the state in place; never raises."""
-    at = event.at or state.ended or EPOCH
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
     handle = _HANDLERS.get(event.kind)
     if handle is None:
         return state
+    at = session_status.time_of(state.status, event)
     _note_time(state, at)
     if event.task is not None and event.task not in state.tasks and len(state.tasks) < 20:
         state.tasks.append(event.task)
@@ -181,6 +176,7 @@ def apply(state: SessionState, event: Event, costs: Costs) -> SessionState:
         state.spending = costs.apply(state.spending, event)
     if event.visibility == "public" or event.kind in _NOTIFICATIONS:  # nobody else's thoughts are in a record
         handle(state, event, at)
+    session_status.apply(state.status, event)
     return state
 
 
@@ -190,7 +186,7 @@ def _note_time(state: SessionState, at: datetime) -> None:
     if state.ended is None:
         state.ended = at
     elif at > state.ended:
-        if state.turn_state == "running":
+        if state.status.turn == "running":
             state.active += min(at - state.ended, IDLE_AFTER).total_seconds()
         state.ended = at
 
@@ -222,12 +218,6 @@ def _keep(facts: list[Any], more: Sequence[Any]) -> None:
         del facts[: len(facts) - MOST_FACTS]
 
 
-def _helper_of(state: SessionState, event: Event) -> str:
-    """The sub-agent that an event is by; nothing for the session's own agent."""
-    agent = event.agent
-    return agent if agent and agent != state.agent and (state.agent or event.parent) else ""
-
-
 def _next_step(state: SessionState, at: datetime, helper: str = "") -> int:
     """A number that orders steps: the time in microseconds.
 
@@ -253,7 +243,6 @@ def _turn_at(state: SessionState, at: datetime) -> int:
 
 def _start(state: SessionState, event: Event, at: datetime) -> None:
     data = event.data
-    state.agent = event.agent or state.agent
     state.parent = event.parent or state.parent
     for name in ("program", "project", "branch", "person", "cwd", "model", "title"):
         value = _text(data.get(name), 500)
@@ -272,71 +261,49 @@ def _name(state: SessionState, event: Event, at: datetime) -> None:
 
 
 def _note_prompt(state: SessionState, event: Event, at: datetime) -> None:
-    if _helper_of(state, event):
+    if find_helper(state.status, event):
         return
-    state.agent = state.agent or event.agent or ""
     text = _text(event.data.get("prompt"), LONGEST_PROMPT) or _text(event.text, LONGEST_PROMPT)
     if text.startswith("!"):  # the person ran a command; the agent is asked nothing
         return
-    is_mid_turn = state.turn_state == "running"
+    is_mid_turn = state.status.turn == "running"
     step = _next_step(state, at)
     if not is_mid_turn:
         state.turn += 1
         state.turn_start = step
         state.text = None
     source = _source(event, event.data.get("row") or event.data.get("prompt_id"))
-    prompt = Prompt(step, state.turn, at, source, text, state.interrupted, is_mid_turn)
+    prompt = Prompt(step, state.turn, at, source, text, state.status.turn == "interrupted", is_mid_turn)
     _keep(state.prompts, (prompt,))
-    state.turn_state, state.turn_source, state.turn_at = "running", source, at
-    state.interrupted, state.waiting, state.error = False, "", ""
+    state.turn_source = source
 
 
 def _note_reply(state: SessionState, event: Event, at: datetime) -> None:
     said = event.data.get("said")
-    if _helper_of(state, event) or _is_late(state, at):
+    if find_helper(state.status, event) or is_late(state.status, at):
         return
-    _go_on(state, at)
+    _go_on(state)
     state.model = _text(event.data.get("model"), 100) or state.model
     if isinstance(said, str) and said.strip():
         source = _source(event, event.data.get("row") or event.data.get("message_id"))
         state.text = Answer(_next_step(state, at), state.turn, at, source, said[:LONGEST_ANSWER])
 
 
-def _is_late(state: SessionState, at: datetime) -> bool:
-    """Whether an event happened before the newest prompt or end of a turn: it comes from a file that was read later."""
-    return state.turn_at is not None and at < state.turn_at
-
-
-def _go_on(state: SessionState, at: datetime) -> None:
+def _go_on(state: SessionState) -> None:
     """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
-    if _is_late(state, at):
-        return
-    if state.turn_state != "running":
-        state.turn_state = "running"
-        state.error, state.text = "", None
-    state.waiting, state.interrupted = "", False
+    if state.status.turn != "running":
+        state.text = None
 
 
 def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
-    if _helper_of(state, event):
+    if find_helper(state.status, event) or is_late(state.status, at):
         return
-    if _is_late(state, at):
-        return
-    state.turn_at = at
-    reason = event.data.get("reason")
     state.branch = _text(event.data.get("branch"), 200) or state.branch
-    state.waiting = ""
     state.turn_source = _source(event)
-    if reason == "interrupted":
-        state.turn_state, state.interrupted = "interrupted", True
-    elif reason:
-        state.turn_state, state.error = "failed", _text(event.text, LONGEST_WHAT)
-    else:
-        state.turn_state = "ended"
-    if state.turn_state != "ended":
+    if end_of_turn(event) != "ended":
         return
     text = state.text
-    if text is None and event.text and not _is_answered(state, event.text):
+    if text is None and event.text and not is_answered(state.status, event.text):
         text = Answer(_next_step(state, at), state.turn, at, state.turn_source, event.text)
     if text is not None:
         if state.answers:
@@ -344,12 +311,6 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
         _keep(state.answers, (text,))
         state.text = None
         _note_claims(state, text.text, "answer", text.source, _next_step(state, at))
-
-
-def _is_answered(state: SessionState, text: str) -> bool:
-    """Whether the end of a turn repeats the answer that is already known, or the beginning of it."""
-    last = state.answers[-1] if state.answers else None
-    return last is not None and last.turn == state.turn and last.text.startswith(text.rstrip("… ")[:LONGEST_OLD_ANSWER])
 
 
 def make_statement(state: SessionState, said: Answer) -> Statement | None:
@@ -370,19 +331,8 @@ def _shorten_answer(answer: Answer) -> Answer:
     return Answer(answer.step, answer.turn, answer.at, answer.source, answer.text[:LONGEST_OLD_ANSWER], answer.helper)
 
 
-def _note_error(state: SessionState, event: Event, at: datetime) -> None:
-    if not _helper_of(state, event):
-        state.error = _text(event.data.get("error"), LONGEST_WHAT) or _text(event.text, LONGEST_WHAT)
-
-
-def _wait(state: SessionState, event: Event, at: datetime) -> None:
-    if not _helper_of(state, event):
-        state.waiting = _text(event.data.get("why"), 100)
-        state.waiting_source = _source(event)
-
-
-def _end_session(state: SessionState, event: Event, at: datetime) -> None:
-    state.waiting = ""
+def _note_nothing(state: SessionState, event: Event, at: datetime) -> None:
+    """The event says something about the status only."""
 
 
 # --- tool calls
@@ -390,9 +340,9 @@ def _end_session(state: SessionState, event: Event, at: datetime) -> None:
 
 def _note_call(state: SessionState, event: Event, at: datetime) -> None:
     data = event.data
-    helper = _helper_of(state, event)
-    if not helper:
-        _go_on(state, at)
+    helper = find_helper(state.status, event)
+    if not helper and not is_late(state.status, at):
+        _go_on(state)
     call_id = data.get("call_id")
     dialect = event.origin.dialect if event.origin is not None else None
     tool = _text(data.get("tool"), 200)
@@ -414,8 +364,8 @@ def _note_call(state: SessionState, event: Event, at: datetime) -> None:
 
 
 def _note_result(state: SessionState, event: Event, at: datetime) -> None:
-    if not _helper_of(state, event):
-        _go_on(state, at)
+    if not find_helper(state.status, event) and not is_late(state.status, at):
+        _go_on(state)
     pending = state.pending.pop(event.cause or "", None)
     if pending is None:
         return
@@ -587,10 +537,10 @@ _HANDLERS: Mapping[str, Callable[[SessionState, Event, datetime], None]] = {
     "agent.named": _name,
     "prompt.submitted": _note_prompt,
     "model.replied": _note_reply,
-    "model.failed": _note_error,
+    "model.failed": _note_nothing,
     "session.turn_ended": _end_turn,
-    "session.waiting": _wait,
-    "session.ended": _end_session,
+    "session.waiting": _note_nothing,
+    "session.ended": _note_nothing,
     "tool.called": _note_call,
     "tool.returned": _note_result,
     "tool.failed": _note_result,

@@ -1,0 +1,138 @@
+"""`lore evidence`: a Stop hook that asks an agent once to show its evidence. It is the coding program that calls this.
+
+It reads the program's own transcript, so it needs no log. Whatever goes wrong, it prints nothing and the agent stops as usual.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.views.outcomes.record import JudgedClaim
+
+SUMMARY = "ask an agent once to show its evidence when it stops; it is the program that calls this"
+
+LONGEST = 8.0
+"""Seconds after which the agent may stop, whatever it claimed."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Of a longer transcript nothing is asked: reading it would take too long."""
+MOST_INPUT = 1024 * 1024
+MOST_CLAIMS = 5
+KINDS = frozenset(("tests_pass", "build_or_lint_ok", "committed", "pushed", "pr_opened"))
+"""Claims that a recorded call can show."""
+_EXAMPLES = (("lore evidence claude-code < payload.json", "what Claude Code does when an agent is about to stop"),)
+_NOTES = """\
+`lore install claude-code --ask-for-evidence` has the program call it. If the agent's last text claims that tests or a build
+pass, or that it committed, pushed or opened a pull request, and its transcript contradicts that or does not show it, the
+agent is asked to show its evidence: once per turn. Otherwise it prints nothing. Its exit code is always 0.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The program."""
+    from fleetlore.cli import arguments
+
+    parser.add_argument("program", metavar="PROGRAM", help="who calls: one of those that `lore install` lists")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Answer one Stop hook; never fails and never takes longer than `LONGEST`."""
+    import json
+    import signal
+
+    reason = ""
+    previous = signal.getsignal(signal.SIGALRM)
+    try:
+        signal.signal(signal.SIGALRM, _give_up)
+        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        payload = json.loads(sys.stdin.buffer.read(MOST_INPUT))
+        reason = find_reason(args.program, payload) if isinstance(payload, dict) else ""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Exception:  # noqa: BLE001  # an agent must never be held up by a fault of ours
+        reason = ""
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    if reason:
+        sys.stdout.write(json.dumps({"decision": "block", "reason": reason}) + "\n")
+    return 0
+
+
+def _give_up(number: int, frame: object) -> None:
+    raise TimeoutError
+
+
+def find_reason(program: str, payload: Mapping[str, Any]) -> str:
+    """What to ask the agent; empty if it may stop."""
+    text, path, session = (payload.get(key) for key in ("last_assistant_message", "transcript_path", "session_id"))
+    if payload.get("stop_hook_active") is True or payload.get("agent_id"):  # it was asked already, or is a helper
+        return ""
+    if not (isinstance(text, str) and text.strip() and isinstance(path, str) and isinstance(session, str)):
+        return ""
+    if os.path.getsize(path) > MOST_BYTES:
+        return ""
+    return _ask(judge_last_text(read_transcript(program, path), session, text))
+
+
+def read_transcript(program: str, path: str) -> Iterator[Event]:
+    """The events of a transcript; a line that cannot be read is skipped."""
+    from fleetlore.errors import DialectError
+    from fleetlore.programs import registry
+
+    reader = registry.require_program(program).load_recording().open(None)
+    with open(path, "rb") as file:
+        for raw in file:
+            try:
+                yield from reader.read(raw.strip())
+            except DialectError:
+                continue
+    yield from reader.end()
+
+
+def judge_last_text(events: Iterator[Event], session: str, text: str) -> list[JudgedClaim]:
+    """The claims in the text with which the newest turn of a session ends, judged by what was recorded before it."""
+    from fleetlore import clock
+    from fleetlore.events.envelope import Event
+    from fleetlore.views.costs import Costs
+    from fleetlore.views.outcomes import fold
+    from fleetlore.views.outcomes import session as facts
+    from fleetlore.views.outcomes.record import make_record
+
+    costs = Costs()
+    state = fold.fold_events(events, costs).runs.get(session)
+    if state is None:
+        return []
+    before = len(state.statements)
+    if state.status.turn == "running":
+        # The transcript may not have the last text yet.
+        state.text, state.status.text = None, ""
+        facts.apply(state, Event(kind="session.turn_ended", agent=state.agent or None, run=session, at=clock.now(), text=text), costs)
+        state.statements = state.statements[before:]
+    else:
+        state.statements = [said for said in state.statements[-1:] if said.where == "answer" and said.turn_start == state.turn_start]
+    return [claim for claim in make_record(state, clock.now()).claims if claim.kind in KINDS and claim.verdict != "supported"]
+
+
+def _ask(claims: Sequence[JudgedClaim]) -> str:
+    if not claims:
+        return ""
+    lines = [f'- "{claim.text}": {_describe(claim)}' for claim in claims[:MOST_CLAIMS]]
+    return "\n".join(
+        (
+            "Your last message claims something that the recorded tool calls do not show:",
+            *lines,
+            "Show the evidence: run the command now and report its result, or correct the statement. You are asked once.",
+        )
+    )
+
+
+def _describe(claim: JudgedClaim) -> str:
+    verdict = "the record contradicts it" if claim.verdict == "contradicted" else "the record does not show it"
+    return f"{verdict} ({claim.why})" if claim.why else verdict

@@ -1,0 +1,291 @@
+"""Whether a session is running or over, and whom it waits for: the one rule for status, pages, records and API.
+
+`apply` follows the turns of a session; `decide` says what they come to at a time. The fleet view keeps one `SessionStatus` for
+each run, the outcome fold keeps the same inside its facts, so both always give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from fleetlore.events.envelope import Event
+from fleetlore.programs.tool_calls import read_question
+from fleetlore.views.outcomes.words import is_announcement, last_question, shorten
+
+Status = Literal["running", "finished", "failed", "interrupted"]
+WaitingFor = Literal["person", "permission", "helpers"]
+TurnState = Literal["none", "running", "ended", "interrupted", "failed"]
+
+RECENT = timedelta(hours=1)
+"""A turn without an end counts as running for so long after its last event."""
+PATIENT = timedelta(hours=24)
+"""The same while a call is open, or while it waits for a person's answer, a permission or helpers."""
+MOST_OPEN = 500
+"""Open calls and helpers that are remembered."""
+LONGEST_TEXT = 16_000
+LONGEST_QUESTION = 400
+ANSWER_HEAD = 200
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ACTIONS = frozenset(("session.started", "prompt.submitted", "model.replied", "tool.called", "tool.returned", "tool.failed", "tool.denied"))
+
+
+class SessionStatus(Struct, kw_only=True, omit_defaults=True):
+    """What is known of a session's turns."""
+
+    agent: str = ""
+    """The session's own agent; others are its helpers."""
+    turn: TurnState = "none"
+    turn_at: datetime | None = None
+    """When the turn began, or ended."""
+    last: datetime | None = None
+    """The time of the newest event."""
+    closed_at: datetime | None = None
+    """When the program said that the session is over."""
+    error: str = ""
+    waiting: Literal["", "person", "permission"] = ""
+    """As the program says."""
+    waiting_at: datetime | None = None
+    text: str = ""
+    """The newest text of the running turn."""
+    question: str = ""
+    """The question at the end of the last answer, or the one that the program shows."""
+    is_announced: bool = False
+    """The last answer only says what the agent does next: the recording was cut off."""
+    answer_head: str = ""
+    """The beginning of the turn's answer."""
+    open_calls: dict[str, str] = field(default_factory=dict)
+    """Calls without a result, by their event; with the question that the call asks the person."""
+    helpers: dict[str, Literal["foreground", "background", "returned"]] = field(default_factory=dict)
+
+
+class SessionView(NamedTuple):
+    """A session's status at a time."""
+
+    status: Status
+    waiting_for: WaitingFor | None = None
+    question: str = ""
+
+
+def decide(state: SessionStatus, now: datetime) -> SessionView:
+    """Whether the session is over, and whom it waits for; with the text of an open question."""
+    age = now - state.last if state.last is not None else PATIENT
+    match state.turn:
+        case "failed" | "interrupted":
+            return SessionView(state.turn)
+        case "ended" if has_open_helpers(state):
+            return SessionView("running", "helpers") if age < PATIENT and not state.closed_at else SessionView("interrupted")
+        case "ended" if state.is_announced:
+            return SessionView("running") if age < RECENT and not state.closed_at else SessionView("interrupted")
+        case "ended":
+            return SessionView("finished", "person" if state.question else None, state.question)
+        case "none":
+            return SessionView("running") if age < RECENT and not state.closed_at else SessionView("finished")
+    if state.closed_at is not None:
+        return SessionView("interrupted")
+    question = next((asked for asked in reversed(state.open_calls.values()) if asked), "") or state.question
+    if question or state.waiting:
+        waits = "person" if question else state.waiting or None
+        return SessionView("running", waits, question) if age < PATIENT else SessionView("interrupted")
+    return SessionView("running") if age < (PATIENT if state.open_calls else RECENT) else SessionView("interrupted")
+
+
+def is_settled(state: SessionStatus) -> bool:
+    """Whether the status stays the same however late it is asked for."""
+    if state.turn == "ended":
+        return not state.is_announced and not has_open_helpers(state)
+    return state.turn in ("failed", "interrupted")
+
+
+def has_open_helpers(state: SessionStatus) -> bool:
+    """Whether a helper works in the background."""
+    return "background" in state.helpers.values()
+
+
+def is_late(state: SessionStatus, at: datetime) -> bool:
+    """Whether something happened before the newest prompt or end of a turn: it comes from a file that was read later."""
+    return state.turn_at is not None and at < state.turn_at
+
+
+def is_answered(state: SessionStatus, text: str) -> bool:
+    """Whether the end of a turn repeats the answer that is already known, or the beginning of it."""
+    head = text.rstrip("… ")[:ANSWER_HEAD]
+    return bool(head) and state.answer_head.startswith(head)
+
+
+def find_helper(state: SessionStatus, event: Event) -> str:
+    """The sub-agent that an event is by; nothing for the session's own agent."""
+    agent = event.agent
+    if not agent or agent == state.agent or not (state.agent or event.parent):
+        return ""
+    return "" if is_named_after(agent, event.run) else agent
+
+
+def is_named_after(agent: str, run: str | None) -> bool:
+    """Whether an agent has the name that programs give to a session: `claude-code/0b5e1111`. A goal's agent has another."""
+    return run is not None and len(run) > 8 and agent.rpartition("/")[2] in (run[:8], run[-8:])
+
+
+def time_of(state: SessionStatus, event: Event) -> datetime:
+    """When an event happened; if it does not say so, with the one before."""
+    at = event.at or state.last or EPOCH
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def apply(state: SessionStatus, event: Event) -> None:
+    """Take in one more event of the session. Changes the state in place; never raises."""
+    if event.kind not in KINDS:
+        return
+    at = time_of(state, event)
+    if state.last is None or at > state.last:
+        state.last = at
+    if event.visibility != "public":
+        return
+    if event.kind == "session.started":
+        state.agent = event.agent or state.agent
+    if (note := _NOTES.get(event.kind)) is not None:
+        note(state, event)
+    if find_helper(state, event):
+        return
+    if event.kind in _ACTIONS and state.closed_at is not None and at > state.closed_at:
+        state.closed_at = None
+    follow = _TURNS.get(event.kind)
+    if follow is not None and (event.kind in _NEVER_LATE or not is_late(state, at)):
+        follow(state, event, at)
+
+
+# --- the turn of the session's own agent
+
+
+def _ask(state: SessionStatus, event: Event, at: datetime) -> None:
+    text = event.data.get("prompt") or event.text
+    if isinstance(text, str) and text.startswith("!"):  # the person ran a command; the agent is asked nothing
+        return
+    state.agent = state.agent or event.agent or ""
+    if state.turn != "running":
+        state.text, state.answer_head = "", ""
+        state.open_calls.clear()
+    state.turn, state.turn_at = "running", at
+    state.waiting, state.error, state.question, state.is_announced = "", "", "", False
+
+
+def _reply(state: SessionStatus, event: Event, at: datetime) -> None:
+    _go_on(state, event, at)
+    said = event.data.get("said")
+    if isinstance(said, str) and said.strip():
+        state.text = said[:LONGEST_TEXT]
+
+
+def _fail(state: SessionStatus, event: Event, at: datetime) -> None:
+    state.error = _words(event.data.get("error")) or _words(event.text)
+
+
+def _wait(state: SessionStatus, event: Event, at: datetime) -> None:
+    state.waiting, state.waiting_at = read_wait(event.data.get("why")), at
+    if state.waiting == "person":
+        state.question = shorten(_words(event.text), LONGEST_QUESTION)
+
+
+def _close(state: SessionStatus, event: Event, at: datetime) -> None:
+    state.waiting = ""
+    if state.closed_at is None or at > state.closed_at:
+        state.closed_at = at
+
+
+def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
+    """The agent works. Its turn may have ended before: a background task has reported, and the agent was woken."""
+    if state.turn != "running":
+        state.turn, state.error, state.text = "running", "", ""
+        state.question, state.is_announced = "", False
+    # The hook that asks for a permission is faster than the transcript of the call.
+    if state.waiting and (state.waiting_at is None or at > state.waiting_at):
+        state.waiting, state.question = "", ""
+
+
+def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
+    state.turn_at, state.waiting = at, ""
+    state.turn = end_of_turn(event)
+    state.open_calls.clear()
+    if state.turn == "failed":
+        state.error = _words(event.text)
+    if state.turn != "ended":
+        state.question, state.is_announced = "", False
+        return
+    text = state.text or ("" if event.text is None or is_answered(state, event.text) else event.text)
+    state.text = ""
+    if text:
+        state.question, state.is_announced = last_question(text), is_announcement(text)
+        state.answer_head = text[:ANSWER_HEAD]
+
+
+def end_of_turn(event: Event) -> Literal["ended", "interrupted", "failed"]:
+    """How a turn ended."""
+    reason = event.data.get("reason")
+    return "interrupted" if reason == "interrupted" else "failed" if reason else "ended"
+
+
+# --- calls and helpers
+
+
+def _note_call(state: SessionStatus, event: Event) -> None:
+    if event.id and len(state.open_calls) < MOST_OPEN:
+        asked = read_question(event.data.get("tool"), event.data.get("input"))
+        state.open_calls[event.id] = shorten(asked[:2000], LONGEST_QUESTION)
+
+
+def _note_result(state: SessionStatus, event: Event) -> None:
+    state.open_calls.pop(event.cause or "", None)
+
+
+def _note_launch(state: SessionStatus, event: Event) -> None:
+    child = event.child or ""
+    if child and (child in state.helpers or len(state.helpers) < MOST_OPEN) and state.helpers.get(child) != "returned":
+        is_background = event.data.get("background") is True or state.helpers.get(child) == "background"
+        state.helpers[child] = "background" if is_background else "foreground"
+
+
+def _note_return(state: SessionStatus, event: Event) -> None:
+    child = event.child or ""
+    if child and (child in state.helpers or len(state.helpers) < MOST_OPEN):
+        state.helpers[child] = "returned"
+
+
+def read_wait(why: object) -> Literal["", "person", "permission"]:
+    """Whom a session waits for, by the program's word or sentence: `permission_prompt`, "Claude needs your permission to use Bash"."""
+    words = why.lower() if isinstance(why, str) else ""
+    if "permission" in words or "approval" in words:
+        return "permission"
+    return "person" if words.startswith(("question", "elicitation")) else ""
+
+
+def _words(value: object) -> str:
+    return value[:300] if isinstance(value, str) else ""
+
+
+_NOTES: Mapping[str, Callable[[SessionStatus, Event], None]] = {
+    "tool.called": _note_call,
+    "tool.returned": _note_result,
+    "tool.failed": _note_result,
+    "tool.denied": _note_result,
+    "agent.launched": _note_launch,
+    "agent.returned": _note_return,
+}
+"""By whichever agent of the session."""
+_TURNS: Mapping[str, Callable[[SessionStatus, Event, datetime], None]] = {
+    "prompt.submitted": _ask,
+    "model.replied": _reply,
+    "model.failed": _fail,
+    "tool.called": _go_on,
+    "tool.returned": _go_on,
+    "tool.failed": _go_on,
+    "tool.denied": _go_on,
+    "session.turn_ended": _end_turn,
+    "session.waiting": _wait,
+    "session.ended": _close,
+}
+_NEVER_LATE = frozenset(("prompt.submitted", "model.failed", "session.ended"))
+KINDS = frozenset((*_NOTES, *_TURNS, "session.started", "agent.named"))
+"""The kinds of events that say something about the status of a session."""
