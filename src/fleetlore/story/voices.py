@@ -33,6 +33,8 @@ from fleetlore.story.phrases import parse_phrase
 
 BUILT_IN = ("plain", "nexus")
 LARGEST_FILE = 1 << 20
+FIELDS_OF_DIALECTS = frozenset(("title", "number", "url", "branch", "base", "sha", "commits", "check", "summary", "comment", "type"))
+"""Data that our dialects add to kinds whose payload does not list it."""
 
 
 class Voice(Struct, frozen=True, kw_only=True):
@@ -108,7 +110,7 @@ def _check_placeholder(where: str, kind: str, placeholder: str) -> None:
     payload = find(kind)
     if payload is None or field in ENVELOPE_FIELDS or field == "beat" or names[0] == "fleetlore":  # extras of our driver
         return
-    known = ENVELOPE_FIELDS | payload_keys(kind)
+    known = ENVELOPE_FIELDS | payload_keys(kind) | FIELDS_OF_DIALECTS
     unknown = next((one for one in names if one not in known), None)
     # Lenient kinds keep whatever foreign programs write: only what looks like a typing error is refused.
     if unknown is not None and field not in known and (not payload.lenient or get_close_matches(unknown, known, n=1, cutoff=0.75)):
