@@ -80,12 +80,13 @@ def parse_voice(text: str, *, name: str) -> Voice:
         raise Invalid(f"{name}: [phrases] and [variants] are tables")
     return Voice(
         name=name,
-        phrases={key: _check_templates(name, key, value) for key, value in phrases.items()},
+        phrases={key: check_templates(name, key, value) for key, value in phrases.items()},
         variants={key: _check_variants(name, key, value) for key, value in variants.items()},
     )
 
 
-def _check_templates(name: str, key: str, value: Any) -> tuple[str, ...]:
+def check_templates(name: str, key: str, value: Any) -> tuple[str, ...]:
+    """The phrases of a key, each checked; `Invalid` names `name`, the key and the reason."""
     templates = (value,) if isinstance(value, str) else value
     if not isinstance(templates, list | tuple) or not templates or not all(isinstance(each, str) and each.strip() for each in templates):
         hint = ". Kinds contain dots: write them in quotes" if isinstance(value, dict) else ""
