@@ -21,7 +21,8 @@ NINE = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 
 
 def say(kind: str, data: dict[str, Any] | None = None, **fields: Any) -> str:
-    return EventDescriber().describe(Event(kind=kind, **({"agent": "ada", "actor": "ada", "at": NINE} | fields), data=data or {}))
+    given_fields: dict[str, Any] = {"agent": "ada", "actor": "ada", "at": NINE} | fields
+    return EventDescriber().describe(Event(kind=kind, data=data or {}, **given_fields))
 
 
 def test_every_known_kind_has_a_phrase_that_needs_no_data() -> None:
