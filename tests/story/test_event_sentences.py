@@ -88,9 +88,11 @@ FAILURES = [{"criterion_index": 0, "criterion_label": "shell_command:make test",
         # Coding agents.
         (
             "prompt.submitted", {"actor": "user", "text": "Implement the following plan:"}, {"prompt": "Implement the following plan:\n\n# Accept tabs in strings"},
-            'A person asked ada: "Accept tabs in strings".',
+            'A person wrote to ada: "Accept tabs in strings".',
         ),
-        ("prompt.submitted", {"actor": "user", "text": "no, tabs are legal there"}, {"correction": True}, 'A person corrected ada: "no, tabs are legal there".'),
+        ("prompt.submitted", {"actor": "user", "text": "no, tabs are legal there"}, {"correction": True}, 'A person wrote to ada: "no, tabs are legal there".'),
+        ("session.turn_ended", {"text": "Done. Here's what I did:"}, {"duration_ms": 300_000}, "ada ended its turn after 5 min."),
+        ("session.turn_ended", {"text": "**The parser accepts tabs now.**"}, {}, 'ada ended its turn: "The parser accepts tabs now".'),
         ("session.waiting", {}, {"why": "permission", "tool": "Bash"}, "ada waits for a permission to use Bash."),
         ("tool.called", {"text": "Bash: make test"}, {"tool": "Bash"}, 'ada called Bash: "make test".'),
         ("tool.returned", {}, {"tool": "Edit", "deed": "edit", "paths": ["/w/src/a.py", "/w/b.py", "/w/c.py", "/w/d.py", "/w/e.py"]}, "ada edited a.py, b.py, c.py and 2 more files."),
