@@ -206,3 +206,31 @@ def test_phrases_of_a_voice_are_used_in_turn() -> None:
     assert forms[:3] == forms[3:]
     assert len(set(forms)) == 3
     assert describer.describe(Event(kind="town.agent_spawned", agent="ada")) == "ada joined the town."
+
+
+def test_a_small_fleet_in_both_voices() -> None:
+    fleet = [
+        Event(kind="fleet.dispatch", actor="mira", agent="ada", task="t7", text="Accept tabs"),
+        Event(kind="fleet.error", agent="ada", task="t7", text="3 tests fail"),
+        Event(kind="fleet.recovery", agent="ada", task="t7", text="the lexer skipped tabs"),
+        Event(kind="fleet.commit", agent="ada", text="Accept tabs in strings"),
+        Event(kind="fleet.pr_open", agent="ada", task="t7", text="Tabs"),
+        Event(kind="fleet.pr_merge", agent="ada", task="t7", text="Tabs"),
+    ]
+    plain, nexus = EventDescriber(), EventDescriber(voice=load_voice("nexus"))
+    assert [plain.describe(event) for event in fleet] == [
+        'ada was assigned task t7 by mira: "Accept tabs".',
+        'ada ran into an error on t7: "3 tests fail".',
+        'ada fixed an error on t7: "the lexer skipped tabs".',
+        'ada committed "Accept tabs in strings".',
+        'ada opened a pull request for t7: "Tabs".',
+        'The pull request of ada for t7 was merged: "Tabs".',
+    ]
+    assert [nexus.describe(event) for event in fleet] == [
+        'The fleet dispatched ada to a new piece of work: "Accept tabs".',
+        'ada ran into an error: "3 tests fail".',
+        'ada found its footing again, a recovery well earned: "the lexer skipped tabs".',
+        'ada committed, and the work took another step: "Accept tabs in strings".',
+        'ada opened a pull request and asked for a second pair of eyes: "Tabs".',
+        'The pull request of ada was merged, and the work came home: "Tabs".',
+    ]
