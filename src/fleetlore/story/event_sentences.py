@@ -1,0 +1,62 @@
+"""Describes single events: one sentence per event, in a voice.
+
+    describer = EventDescriber(name_of=names.get)
+    for event in events:
+        print(describer.describe(event))
+
+The words are data: `words/events/*.toml`, one phrase per kind. Same events in the same order, same text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, tzinfo
+
+from fleetlore.events.envelope import Event
+from fleetlore.story.event_values import EventValues
+from fleetlore.story.phrases import end_sentence, parse_phrase
+from fleetlore.story.voices import Voice, load_voice
+
+UNKNOWN_KIND = "Event {kind}[ by {agent}][ on {task}][: {text:quote}]."
+
+
+class EventDescriber:
+    """Writes one sentence per event. Phrases of which a voice has several are used in turn, so keep one describer per text."""
+
+    def __init__(self, *, voice: Voice | None = None, name_of: Callable[[str], str] = str, zone: tzinfo = UTC) -> None:
+        """`name_of` gives the display name of an agent; `zone` is the time zone of times inside sentences."""
+        plain = load_voice("plain")
+        self._voices = (plain,) if voice is None or voice == plain else (voice, plain)
+        self._name_of, self._zone = name_of, zone
+        self._uses: Counter[str] = Counter()
+
+    def describe(self, event: Event) -> str:
+        """One line of plain text that ends with a period. Never empty, never raises; text of private events is not shown."""
+        values = EventValues(event, self._name_of, self._zone)
+        for key, templates in self._find_phrases(event.kind, values):
+            used = self._uses[key]
+            for offset in range(len(templates)):
+                text, is_complete = parse_phrase(templates[(used + offset) % len(templates)]).fill(values.get)
+                if is_complete and text.strip():
+                    self._uses[key] = used + offset + 1
+                    return _finish(text)
+        return _finish(parse_phrase(UNKNOWN_KIND).fill(values.get)[0])
+
+    def _find_phrases(self, kind: str, values: EventValues) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The phrases that fit, best first: the voice's, then the plain ones; of a variant before those of the kind."""
+        for voice in self._voices:
+            keys = [*self._find_variants(voice, kind, values), kind]
+            for key in keys:
+                if key in voice.phrases:
+                    yield f"{voice.name}:{key}", voice.phrases[key]
+
+    def _find_variants(self, voice: Voice, kind: str, values: EventValues) -> Iterator[str]:
+        fields = voice.variants.get(kind) or self._voices[-1].variants.get(kind, ())
+        return (f"{kind}/{values.find_variant(field)}" for field in fields)
+
+
+def _finish(text: str) -> str:
+    """A sentence with its period; our own words for a person begin with a capital letter."""
+    sentence = end_sentence(" ".join(text.split()))
+    return f"A{sentence[1:]}" if sentence.startswith("a person") else sentence
