@@ -19,7 +19,7 @@ OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 14
 GROUPS = {
     "every day": ("demo", "setup", "up", "status", "brief", "sessions", "costs", "goal", "town", "decide"),
     "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
-    "read it back": ("story", "tell", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
+    "read it back": ("story", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
     "run agents": ("worker", "stage", "graph", "mcp"),
     "share it": ("ship", "export"),
     "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),
@@ -27,7 +27,7 @@ GROUPS = {
 }
 """What the list of commands says, in its order."""
 
-_PACKAGES = ("demo", "goal", "graph", "stage", "tell", "town", "up", "worker")
+_PACKAGES = ("demo", "goal", "graph", "stage", "town", "up", "worker")
 COMMANDS = {
     name: f"fleetlore.cli.{name}.command" if name in _PACKAGES else f"fleetlore.cli.{name}" for names in GROUPS.values() for name in names
 } | {"import": "fleetlore.cli.import_"}
@@ -35,6 +35,8 @@ COMMANDS = {
 
 BEHIND = {"gate": "fleetlore.cli.gate"}
 """Commands that only programs call; the list of commands does not name them."""
+ALIASES = {"tell": "fleetlore.cli.story"}
+"""Older names of commands."""
 
 INTRODUCTION = """\
 Record every deed of a fleet of agents once, and get it back: live, as a story, as events.
@@ -179,7 +181,7 @@ def _cut_up(argv: Sequence[str]) -> Call:
 
 def _run(call: Call) -> int:
     name = call.command or ""
-    if name not in COMMANDS | BEHIND:
+    if name not in COMMANDS | BEHIND | ALIASES:
         raise UsageError(f"no such command: {name}; {_nearest(name)}see lore --help")
     return _load(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
 
@@ -205,7 +207,7 @@ def _nearest(name: str) -> str:
 def _load(name: str) -> Command:
     from importlib import import_module
 
-    return cast("Command", import_module((COMMANDS | BEHIND)[name]))
+    return cast("Command", import_module((COMMANDS | BEHIND | ALIASES)[name]))
 
 
 def _list_commands(*groups: str) -> int:

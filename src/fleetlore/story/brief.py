@@ -34,7 +34,6 @@ from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag, Trouble
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
-
 GIVEN_OFTEN = 3
 """A task that was given out so often in the period is worth a line."""
 
@@ -199,7 +198,7 @@ class BriefWriter:
     def __init__(self, sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], until: datetime | None, limits: Limits) -> None:
         self._sessions, self._tasks, self._until, self._limits = sessions, tasks, until, limits
         self._phrases = load_phrases("brief")
-        self._has_people = len({one.person for one in sessions}) > 1
+        self._has_people = len({self._name_person(one) for one in sessions}) > 1
         repos = Counter(name_repo(one) for one in sessions).most_common(1)
         self._main_repo = repos[0][0] if repos and repos[0][1] >= MAIN_REPO * len(sessions) else None
         self._landed = [one for one in sessions if one.delivered.commits or one.delivered.pull_requests]
@@ -228,12 +227,12 @@ class BriefWriter:
         evidence += [source for commit in one.delivered.commits for source in commit.evidence]
         return self._line("delivered", "session", values, [one], evidence)
 
-    def describe_session(self, one: Outcome) -> BriefLine:
-        """One line: what came of the session."""
+    def describe_session(self, one: Outcome, beside: str = "") -> BriefLine:
+        """One line: what came of the session. `beside` is what else is on record about it."""
         if one in self._landed:
             return self._describe_landed(one)
         if one in self._changed:
-            return self._describe_changed(one)
+            return self._describe_changed(one, is_alone=True)
         phrases = load_phrases("story")["headline"]
         answer = shorten_text(shorten_paths(one.delivered.answer), self._limits.cause)
         refuted = any(claim.verdict == "contradicted" and claim.text in one.delivered.answer for claim in one.claims)
@@ -242,10 +241,13 @@ class BriefWriter:
             "answer": quote_inside(answer).rstrip("."),
             "who": self._describe_who(one, with_cost=True),
             "question": one.question or "",
+            "beside": beside,
         }
         if one.status == "failed":
             return self._describe_failed(one)
-        if one.delivered.answer and one.status != "interrupted":
+        if beside and not one.delivered.answer:
+            phrase = "beside_running" if one.status == "running" else "beside"
+        elif one.delivered.answer and one.status != "interrupted":
             phrase = "answered_refuted" if refuted else "answered"
         elif one.status == "running":
             phrase = "continued" if self._went_on(one) else "running"
@@ -256,8 +258,8 @@ class BriefWriter:
             text += phrases["permission"]
         elif one.waiting_for == "person" and one.question and one.question not in one.delivered.answer:
             text += fill_phrase(phrases["question"], values)
-        evidence = one.evidence.get("delivered.answer") or one.evidence.get("status") or one.evidence.get("asked", ())
-        return BriefLine(text=text, sessions=[one.session], evidence=list(evidence)[:MOST_EVIDENCE])
+        evidence = one.evidence.get("delivered.answer") or one.evidence.get("status") or one.evidence.get("asked", [])
+        return BriefLine(text=text, sessions=[one.session], evidence=evidence[:MOST_EVIDENCE])
 
     def list_answers(self) -> Iterator[BriefLine]:
         """Finished sessions that changed nothing, in one line."""
@@ -323,14 +325,16 @@ class BriefWriter:
         yield from self._name_some("working", [one for one in quiet if one.status == "running" and not self._went_on(one)])
         yield from self._name_some("stopped", [one for one in quiet if one.status == "interrupted"])
 
-    def _describe_changed(self, one: Outcome) -> BriefLine:
+    def _describe_changed(self, one: Outcome, *, is_alone: bool = False) -> BriefLine:
+        """A session with changes that are not committed; `is_alone`: no heading says so."""
         files = list_work_files(one.files)
+        states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
         values = {
             "title": name_topic(one, self._limits.title),
             "report": quote_inside(find_report(one, self._limits.title + 20)),
             "files": name_files(files),
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
-            "state": "; ".join(self._describe_state(one)),
+            "state": "; ".join(states),
             "checks": "; ".join(self._describe_checks(one)),
             "who": self._describe_who(one, with_cost=True),
         }
@@ -407,7 +411,7 @@ class BriefWriter:
 
     def _describe_troubles(self, pairs: Sequence[tuple[Outcome, Trouble]]) -> BriefLine:
         """One trouble, or like troubles of one or several sessions."""
-        one, trouble = pairs[0]
+        trouble = pairs[0][1]
         sessions = _unique(found.session for found, _ in pairs)
         people = _unique(name for found, _ in pairs if (name := self._describe_who(found)))
         values = {

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from fleetlore.story.brief import (
     CHECK_NAMES,
+    CLOSED,
     ERROR_OF_OUTCOME,
     LIMITS,
+    BriefLine,
     BriefWriter,
     count_attempts,
     group_flags,
@@ -91,38 +93,46 @@ def make_story(
     ordered = sorted(sessions, key=lambda one: (one.started is None, one.started, one.session))
     closed = sorted(tasks, key=lambda one: (one.at, one.task))
     book = book or ThreadBook((), zone)
-    has_days = until is None or since is None or until - since > timedelta(days=1)
+    days = book.list_days() | {at.astimezone(zone).date() for one in ordered for at in (one.started, one.ended) if at is not None}
+    has_days = len(days) > 1 and (since is None or until is None or until - since > timedelta(days=1))
     describer = EventDescriber(voice=voice, name_of=name_of, zone=zone)
     threads = ThreadWriter(describer, zone, name_of, has_days=has_days)
     brief = BriefWriter(ordered, closed, until, LIMITS[0])
+    paragraphs: list[StoryParagraph] = []
     if detail == "headline":
-        writer = _ParagraphWriter(ordered, until, zone, STORY_LIMITS[0])
-        paragraphs = [writer.write_headline(one, brief) for one in ordered]
+        writer = _ParagraphWriter(until, zone, STORY_LIMITS[0])
+        shorter = BriefWriter(ordered, closed, until, LIMITS[2])
+        for one in ordered:
+            counts = threads.count_beside(book.beside_sessions.get(one.session))
+            paragraphs.append(writer.write_headline(one, shorter.describe_session(one, counts)))
     else:
-        paragraphs = _write_sessions(ordered, until, zone)
+        delivered = {one.session for one in ordered if one.delivered.commits or one.delivered.pull_requests or one.delivered.answer}
+        paragraphs = _write_sessions(ordered, until, zone, has_days=has_days)
         for paragraph in paragraphs:
             beside = book.beside_sessions.get(paragraph.session or "")
             if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
-                paragraph.sentences.insert(0 if len(paragraph.sentences) < 2 else 1, sentence)
+                paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
     others = [*_write_tasks(closed, book, threads, brief), *threads.write_threads(book)]
     if detail == "headline":
         others = [paragraph for paragraph in map(_keep_first_sentence, others) if paragraph.sentences]
     paragraphs += others
-    paragraphs.sort(key=lambda one: (one.started is None, one.started))
+    paragraphs.sort(key=lambda one: (one.started is None, one.started, one.thread or one.session or ""))
     bill = brief.sum_up().text
-    if not ordered and not closed and book.count_events():
+    if not ordered and book.count_events():
+        done = sum(one.result in CLOSED for one in closed)
         values = {"events": count_things(book.count_events(), "event"), "agents": count_things(book.count_agents(), "agent")}
+        values["tasks"] = count_things(done, "task")
         bill = fill_phrase(load_phrases("story")["bill"]["events"], values)
     return Story(
         title=name_period(since, until, zone, whole="Everything"), since=since, until=until, paragraphs=paragraphs, bill=bill, detail=detail
     )
 
 
-def _write_sessions(ordered: Sequence[Outcome], until: datetime | None, zone: tzinfo) -> list[StoryParagraph]:
+def _write_sessions(ordered: Sequence[Outcome], until: datetime | None, zone: tzinfo, *, has_days: bool) -> list[StoryParagraph]:
     most = max(LEAST_WORDS, WORDS_PER_SESSION * len(ordered))
     paragraphs: list[StoryParagraph] = []
     for limits in STORY_LIMITS:
-        writer = _ParagraphWriter(ordered, until, zone, limits)
+        writer = _ParagraphWriter(until, zone, limits, has_days=has_days)
         paragraphs = [writer.write(one) for one in ordered]
         if sum(map(count_words, paragraphs)) <= most:
             break
@@ -160,10 +170,9 @@ def count_words(paragraph: StoryParagraph) -> int:
 class _ParagraphWriter:
     """Writes the paragraph of a session. The person and the repository are in the heading, once."""
 
-    def __init__(self, sessions: Sequence[Outcome], until: datetime | None, zone: tzinfo, limits: StoryLimits) -> None:
-        self._until, self._zone, self._limits = until, zone, limits
+    def __init__(self, until: datetime | None, zone: tzinfo, limits: StoryLimits, *, has_days: bool = False) -> None:
+        self._until, self._zone, self._limits, self._has_days = until, zone, limits, has_days
         self._phrases = load_phrases("story")
-        self._has_days = len({one.started.astimezone(zone).date() for one in sessions if one.started is not None}) > 1
 
     def write(self, one: Outcome) -> StoryParagraph:
         """What came of it, how it was checked, what went wrong, what is open."""
@@ -186,9 +195,8 @@ class _ParagraphWriter:
         heading = self._fill("heading", "session", {"title": title.rstrip("."), "facts": facts})
         return StoryParagraph(title=heading, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
 
-    def write_headline(self, one: Outcome, brief: BriefWriter) -> StoryParagraph:
+    def write_headline(self, one: Outcome, line: BriefLine) -> StoryParagraph:
         """One line: what came of the session."""
-        line = brief.describe_session(one)
         sentences = [StorySentence(text=line.text, evidence=line.evidence)]
         title = name_topic(one, self._limits.title)
         return StoryParagraph(title=title, session=one.session, started=one.started, ended=one.ended, sentences=sentences)

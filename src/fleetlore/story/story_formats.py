@@ -21,7 +21,7 @@ h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}
 details{font-size:.8rem;opacity:.75}code{overflow-wrap:anywhere}.bill{margin-top:2rem;font-weight:600}"""
 
 
-def write_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, paint: Paint = str) -> Iterator[str]:
+def stream_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, paint: Paint = str) -> Iterator[str]:
     """Plain text for a terminal; each heading ends with the short id of its session, for `lore show`."""
     yield f"{paint(clean_text(story.title))}\n\n"
     for paragraph in story.paragraphs:
@@ -39,7 +39,7 @@ def write_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, paint
     yield f"{'' if story.detail != 'headline' else chr(10)}{clean_text(story.bill)}\n"
 
 
-def write_markdown(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+def stream_markdown(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     """Markdown, for a wiki page or an issue."""
     yield f"# {escape_markdown(story.title)}\n\n"
     for paragraph in story.paragraphs:
@@ -53,16 +53,16 @@ def write_markdown(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     yield f"{'' if story.detail != 'headline' else chr(10)}{escape_markdown(story.bill)}\n"
 
 
-def write_html(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+def stream_html(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     """One page without scripts or anything from outside; each sentence leads to the ids of its source events."""
     title = html.escape(clean_text(story.title))
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
     yield f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
-    yield from write_article(story, zone=zone)
+    yield from stream_article(story, zone=zone)
     yield "</body></html>\n"
 
 
-def write_article(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+def stream_article(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     """The story as a fragment of HTML, for a page."""
     yield f'<article class="story">\n<h1>{html.escape(clean_text(story.title))}</h1>\n'
     for paragraph in story.paragraphs:
@@ -79,7 +79,7 @@ def write_article(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     yield f'<p class="bill">{html.escape(clean_text(story.bill))}</p></article>\n'
 
 
-def write_json(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+def stream_json(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     """One JSON object with every sentence and its source events. Output that was cut off is not valid JSON."""
     del zone
     head = {"title": story.title, "since": story.since, "until": story.until, "detail": story.detail}
@@ -89,12 +89,21 @@ def write_json(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     yield f'],"bill":{msgspec.json.encode(story.bill).decode()}}}\n'
 
 
-FORMATS: Mapping[str, Callable[..., Iterator[str]]] = {
-    "text": write_text,
-    "markdown": write_markdown,
-    "html": write_html,
-    "json": write_json,
+STREAMS: Mapping[str, Callable[..., Iterator[str]]] = {
+    "text": stream_text,
+    "markdown": stream_markdown,
+    "html": stream_html,
+    "json": stream_json,
 }
+"""Formats for a file or a terminal, part by part."""
+
+FORMATS: Mapping[str, Callable[[Story], str]] = {
+    "text": lambda story: "".join(stream_text(story)),
+    "markdown": lambda story: "".join(stream_markdown(story)),
+    "html": lambda story: "".join(stream_article(story)),
+    "json": lambda story: "".join(stream_json(story)),
+}
+"""Formats as one text; HTML is a fragment for a page."""
 
 MOST_LISTED = 100
 """Source events that a page lists for a sentence; of more, the first and the last half."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from fleetlore.events.envelope import Event
 from fleetlore.story.event_sentences import EventDescriber
-from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.paragraphs import MOST_EVIDENCE, StoryParagraph, StorySentence
+from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.threads import ThreadBook, ThreadDigest, iterate_kinds
 from fleetlore.story.titles import name_agent, quote_inside, shorten_paths, shorten_text
 from fleetlore.views.outcomes.facts import Source
@@ -22,11 +22,15 @@ MOST_THREADS = 20
 MOST_COUNTED = 6
 """Kinds of events that a sentence counts."""
 LONGEST_NAME = 100
-LONGEST_QUOTE = 90
+LONGEST_QUOTE = 80
 LONGEST_SENTENCE = 300
 
 QUOTED_KINDS = frozenset(["fleet.commit", "fleet.pr_open", "fleet.pr_merge", "fleet.milestone"])
-"""Kinds of which the newest texts are quoted beside their count."""
+"""The newest texts of the most frequent of these kinds are quoted beside its count."""
+TASK_KINDS = frozenset(
+    ["fleet.dispatch", "town.task_assigned", "town.task_completed", "town.task_failed", "work.started", "work.reopened", "work.cancelled"]
+)
+"""Kinds that the outcome of a task covers."""
 _ending = re.compile(r"\[(?:(\w+)\|)?(\w+)\]")
 
 
@@ -44,7 +48,8 @@ class ThreadWriter:
         name = digest.key.partition(":")[2]
         title = (task.title if task is not None else "") or digest.title
         facts = [name if title else "", *self._name_agents(digest, 3), self._name_times(digest)]
-        sentences = [*(self._tell_task(task) if task is not None else self._tell_end(digest)), *self._tell_details(digest, task)]
+        ends = [*(self._tell_task(task) if task is not None else self._tell_end(digest))]
+        sentences = [*ends, *self._tell_details(digest, ends, task)]
         return self._paragraph(digest, shorten_text(title or f"Task {name}", LONGEST_NAME), facts, sentences)
 
     def _tell_task(self, task: TaskOutcome) -> Iterator[StorySentence]:
@@ -96,7 +101,8 @@ class ThreadWriter:
             title = self._fill("title", kind, {"title": title})
         agents = [] if kind == "agent" else self._name_agents(digest, 3) if kind != "bucket" else []
         facts = [bucket if kind != "bucket" else "", *agents, "" if bucket else self._name_times(digest)]
-        sentences = [*self._tell_end(digest), *self._tell_details(digest)]
+        ends = [*self._tell_end(digest)]
+        sentences = [*ends, *self._tell_details(digest, ends)]
         if kind == "bucket":
             title = name
             sentences.append(self._tell_who(digest))
@@ -122,19 +128,29 @@ class ThreadWriter:
             sentences.append(StorySentence(text=who.text, evidence=evidence[:MOST_EVIDENCE]))
         return self._paragraph(whole, self._phrases["title"]["quiet"], [], sentences)
 
+    def count_beside(self, digest: ThreadDigest | None) -> str:
+        """The same as counts only: `4 commits, 2 merges`."""
+        return "" if digest is None else self._count(digest, with_quotes=False)
+
     def tell_beside(self, digest: ThreadDigest) -> StorySentence | None:
         """What is on record about a session beside its record; `None` if it is only signs of life."""
-        counts = self._count(digest)
+        counts = self._count(digest, with_quotes=False)
         return self._sentence("thread", "beside", {"counts": counts}, digest.cited) if counts else None
 
     # --- sentences
 
     def _tell_end(self, digest: ThreadDigest) -> Iterator[StorySentence]:
         found = digest.end or digest.newest
-        if found is not None:
-            yield StorySentence(text=self._describe(found.event), evidence=[found.source])
+        if found is None:
+            return
+        kind = found.event.kind
+        if digest.end is None and kind in QUOTED_KINDS and digest.kinds[kind] > 1:
+            return  # quoted beside its count
+        yield StorySentence(text=self._describe(found.event), evidence=[found.source])
 
-    def _tell_details(self, digest: ThreadDigest, task: TaskOutcome | None = None) -> Iterator[StorySentence]:
+    def _tell_details(
+        self, digest: ThreadDigest, ends: Sequence[StorySentence], task: TaskOutcome | None = None
+    ) -> Iterator[StorySentence]:
         """What went wrong and how much there was of everything."""
         troubles = [one for one in digest.newest_troubles if task is not None or one != digest.end]
         count = digest.troubles - len(digest.newest_troubles) + len(troubles)
@@ -145,8 +161,10 @@ class ThreadWriter:
             values = {"problems": count_things(count, "problem"), "time": self._format_time(troubles[-1].rank[0][0])}
             values["text"] = self._describe(troubles[-1].event)
             yield self._sentence("thread", "troubles", values, [one.source for one in troubles])
-        if digest.events > 1 and (counts := self._count(digest)) and sum(digest.kinds.values()) > 1:
-            yield self._sentence("thread", "counts", {"counts": counts}, digest.cited)
+        left_out = TASK_KINDS if task is not None else frozenset[str]()
+        if sum(count for kind, count in digest.kinds.items() if kind not in left_out) > 1:
+            counts = self._count(digest, left_out=left_out)
+            yield self._sentence("thread", "counts" if ends else "only_counts", {"counts": counts}, digest.cited)
 
     def _tell_who(self, digest: ThreadDigest) -> StorySentence:
         ranked = sorted(digest.agents.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -154,18 +172,20 @@ class ThreadWriter:
         values = {"agents": join_words(named) if len(ranked) <= 5 else ", ".join(named), "more": max(0, len(ranked) - 5)}
         return self._sentence("thread", "who", values, digest.cited) if named else StorySentence(text="")
 
-    def _count(self, digest: ThreadDigest) -> str:
-        """`3 commits ("a", "b" and "c"), 1 push`."""
+    def _count(self, digest: ThreadDigest, *, with_quotes: bool = True, left_out: Collection[str] = ()) -> str:
+        """`12 commits, the latest "a" and "b", 1 push`."""
         parts = []
-        pairs = list(iterate_kinds(digest))
+        pairs = [pair for pair in iterate_kinds(digest) if pair[0] not in left_out]
+        quoted = next((kind for kind, _ in pairs if kind in QUOTED_KINDS), "") if with_quotes else ""
         for kind, count in pairs[:MOST_COUNTED]:
-            quotes = [self._quote(one.event) for one in digest.texts.get(kind, ())] if kind in QUOTED_KINDS else []
-            quotes = list(dict.fromkeys(quote for quote in quotes if quote))
-            quoted = f" ({'…, ' if count > len(quotes) else ''}{join_words(quotes)})" if quotes else ""
-            parts.append(f"{self._count_kind(kind, count)}{quoted}")
+            parts.append(self._count_kind(kind, count))
+            if kind == quoted:
+                quotes = list(dict.fromkeys(quote for one in reversed(digest.texts.get(kind, ())) if (quote := self._quote(one.event))))
+                if quotes:
+                    parts[-1] += f", the latest {join_words(quotes)}" if count > len(quotes) else f" ({join_words(quotes)})"
         if more := sum(count for _, count in pairs[MOST_COUNTED:]):
             parts.append(count_things(more, "other event"))
-        return ", ".join(parts)
+        return "; ".join(parts) if any('"' in part for part in parts) else ", ".join(parts)
 
     def _count_kind(self, kind: str, count: int) -> str:
         template = self._phrases["counts"].get(kind)

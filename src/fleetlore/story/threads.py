@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -21,9 +21,9 @@ from fleetlore.views.outcomes import session
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.threads import TOWN_THREAD, goal_and_run_keys, thread_key
 
-MOST_KEPT = 3
+MOST_KEPT = 2
 """Newest events of each sort that a thread keeps."""
-MOST_CITED = 50
+MOST_CITED = 5
 """Events that are kept as the evidence of a thread's counts."""
 LONGEST_TITLE = 200
 
@@ -74,7 +74,15 @@ class ThreadDigest(Struct, kw_only=True):
     newest_troubles: list[RankedEvent] = field(default_factory=list)
     texts: dict[str, list[RankedEvent]] = field(default_factory=dict)
     """The newest events with a text, by kind."""
-    cited: list[Source] = field(default_factory=list)
+    first_events: list[tuple[EventRank, Source]] = field(default_factory=list)
+    """The evidence of its counts."""
+    titled: EventRank | None = None
+    """The place of the event that gave the title."""
+
+    @property
+    def cited(self) -> list[Source]:
+        """The first events, as evidence."""
+        return [source for _, source in self.first_events]
 
     def add(self, event: Event) -> None:
         """One more event."""
@@ -86,12 +94,13 @@ class ThreadDigest(Struct, kw_only=True):
         self.last = at if self.last is None else max(self.last, at)
         if name := event.agent or event.actor:
             self.agents[name] = self.agents.get(name, 0) + 1
-        self.title = self.title or find_title(event)
+        if (title := find_title(event)) and (self.titled is None or ranked.rank >= self.titled):
+            self.title, self.titled = title, ranked.rank
         if is_quiet:
             self.quiet += 1
         else:
             self.kinds[event.kind] = self.kinds.get(event.kind, 0) + 1
-            self.cited += [ranked.source] if len(self.cited) < MOST_CITED else []
+            self._cite(ranked.rank, ranked.source)
             if event.text:
                 _keep_newest(self.texts.setdefault(event.kind, []), ranked)
         if self.newest is None or (self.is_newest_quiet and not is_quiet):
@@ -124,7 +133,13 @@ class ThreadDigest(Struct, kw_only=True):
         for kind, found in other.texts.items():
             for ranked in found:
                 _keep_newest(self.texts.setdefault(kind, []), ranked)
-        self.cited = [*self.cited, *other.cited][:MOST_CITED]
+        for rank, source in other.first_events:
+            self._cite(rank, source)
+
+    def _cite(self, rank: EventRank, source: Source) -> None:
+        if len(self.first_events) < MOST_CITED or rank < self.first_events[-1][0]:
+            insort(self.first_events, (rank, source), key=lambda pair: pair[0])
+            del self.first_events[MOST_CITED:]
 
 
 class ThreadBook:
@@ -160,12 +175,18 @@ class ThreadBook:
 
     def list_tasks(self) -> dict[str, ThreadDigest]:
         """The threads of tasks by the task's name."""
-        return {key.partition(":")[2]: digest for (_, key), digest in self._threads.items() if key.startswith("task:")}
+        found = [digest for (_, key), digest in self._threads.items() if key.startswith("task:")]
+        return {digest.key.partition(":")[2]: digest for digest in sorted(found, key=lambda one: (one.first is None, one.first, one.key))}
 
     def list_others(self) -> list[tuple[str, ThreadDigest]]:
         """The other threads, each with the day, month or year that it is about (empty for a goal or a run)."""
         found = [(bucket, digest) for (bucket, key), digest in self._threads.items() if not key.startswith("task:")]
-        return sorted(found, key=lambda pair: (pair[1].first or datetime.max, pair[1].key))
+        return sorted(found, key=lambda pair: (pair[1].first is None, pair[1].first, pair[1].key))
+
+    def list_days(self) -> set[date]:
+        """The days on which threads began or ended."""
+        times = (at for digest in self._threads.values() for at in (digest.first, digest.last) if at is not None)
+        return {at.astimezone(self._zone).date() for at in times}
 
     def count_events(self) -> int:
         """All events of all threads."""
@@ -174,6 +195,12 @@ class ThreadBook:
     def count_agents(self) -> int:
         """Everybody who took part."""
         return len({name for digest in self._threads.values() for name in digest.agents})
+
+
+def is_news(event: Event) -> bool:
+    """Whether an event outside of a session is more than bookkeeping or a sign of life."""
+    is_recorded = event.run is not None and event.kind in RECORDED
+    return not (event.kind.startswith(BOOKKEEPING) or event.kind == "agent.named" or is_recorded or beat_of(event) in QUIET_BEATS)
 
 
 def choose_bucket(span: timedelta | None) -> Callable[[datetime], str]:
