@@ -13,11 +13,11 @@ from fleetlore import Event
 START = datetime(2026, 11, 16, 9, tzinfo=UTC)
 
 
-def make_events(*rows: tuple[str, str, dict[str, Any]], minutes: float = 1) -> list[Event]:
+def make_events(*rows: tuple[str, str, dict[str, Any]], minutes: float = 1, first_id: int = 1) -> list[Event]:
     """Events of (kind, agent, fields), some minutes apart."""
     return [
         Event(
-            id=make_id(number),
+            id=make_id(first_id + number - 1),
             kind=kind,
             actor=agent or "nobody",
             agent=agent or None,
