@@ -96,6 +96,10 @@ def list_installed() -> Sequence[Extension]:
     return find_extensions(sys.path)
 
 
+_warned: set[Extension] = set()
+"""Installed extensions that a warning was logged about. Several points may read one group: one warning is enough."""
+
+
 class ExtensionPoint(Generic[_Thing]):
     """One kind of object that packages can add. Built-in names win, then packages in alphabetical order."""
 
@@ -111,7 +115,7 @@ class ExtensionPoint(Generic[_Thing]):
         """`convert` takes a name and the loaded object and raises if it is unusable. `claims` returns names that no two may share."""
         self.group, self._convert, self._builtin_names, self._claims, self._installed = group, convert, builtin_names, claims, installed
         self._loaded: dict[Extension, _Thing | BrokenExtension] = {}
-        self._warned: set[Extension] = set()
+        self._warned: set[Extension] = _warned if installed is list_installed else set()
 
     def list_names(self) -> list[str]:
         """Return the available names without loading anything."""

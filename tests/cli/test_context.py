@@ -112,7 +112,7 @@ def test_a_budget_that_is_too_small_says_what_to_do(bakery: Lore) -> None:
     assert "raise the budget" in result.err
 
 
-def test_a_coding_session_is_told_in_the_words_of_the_chronicle(lore: Lore) -> None:
+def test_the_work_of_a_coding_session_is_described_in_sentences(lore: Lore) -> None:
     with connect("sqlite:fleet.db").blocking() as log:
         plays.session(log)
     out = lore("context", "--log", "sqlite:fleet.db", "--agent", "claude-code/7f", code=0).out

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from datetime import UTC
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from fleetlore.cli import arguments, open_log, scopes, terminal
 from fleetlore.errors import Invalid, UnknownName
@@ -14,7 +16,7 @@ from fleetlore.prompts.turn import MemoryPolicy, PromptSettings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
@@ -136,15 +138,30 @@ def _find_run(log: BlockingRecorder, run: str | None) -> str | None:
 
 
 def summarize_work(events: Sequence[Event]) -> list[SourcedSentence]:
-    """An agent's work as sentences of the chronicle."""
-    from fleetlore.chronicle.narrate import Narrator
-    from fleetlore.chronicle.narrate import Telling as Manner
-    from fleetlore.prompts.work_context import SourcedSentence
+    """An agent's work in sentences, oldest first: edits in a row are one sentence, and so are events that say the same."""
+    from fleetlore.prompts.work_context import SourcedSentence, is_worth_telling
+    from fleetlore.story.event_sentences import EventDescriber
     from fleetlore.views.event_text import event_rank
 
-    chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=event_rank))
-    sentences = [sentence for chapter in chapters for sentence in chapter.sentences]
-    return [SourcedSentence(sentence.text, sentence.evidence) for sentence in sorted(sentences, key=lambda sentence: sentence.at)]
+    describer = EventDescriber()
+    shown = sorted((event for event in events if is_worth_telling(event)), key=event_rank)
+    sentences = []
+    for text, described in groupby(_join_edits(shown), key=lambda part: describer.describe(part[0])):
+        ids = tuple(event.id or "" for _, sources in described for event in sources)
+        sentences.append(SourcedSentence(text, ids))
+    return sentences
+
+
+def _join_edits(events: Iterable[Event]) -> Iterator[tuple[Event, list[Event]]]:
+    """Each event with itself as source; edits in a row as one event that names all their files."""
+    for is_edit, group in groupby(events, key=lambda event: event.kind == "tool.returned" and event.data.get("deed") == "edit"):
+        sources = list(group)
+        if not is_edit:
+            yield from ((event, [event]) for event in sources)
+            continue
+        lists = [paths for event in sources if isinstance(paths := event.data.get("paths"), list)]
+        paths = [path for paths in lists for path in paths]
+        yield replace(sources[0], data={**sources[0].data, "paths": paths}), sources
 
 
 # --- output

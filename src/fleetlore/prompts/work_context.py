@@ -95,7 +95,7 @@ def load_work_context(
 
 def summarize_events(events: Sequence[Event]) -> list[SourcedSentence]:
     """The last few events, one line each: the default `SummarizeEvents`."""
-    visible = [event for event in events if _is_worth_telling(event)]
+    visible = [event for event in events if is_worth_telling(event)]
     return [SourcedSentence(f"{event.kind}: {event_line(event)}", (event.id or "",)) for event in visible][-MAX_SENTENCES:]
 
 
@@ -114,7 +114,7 @@ def _is_message(event: Event) -> bool:
     return beat_of(event) in _MESSAGE_BEATS
 
 
-def _is_worth_telling(event: Event) -> bool:
+def is_worth_telling(event: Event) -> bool:
     """Heartbeats are not, nor is a tool's plain return; the agent's message at the end of its turn is."""
     if event.kind.startswith(MACHINERY_PREFIXES) or (event.kind == "tool.returned" and not event.text):
         return False
@@ -127,7 +127,7 @@ def _is_memorable(event: Event) -> bool:
         return event.data.get("deed") in _LASTING_ACTIONS or beat_of(event) not in _ROUTINE_BEATS
     if event.kind == "session.turn_ended" and event.data.get("reason") == "interrupted":
         return False
-    return event.kind != "tool.called" and _is_worth_telling(event)
+    return event.kind != "tool.called" and is_worth_telling(event)
 
 
 def _read_newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, exclusive: bool = False) -> list[Event]:

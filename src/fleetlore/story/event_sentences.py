@@ -16,6 +16,7 @@ from datetime import UTC, tzinfo
 from fleetlore.events.envelope import Event
 from fleetlore.story.event_values import EventValues
 from fleetlore.story.phrases import end_sentence, parse_phrase
+from fleetlore.story.vocabulary import installed_phrases
 from fleetlore.story.voices import Voice, load_voice
 
 UNKNOWN_KIND = "Event {kind}[ by {agent}][ on {task}][: {text:quote}]."
@@ -44,12 +45,15 @@ class EventDescriber:
         return _finish(parse_phrase(UNKNOWN_KIND).fill(values.get)[0])
 
     def _find_phrases(self, kind: str, values: EventValues) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The phrases that fit, best first: the voice's, then the plain ones; of a variant before those of the kind."""
+        """The phrases that fit, best first: the voice's, then the plain ones, then those of packages; a variant before its kind."""
         for voice in self._voices:
             keys = [*self._find_variants(voice, kind, values), kind]
             for key in keys:
                 if key in voice.phrases:
                     yield f"{voice.name}:{key}", voice.phrases[key]
+        if kind not in self._voices[-1].phrases:
+            for number, group in enumerate(installed_phrases().get(kind, ())):
+                yield f"installed:{kind}:{number}", group
 
     def _find_variants(self, voice: Voice, kind: str, values: EventValues) -> Iterator[str]:
         fields = voice.variants.get(kind) or self._voices[-1].variants.get(kind, ())

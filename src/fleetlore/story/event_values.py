@@ -16,8 +16,11 @@ from fleetlore.errors import Invalid
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.visibility import READER, can_see
-from fleetlore.story.phrases import clean_text, count_things, format_span, list_words
+from fleetlore.story.phrases import clean_text, count_things, format_span, join_words, list_words
 from fleetlore.story.titles import format_usd, quote_inside
+from fleetlore.views.outcomes.facts import CheckKind
+from fleetlore.views.outcomes.output_text import find_cause
+from fleetlore.views.outcomes.words import first_sentence
 
 AGENT_FIELDS = ("agent", "actor", "parent", "child")
 ID_FIELDS = ("task", "mission", "goal", "run")
@@ -27,14 +30,13 @@ SECRET_FIELDS = frozenset(("thought", "secret", "mood"))
 LONGEST_NAME = 80
 LONGEST_VALUE = 120
 LONGEST_QUOTE = 160
+LONGEST_SHORT = 60
 MOST_LISTED = 3
 MOST_READ = 4000
 _PERSON = "user"
 """The actor of a prompt that was typed into a program that names nobody."""
 _generated_id = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{12,}|[0-9a-f]{16,}")
-_empty_error_line = re.compile(
-    r"(?i)^\W*(?:(?:error:? *)?(?:exit|return) (?:code|status):? *\d+|error|failed|traceback \(most recent call last\))\W*$"
-)
+_check_kinds: Mapping[Any, CheckKind] = {"test": "tests", "check": "lint", "build": "build"}
 
 
 class EventValues:
@@ -53,12 +55,21 @@ class EventValues:
         if name in AGENT_FIELDS and not form:
             return self._name_agent(name)
         value = self.raw(name)
+        if name == "text" and isinstance(value, str):
+            value = self._drop_echo(value)
         if value is None or value == "":
             return ""
         if name in ID_FIELDS and not form:
             form = "short"
         kind, _, argument = form.partition(" ")
         return _formats[kind](self, value, argument)
+
+    def _drop_echo(self, text: str) -> str:
+        """The text without what the phrase says itself: the tool, the reason for waiting, the kind."""
+        if isinstance(tool := self._data.get("tool"), str):
+            text = text.removeprefix(f"{tool}: ")
+        last_word = self._event.kind.rpartition(".")[2]
+        return "" if text in (tool, self._data.get("why"), last_word) or text.replace("-", "_") == last_word else text
 
     def raw(self, name: str) -> Any:
         """The field as it is recorded; `None` if it is absent or must not be shown."""
@@ -129,14 +140,26 @@ def _quote(value: Any) -> str:
     return f'"{quote_inside(text)}"' if text else ""
 
 
-def _find_error(value: Any) -> str:
-    """The first line of an error that says something: not `Exit code 1`."""
+def _quote_short(value: Any) -> str:
+    """In quotes, if it is short enough to be read in passing; else empty."""
+    return _quote(value) if len(_show(value, LONGEST_SHORT + 1)) <= LONGEST_SHORT else ""
+
+
+def _list_fields(value: Any) -> str:
+    return join_words([field.replace("_", " ") for field in _show(value).split(", ")])
+
+
+def _find_error(values: EventValues, value: Any) -> str:
+    """The line of an error that names its cause: not `Exit code 1`."""
     if not isinstance(value, str):
         return _show(value)
-    lines = [line for line in value[:MOST_READ].replace("\\n", "\n").splitlines() if clean_text(line, LONGEST_VALUE)]
-    telling = [line for line in lines if not _empty_error_line.match(line)] or lines
-    text = " ".join(telling[: 2 if telling and telling[0].rstrip().endswith(":") else 1])
-    return _show(re.sub(r"(?i)^\W*(?:error|fatal): *", "", text.strip()) or text)
+    cause = find_cause(value[:MOST_READ], _check_kinds.get(values.raw("deed")))
+    return _show(cause.removeprefix("fatal: ").removeprefix("error: ").removeprefix("Error: ")) or _show(value)
+
+
+def _first_sentence(value: Any, *, is_answer: bool) -> str:
+    """The first sentence with content, in quotes: not "Implement the following plan"."""
+    return _quote(first_sentence(value, is_answer=is_answer, limit=LONGEST_QUOTE)) if isinstance(value, str) else ""
 
 
 def _shorten_id(value: Any) -> str:
@@ -195,13 +218,17 @@ _formats: Mapping[str, Callable[[EventValues, Any, str], str]] = {
     "agent": lambda values, value, argument: values.name(value) if isinstance(value, str) else "",
     "count": lambda values, value, argument: _count(value, argument),
     "duration": lambda values, value, argument: _duration(value),
-    "error": lambda values, value, argument: _find_error(value),
+    "answer": lambda values, value, argument: _first_sentence(value, is_answer=True),
+    "brief": lambda values, value, argument: _quote_short(value),
+    "error": lambda values, value, argument: _find_error(values, value),
     "failures": lambda values, value, argument: _failures(value),
+    "fields": lambda values, value, argument: _list_fields(value),
     "files": lambda values, value, argument: _name_files(value),
     "list": lambda values, value, argument: _list(value),
     "ms": lambda values, value, argument: _span(value, 0.001),
     "percent": lambda values, value, argument: _percent(value),
     "quote": lambda values, value, argument: _quote(value),
+    "request": lambda values, value, argument: _first_sentence(value, is_answer=False),
     "seconds": lambda values, value, argument: _span(value, 1),
     "short": lambda values, value, argument: _shorten_id(value),
     "time": lambda values, value, argument: values.time(value),

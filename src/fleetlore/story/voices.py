@@ -33,6 +33,8 @@ from fleetlore.story.phrases import parse_phrase
 
 BUILT_IN = ("plain", "nexus")
 LARGEST_FILE = 1 << 20
+FIELDS_OF_DIALECTS = frozenset(("title", "number", "url", "branch", "base", "sha", "commits", "check", "summary", "comment", "type"))
+"""Data that our dialects add to kinds whose payload does not list it."""
 
 
 class Voice(Struct, frozen=True, kw_only=True):
@@ -78,12 +80,13 @@ def parse_voice(text: str, *, name: str) -> Voice:
         raise Invalid(f"{name}: [phrases] and [variants] are tables")
     return Voice(
         name=name,
-        phrases={key: _check_templates(name, key, value) for key, value in phrases.items()},
+        phrases={key: check_templates(name, key, value) for key, value in phrases.items()},
         variants={key: _check_variants(name, key, value) for key, value in variants.items()},
     )
 
 
-def _check_templates(name: str, key: str, value: Any) -> tuple[str, ...]:
+def check_templates(name: str, key: str, value: Any) -> tuple[str, ...]:
+    """The phrases of a key, each checked; `Invalid` names `name`, the key and the reason."""
     templates = (value,) if isinstance(value, str) else value
     if not isinstance(templates, list | tuple) or not templates or not all(isinstance(each, str) and each.strip() for each in templates):
         hint = ". Kinds contain dots: write them in quotes" if isinstance(value, dict) else ""
@@ -108,7 +111,7 @@ def _check_placeholder(where: str, kind: str, placeholder: str) -> None:
     payload = find(kind)
     if payload is None or field in ENVELOPE_FIELDS or field == "beat" or names[0] == "fleetlore":  # extras of our driver
         return
-    known = ENVELOPE_FIELDS | payload_keys(kind)
+    known = ENVELOPE_FIELDS | payload_keys(kind) | FIELDS_OF_DIALECTS
     unknown = next((one for one in names if one not in known), None)
     # Lenient kinds keep whatever foreign programs write: only what looks like a typing error is refused.
     if unknown is not None and field not in known and (not payload.lenient or get_close_matches(unknown, known, n=1, cutoff=0.75)):

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from fleetlore.chronicle import vocabulary
 from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.phrasing import say_by
 from fleetlore.chronicle.teller import arcs_of
-from fleetlore.chronicle.vocabulary import Vocabulary, fields_of
+from fleetlore.chronicle.vocabulary import Vocabulary
 from fleetlore.events.envelope import Event
+from fleetlore.story.event_values import EventValues
+from fleetlore.story.phrases import parse_phrase
+from fleetlore.story.vocabulary import check_phrases
 
 _HOSTILE_TEXT = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
 
@@ -23,23 +25,23 @@ def check_vocabulary(words: Vocabulary) -> None:
         checked = vocabulary.check_vocabulary(words)
     except Exception as error:
         raise AssertionError(f"the vocabulary cannot be used: {error}") from error
-    for kind, groups in checked.phrases.items():
-        for group in groups:
-            for number in range(4 * len(group)):
-                _check_phrase(kind, group, f"00000000-0000-7000-8000-{number:012x}")
+    for kind, groups in check_phrases(words).items():
+        for template in (template for group in groups for template in group):
+            _check_phrase(kind, template)
     for pattern in checked.arcs:
         assert checked.arcs_told.get(pattern.kind), f"there are no words for the arc {pattern.kind!r}; put some into arcs_told"
 
 
-def _check_phrase(kind: str, group: tuple[str, ...], id: str) -> None:
+def _check_phrase(kind: str, template: str) -> None:
+    phrase = parse_phrase(template)
+    fields = {name.partition(":")[0] for name in phrase.placeholders()}
     event = Event(
-        id=id, kind=kind, actor="ada", agent="ada", parent="mira", child="bo", task="t7", goal="g1", run="r1", mission="m1",
-        old_state="one", new_state="two", text=_HOSTILE_TEXT, data=dict.fromkeys(fields_of(group[0]), _HOSTILE_TEXT),
+        id="00000000-0000-7000-8000-000000000000", kind=kind, actor="mira", agent="ada", parent="mira", child="bo", task="t7", goal="g1",
+        run="r1", mission="m1", old_state="one", new_state="two", text=_HOSTILE_TEXT, data=dict.fromkeys(fields, _HOSTILE_TEXT),
     )  # fmt: skip
-    sentence = say_by([group], event)
-    assert sentence is not None, f"{kind}: an event that has all of {sorted(fields_of(group[0]))} cannot be told by {group[0]!r}"
-    assert "\n" not in sentence, f"{kind}: {sentence!r} is no single line"
-    assert "\x1b" not in sentence, f"{kind}: {sentence!r} has a control sequence in it"
+    sentence, is_complete = phrase.fill(EventValues(event).get)
+    assert is_complete, f"{kind}: an event that has all of {sorted(fields)} cannot be described by {template!r}"
+    assert sentence.isprintable(), f"{kind}: {sentence!r} has a line break or a control character in it"
 
 
 def check_arc(kind: str, events: Iterable[Event]) -> Arc:
