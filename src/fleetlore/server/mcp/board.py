@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fleetlore.chronicle.grammar import plural, times
 from fleetlore.errors import Invalid
 from fleetlore.events.visibility import Viewer, can_see
 from fleetlore.log.base import check_scope
@@ -31,6 +30,7 @@ from fleetlore.server.mcp.sanitise import (
 )
 from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
 from fleetlore.server.mcp.story import event_row, render_event_row
+from fleetlore.story.phrases import count_things
 from fleetlore.views import town as town_view
 from fleetlore.views import town_state as state
 
@@ -139,8 +139,8 @@ def _task_response(task: state.Task, head: dict[str, Any]) -> responses.TaskResp
 def render_task(response: responses.TaskResponse) -> str:
     """A task as text."""
     parts = (("It is to be done:", response.description), ("What came of it:", response.result), ("What went wrong:", response.error))
-    attempts = f"begun {times(response.task.attempt)}" if response.task.attempt else "not begun yet"
-    depends = f", after {plural(len(response.depends_on), 'other')}" if response.depends_on else ""
+    attempts = f"started {count_things(response.task.attempt, 'time')}" if response.task.attempt else "not started yet"
+    depends = f", after {count_things(len(response.depends_on), 'other task')}" if response.depends_on else ""
     return join_parts(
         f"One task, {attempts}{depends}:",
         quote_lines(_render_task_row(response.task)),
