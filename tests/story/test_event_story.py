@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_every_event_is_covered_exactly_once(voice: str) -> None:
 
 
 def test_like_events_of_a_thread_share_a_sentence_and_others_do_not() -> None:
-    rows = [("fleet.heartbeat", name, {}) for name in ("ada", "bo", "ada", "bo", "ada")]
+    rows: list[tuple[str, str, dict[str, Any]]] = [("fleet.heartbeat", name, {}) for name in ("ada", "bo", "ada", "bo", "ada")]
     sentences = tell(make_events(*rows, ("fleet.commit", "ada", {"text": "Done"}), ("fleet.heartbeat", "ada", {})))[0].sentences
     assert [len(sentence.evidence) for sentence in sentences] == [3, 2, 1, 1]
     assert sentences[0].text.endswith("(3 times until 09:05).")

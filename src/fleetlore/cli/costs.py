@@ -77,7 +77,7 @@ def configure(parser: ArgumentParser) -> None:
     which.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
     arguments.add_json(parser)
-    parser.set_defaults(last=None, all=True)  # `span_of` of `lore tell` reads them
+    parser.set_defaults(last=None, all=True)  # `span_of` reads them
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 

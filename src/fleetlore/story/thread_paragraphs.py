@@ -31,6 +31,8 @@ TASK_KINDS = frozenset(
     ["fleet.dispatch", "town.task_assigned", "town.task_completed", "town.task_failed", "work.started", "work.reopened", "work.cancelled"]
 )
 """Kinds that the outcome of a task covers."""
+FRAME_KINDS = frozenset(["driver.goal_started", "driver.goal_completed", "run.started", "run.finished"])
+"""The beginning and the end of a goal or a run, which are not counted."""
 _ending = re.compile(r"\[(?:(\w+)\|)?(\w+)\]")
 
 
@@ -161,7 +163,7 @@ class ThreadWriter:
             values = {"problems": count_things(count, "problem"), "time": self._format_time(troubles[-1].rank[0][0])}
             values["text"] = self._describe(troubles[-1].event)
             yield self._sentence("thread", "troubles", values, [one.source for one in troubles])
-        left_out = TASK_KINDS if task is not None else frozenset[str]()
+        left_out = FRAME_KINDS | TASK_KINDS if task is not None else FRAME_KINDS
         if sum(count for kind, count in digest.kinds.items() if kind not in left_out) > 1:
             counts = self._count(digest, left_out=left_out)
             yield self._sentence("thread", "counts" if ends else "only_counts", {"counts": counts}, digest.cited)
