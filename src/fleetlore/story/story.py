@@ -111,7 +111,11 @@ def make_story(
         for paragraph in paragraphs:
             beside = book.beside_sessions.get(paragraph.session or "")
             if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
+                nothing = load_phrases("story")["session"]["nothing"]
+                paragraph.sentences = [one for one in paragraph.sentences if one.text != nothing]
                 paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
+                for one in paragraph.sentences:
+                    one.evidence = one.evidence or sentence.evidence
     others = [*_write_tasks(closed, book, threads, brief), *threads.write_threads(book)]
     if detail == "headline":
         others = [paragraph for paragraph in map(_keep_first_sentence, others) if paragraph.sentences]

@@ -19,6 +19,8 @@ MOST_TASKS = 12
 """More tasks than this are grouped into one paragraph."""
 MOST_THREADS = 20
 """More threads than this are grouped by their day, month or year, and the rest into one paragraph."""
+LEAST_QUIET = 3
+"""Fewer signs of life are not worth a paragraph."""
 MOST_COUNTED = 6
 """Kinds of events that a sentence counts."""
 LONGEST_NAME = 100
@@ -88,7 +90,7 @@ class ThreadWriter:
             yield self.write_thread(digest, bucket if has_buckets else "")
         if rest:
             yield self._write_rest(rest)
-        if quiet:
+        if sum(digest.quiet for digest in quiet) >= LEAST_QUIET:
             yield self._write_quiet(quiet)
 
     def write_thread(self, digest: ThreadDigest, bucket: str = "") -> StoryParagraph:
