@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,11 +22,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fleetlore.chronicle.phrases.fleet import PHRASES
-from fleetlore.chronicle.phrasing import say
 from fleetlore.compat.nexus import AgentEvent, ChronicleWriter, EventKind, event_from_commit, event_from_gitea_issue, event_from_heartbeat
 from fleetlore.dialects.nexus import DIALECT, KINDS
 from fleetlore.redact import Redactor
+from fleetlore.story.event_sentences import EventDescriber
+from fleetlore.story.phrases import fill_phrase
+from fleetlore.story.voices import load_voice
 from fleetlore.testing import FrozenClock
 from tests.strategies import json_objects
 
@@ -442,11 +444,20 @@ def test_an_empty_chronicle_says_so(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", list(EventKind))
-def test_the_words_are_the_chronicle_s(path: Path, kind: EventKind) -> None:
+def test_the_words_are_those_of_the_nexus_voice(path: Path, kind: EventKind) -> None:
     writer = written(path, deed(kind.value, detail="the hinges"))
-    event = DIALECT.decode(path.read_bytes()[:-1])
-    assert say(event, at="09:00") in writer.render()
-    assert f"- **09:00:00** — {say(event)}\n" in writer.render_markdown()
+    sentence = EventDescriber(voice=load_voice("nexus")).describe(DIALECT.decode(path.read_bytes()[:-1]))
+    assert f"At 09:00: {sentence}" in writer.render()
+    assert f"- **09:00:00** — {sentence}\n" in writer.render_markdown()
+
+
+def test_neighbours_of_a_kind_have_different_words_and_keep_them_in_every_window(path: Path) -> None:
+    writer = written(path, *(deed("commit", detail=f"zz{n}zz", minute=n) for n in range(60)))
+    items = [line for line in writer.render_markdown(60).splitlines() if line.startswith("- ")]
+    forms = [re.sub(r"\*\*.*?\*\*|zz\d+zz", "", item) for item in items]
+    assert len(set(forms)) == 3
+    assert all(one != other for one, other in pairwise(forms))
+    assert items[-7:] == [line for line in writer.render_markdown(7).splitlines() if line.startswith("- ")]
 
 
 @pytest.mark.parametrize("kind", list(EventKind))
@@ -459,8 +470,10 @@ def test_without_a_detail_the_kind_alone_is_told(path: Path, kind: EventKind, de
 @pytest.mark.parametrize("kind", EventKind)
 def test_without_a_detail_every_variant_names_the_kind(kind: EventKind) -> None:
     words = {"pr_open": ("pull request", "open"), "pr_merge": ("pull request", "merge")}.get(kind.value, (kind.value,))
-    for variant in PHRASES[f"fleet.{kind.value}"][-1]:
-        assert all(word in variant.lower() for word in words), variant
+    templates = load_voice("nexus").phrases[f"fleet.{kind.value}"]
+    assert len(templates) >= 3
+    for template in templates:
+        assert all(word in fill_phrase(template, {"agent": "ada"}).lower() for word in words), template
 
 
 def test_a_detail_that_ends_in_a_full_stop_does_not_end_twice(path: Path) -> None:
@@ -557,8 +570,9 @@ def test_an_arc_that_was_over_before_the_window_is_not_told(path: Path) -> None:
 
 def test_the_same_line_again_is_another_event_as_it_is_for_an_import(path: Path) -> None:
     page = written(path, *(deed("commit", detail="again") for _ in range(9))).render_markdown()
-    line = path.read_bytes().splitlines()[0]
-    assert page.split("\n\n")[2].splitlines() == [f"- **09:00:00** — {say(DIALECT.decode(line, nth=nth))}" for nth in range(9)]
+    describer, line = EventDescriber(voice=load_voice("nexus")), path.read_bytes().splitlines()[0]
+    sentences = [describer.describe(DIALECT.decode(line, nth=nth)) for nth in range(9)]
+    assert page.split("\n\n")[2].splitlines() == [f"- **09:00:00** — {sentence}" for sentence in sentences]
 
 
 def test_the_numbers_name_each_kind_once(path: Path) -> None:

@@ -1,6 +1,6 @@
 """A writer API compatible with nexus chronicles: ingest agent events into a file, render them as prose. See docs/nexus.md.
 
-One file in the nexus dialect and nothing else. The prose is the chronicle's, and depends on the lines only.
+One file in the nexus dialect and nothing else. The prose is in the voice `nexus`, and depends on the lines only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
@@ -23,16 +23,16 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.chronicle.formats import plain
-from fleetlore.chronicle.formats.markdown import escaped, ours
-from fleetlore.chronicle.grammar import plural
-from fleetlore.chronicle.narrate import PAUSE, Narrator, Run, Telling, day_name, opening_of, sentence_of, shown_time
-from fleetlore.chronicle.overview import Overview
+from fleetlore.chronicle.narrate import Narrator, Telling
 from fleetlore.dialects import nexus
 from fleetlore.errors import DialectError
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.redact import Redactor
+from fleetlore.story.brief_formats import escape_markdown
+from fleetlore.story.event_sentences import EventDescriber
+from fleetlore.story.phrases import clean_text, end_sentence, list_words, spell_number
+from fleetlore.story.voices import load_voice
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.threads import QUIET_BEATS
 
@@ -41,6 +41,13 @@ FOLDER = Path("~/.nexus/chronicle")
 
 
 _REDACTOR = Redactor()
+PAUSE = timedelta(minutes=30)
+"""After such a silence a sentence begins with its time."""
+EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
+"""Other times are shown as these: in some time zone, the calendar has no day for them."""
+MOST_AGENTS = 5
+LONGEST_NAME = 80
+LONGEST_ENDING = 10_000
 
 
 class EventKind(str, Enum):  # noqa: UP042 - f"{kind}" has always been `EventKind.COMMIT`, which a StrEnum would change
@@ -135,24 +142,24 @@ class ChronicleWriter:
         """
         story = self._build_story(max_events)
         paragraphs = [story.opening]
-        for day, runs in story.days:
+        for day, items in story.days:
             if len(story.days) > 1:
-                paragraphs.append(f"{day:%A}, {day_name(day)}")
-            paragraphs.append(" ".join(self._build_sentences(runs)))
-        return "\n\n".join(plain(paragraph) for paragraph in (*paragraphs, *story.ending))
+                paragraphs.append(f"{day:%A}, {_name_day(day)}")
+            paragraphs.append(" ".join(self._add_times(items)))
+        return "\n\n".join((*paragraphs, *story.ending))
 
     def render_markdown(self, max_events: int = 50) -> str:
         """The same as Markdown, one list item per event with its time; Markdown in agents' texts is escaped."""
         story = self._build_story(max_events)
-        days = [day_name(day) for day, _ in story.days]
+        days = [_name_day(day) for day, _ in story.days]
         title = " — ".join(("Chronicle", *([" to ".join(dict.fromkeys((days[0], days[-1])))] if days else [])))
-        blocks = [f"# {title}", escaped(story.opening)]
-        for day, runs in story.days:
+        blocks = [f"# {title}", escape_markdown(story.opening)]
+        for day, items in story.days:
             if len(days) > 1:
-                blocks.append(f"## {day:%A}, {day_name(day)}")
-            items = ((run.first.astimezone(self._zone), escaped(sentence_of(run, self._zone))) for run in runs)
-            blocks.append("\n".join(f"- **{at:%H:%M:%S}** — {sentence}" for at, sentence in items))
-        return "\n\n".join((*blocks, *(["---"] if story.ending else []), *map(ours, story.ending)))
+                blocks.append(f"## {day:%A}, {_name_day(day)}")
+            rows = ((item.first.astimezone(self._zone), escape_markdown(item.write(self._zone))) for item in items)
+            blocks.append("\n".join(f"- **{at:%H:%M:%S}** — {sentence}" for at, sentence in rows))
+        return "\n\n".join((*blocks, *(["---"] if story.ending else []), *map(escape_markdown, story.ending)))
 
     def summary(self) -> dict[str, Any]:
         """Counts of all events: `total_events`, `agents` (name → `events`, distinct `kinds`), `kind_counts`, `log_path`."""
@@ -211,48 +218,94 @@ class ChronicleWriter:
             events = sorted(self._events, key=event_stamp)
         quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
         selected = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
-        overview, chosen, narrator = Overview(), set(map(id, selected)), Narrator(Telling("headline", self._zone))
-        for event in selected:
-            overview.see(event)
-        opening = opening_of(overview, self._zone).text
         if not selected:
-            return _Story(f"{plural(len(events), 'event').capitalize()} recorded, none told." if events else opening, [], [])
+            return _Story(
+                f"{_count_events(events).capitalize()} recorded, none told." if events else "Nothing has been recorded yet.", [], []
+            )
+        chosen, narrator = set(map(id, selected)), Narrator(Telling("headline", self._zone))
         for _ in narrator.chapters(events, where=lambda event: id(event) in chosen):
             pass  # threads and arcs may start before the selected events
-        ending = [narrator.close().text]
-        if omitted := len(events) - len(selected):
-            ending.append(f"Not told here: {plural(omitted, 'event')}, older or mere signs of life.")
-        return _Story(f"{opening.removesuffix('.')} ({self._zone}).", _group_by_day(selected, self._zone), ending)
+        ending = [end_sentence(clean_text(narrator.close().text, LONGEST_ENDING))]
+        if omitted := events[: len(events) - len(selected)]:
+            ending.append(f"Not told here: {_count_events(omitted)}, older or mere signs of life.")
+        describer = EventDescriber(voice=load_voice("nexus"), zone=self._zone)
+        # All are described, so that an event has the same words in every window: phrases are used in turn.
+        sentences = [(event, sentence) for event in events if (sentence := describer.describe(event)) and id(event) in chosen]
+        return _Story(_describe_opening(selected, self._zone), _group_by_day(sentences, self._zone), ending)
 
-    def _build_sentences(self, runs: Sequence[Run]) -> Iterator[str]:
+    def _add_times(self, items: Sequence[_Item]) -> Iterator[str]:
         last: datetime | None = None
-        for run in runs:
-            yield sentence_of(run, self._zone, timed=last is None or run.first - last > PAUSE)
-            last = run.first
+        for item in items:
+            sentence = item.write(self._zone)
+            yield f"At {item.first.astimezone(self._zone):%H:%M}: {sentence}" if last is None or item.first - last > PAUSE else sentence
+            last = item.first
+
+
+@dataclass(slots=True)
+class _Item:
+    """One sentence, and how often and when it happened."""
+
+    sentence: str
+    first: datetime
+    last: datetime
+    count: int = 1
+
+    def write(self, zone: tzinfo) -> str:
+        if self.count == 1:
+            return self.sentence
+        times = f"{self.first.astimezone(zone):%H:%M} to {self.last.astimezone(zone):%H:%M}"
+        return end_sentence(f"{self.sentence.removesuffix('.')} ({self.count:,} times, {times})")
 
 
 class _Story(NamedTuple):
     opening: str
-    days: list[tuple[date, list[Run]]]
+    days: list[tuple[date, list[_Item]]]
     ending: list[str]
 
 
-def _group_by_day(events: Sequence[Event], zone: tzinfo) -> list[tuple[date, list[Run]]]:
-    """One run per event; repeated heartbeats and idle events of an agent become one run per day."""
+def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo) -> list[tuple[date, list[_Item]]]:
+    """One item per event; repeated heartbeats and idle events of an agent become one item per day."""
     days = []
-    for day, day_events in groupby(events, key=lambda event: shown_time(event).astimezone(zone).date()):
-        runs: list[Run] = []
-        quiet: dict[tuple[str, str | None], Run] = {}
-        for event in day_events:
-            beat, key, at = beat_of(event), (event.kind, event.agent), shown_time(event)
+    for day, of_day in groupby(sentences, key=lambda pair: _shown_time(pair[0]).astimezone(zone).date()):
+        items: list[_Item] = []
+        quiet: dict[tuple[str, str | None], _Item] = {}
+        for event, sentence in of_day:
+            key, at = (event.kind, event.agent), _shown_time(event)
             if key in quiet:
-                quiet[key].add(event, at)
+                quiet[key].count, quiet[key].last = quiet[key].count + 1, at
                 continue
-            runs.append(Run(event, beat, at))
-            if beat in QUIET_BEATS:
-                quiet[key] = runs[-1]
-        days.append((day, runs))
+            items.append(_Item(sentence, at, at))
+            if beat_of(event) in QUIET_BEATS:
+                quiet[key] = items[-1]
+        days.append((day, items))
     return days
+
+
+def _describe_opening(events: Sequence[Event], zone: tzinfo) -> str:
+    """`Three events by ada and bo, on 1 January 2026 between 09:00 and 10:00 (UTC).`"""
+    counts = Counter(event.agent or event.actor or "" for event in events)
+    names = [clean_text(agent, LONGEST_NAME) for agent in sorted(counts, key=lambda agent: (-counts[agent], agent))]
+    first, last = (_shown_time(event).astimezone(zone) for event in (events[0], events[-1]))
+    if first.date() != last.date():
+        period = f"from {_name_day(first)}, {first:%H:%M}, to {_name_day(last)}, {last:%H:%M}"
+    elif f"{first:%H:%M}" == f"{last:%H:%M}":
+        period = f"on {_name_day(first)} at {first:%H:%M}"
+    else:
+        period = f"on {_name_day(first)} between {first:%H:%M} and {last:%H:%M}"
+    who = list_words([name for name in names if name], MOST_AGENTS) or "nobody by name"
+    return f"{_count_events(events).capitalize()} by {who}, {period} ({zone})."
+
+
+def _count_events(events: Sequence[Event]) -> str:
+    return f"{spell_number(len(events))} {'event' if len(events) == 1 else 'events'}"
+
+
+def _name_day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
+
+
+def _shown_time(event: Event) -> datetime:
+    return min(max(event_stamp(event)[0], EARLIEST), LATEST)
 
 
 def _encode_line(event: AgentEvent) -> bytes:

@@ -1,6 +1,6 @@
 """Describes single events: one sentence per event, in a voice.
 
-    describer = EventDescriber(name_of=names.get)
+    describer = EventDescriber(name_of=lambda agent: names.get(agent, agent))
     for event in events:
         print(describer.describe(event))
 

@@ -20,7 +20,7 @@ from fleetlore.story.phrases import clean_text, count_things, format_span, join_
 from fleetlore.story.titles import format_usd, quote_inside
 from fleetlore.views.outcomes.facts import CheckKind
 from fleetlore.views.outcomes.output_text import find_cause
-from fleetlore.views.outcomes.words import first_sentence
+from fleetlore.views.outcomes.words import first_sentence, is_lead_in
 
 AGENT_FIELDS = ("agent", "actor", "parent", "child")
 ID_FIELDS = ("task", "mission", "goal", "run")
@@ -78,7 +78,8 @@ class EventValues:
         if name == "beat":
             return beat_of(self._event) if self._is_visible else None
         if name in self._data:
-            return None if name in SECRET_FIELDS else self._data[name]
+            is_unknown = name in SECRET_FIELDS or (name == "tool" and self._data[name] == "unknown")
+            return None if is_unknown else self._data[name]
         value: Any = self._data
         name = name.removeprefix("data.")  # a data field with the name of an envelope field
         for key in name.split("."):
@@ -142,7 +143,7 @@ def _quote(value: Any) -> str:
 
 def _quote_short(value: Any) -> str:
     """In quotes, if it is short enough to be read in passing; else empty."""
-    return _quote(value) if len(_show(value, LONGEST_SHORT + 1)) <= LONGEST_SHORT else ""
+    return _quote(value) if len(_show(value, 2 * LONGEST_SHORT)) <= LONGEST_SHORT else ""
 
 
 def _list_fields(value: Any) -> str:
@@ -158,8 +159,9 @@ def _find_error(values: EventValues, value: Any) -> str:
 
 
 def _first_sentence(value: Any, *, is_answer: bool) -> str:
-    """The first sentence with content, in quotes: not "Implement the following plan"."""
-    return _quote(first_sentence(value, is_answer=is_answer, limit=LONGEST_QUOTE)) if isinstance(value, str) else ""
+    """The first sentence with content, in quotes: not "Implement the following plan". Of an answer without content, nothing."""
+    sentence = first_sentence(value, is_answer=is_answer, limit=LONGEST_QUOTE) if isinstance(value, str) else ""
+    return "" if is_answer and is_lead_in(sentence) else _quote(sentence)
 
 
 def _shorten_id(value: Any) -> str:

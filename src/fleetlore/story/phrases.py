@@ -112,6 +112,19 @@ def count_things(count: int, thing: str) -> str:
     return f"{count:,} {thing if count == 1 else plural}"
 
 
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def spell_number(count: int) -> str:
+    """Up to twelve in words, others with commas."""
+    return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else f"{count:,}"
+
+
+def count_times(count: int) -> str:
+    """`once`, `twice`, `3 times`."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
 def format_span(length: timedelta) -> str:
     """`a moment`, `45 s`, `38 min`, `2 h 5 min`, `3 days`."""
     seconds = max(0, round(length.total_seconds()))

@@ -30,7 +30,7 @@ from fleetlore.server.mcp.sanitise import (
 )
 from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
 from fleetlore.server.mcp.story import event_row, render_event_row
-from fleetlore.story.phrases import count_things
+from fleetlore.story.phrases import count_things, count_times
 from fleetlore.views import town as town_view
 from fleetlore.views import town_state as state
 
@@ -139,7 +139,7 @@ def _task_response(task: state.Task, head: dict[str, Any]) -> responses.TaskResp
 def render_task(response: responses.TaskResponse) -> str:
     """A task as text."""
     parts = (("It is to be done:", response.description), ("What came of it:", response.result), ("What went wrong:", response.error))
-    attempts = f"started {count_things(response.task.attempt, 'time')}" if response.task.attempt else "not started yet"
+    attempts = f"started {count_times(response.task.attempt)}" if response.task.attempt else "not started yet"
     depends = f", after {count_things(len(response.depends_on), 'other task')}" if response.depends_on else ""
     return join_parts(
         f"One task, {attempts}{depends}:",
