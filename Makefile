@@ -91,7 +91,7 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
 	$(BIN)/python -m benchmarks.servers
-	$(BIN)/python -m benchmarks.chronicle
+	$(BIN)/python -m benchmarks.story
 	$(BIN)/python -m benchmarks.recordings
 	$(BIN)/python -m benchmarks.sessions
 	$(BIN)/python -m benchmarks.hook

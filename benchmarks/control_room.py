@@ -24,9 +24,9 @@ from urllib.request import urlopen
 
 import msgspec
 
-from benchmarks.chronicle import build
 from benchmarks.foundation import real_disk
 from benchmarks.measure import Row, print_table, progress
+from benchmarks.story import build
 
 LORE = str(Path(sys.executable).parent / "lore")
 VIEWS = ("fleet", "threads", "arcs", "costs", "story", "timeline")

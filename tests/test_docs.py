@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from fleetlore.cli import main
-from fleetlore.cli.main import BEHIND, COMMANDS
+from fleetlore.cli.main import ALIASES, BEHIND, COMMANDS
 from tests.test_messages import words_of
 
 parser_of = cache(main.parser_of)
@@ -171,7 +171,7 @@ def wrong_command(line: str, capsys: pytest.CaptureFixture[str]) -> str | None:
         words = words[2:]
     if not words or words[0] in ("help", "--help", "--version", "COMMAND"):
         return None
-    if words[0] not in COMMANDS | BEHIND:
+    if words[0] not in COMMANDS | BEHIND | ALIASES:
         return f"lore {line}: there is no such command"
     try:
         parser_of(words[0]).parse_args(words[1:])
@@ -221,7 +221,7 @@ def unknown_option(span: str) -> str | None:
         words = words[2:]
     if not words or words[0].isupper() or words[0] in ("help", "--help", "--version"):
         return None
-    if words[0] not in COMMANDS | BEHIND:
+    if words[0] not in COMMANDS | BEHIND | ALIASES:
         return f"{span}: there is no such command"
     parser: argparse.ArgumentParser = parser_of(words[0])
     for word in words[1:]:

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import connect
-from fleetlore.chronicle.story import Detail
 from fleetlore.errors import MindRefused
 from fleetlore.events.driver_types import BudgetAxis, BudgetSpent
 from fleetlore.events.envelope import Event
@@ -20,14 +19,15 @@ from fleetlore.goal.recorded_model import RecordedModel
 from fleetlore.log.admission import Admission
 from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import ScriptedMind
+from fleetlore.story.paragraphs import Detail
 from fleetlore.testing import START, given
 from fleetlore.town import planning
 from fleetlore.views import goals
 from fleetlore.views.cost_sums import sum_total
 from fleetlore.views.costs import Costs
 from fleetlore.views.goal_state import GoalUsage
-from tests.chronicle.telling import told as render_story
 from tests.goal.scripted import done, goal, kinds, make_driver
+from tests.story.rendering import render_story
 from tests.views.goal_facts import GOAL, started, turn
 from tests.views.town_facts import created, idle, told
 

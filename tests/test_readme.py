@@ -57,7 +57,7 @@ def test_every_command_runs_in_a_clone_as_it_stands(tmp_path: Path) -> None:
                 one.follow(step)
         for command in STAYING:
             one.interrupt(" ".join(command.split()[:2]))
-        assert "tide: 5 passed" in one.run("lore tell --since 2h")
+        assert "5 passed" in one.run("lore story --since 2h --detail full")
         assert (one.home / "examples/town/chartroom/chart.txt").read_text() == "3 5 8 13 fathoms\n7 buoys\n"
         assert "fleetlore hook" in (one.home / ".claude" / "settings.json").read_text()
         assert one.left_running() == {}

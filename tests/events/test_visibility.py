@@ -24,7 +24,7 @@ from fleetlore.prompts.agent_context import load_context
 from fleetlore.prompts.build import build_prompt
 from fleetlore.prompts.roles import BLOCKS_BY_ROLE
 from fleetlore.testing import START
-from tests.chronicle.telling import told as render_story
+from tests.story.rendering import render_story
 from tests.strategies import FITTING
 
 SECRET = "xyzzy"

@@ -280,7 +280,6 @@ def commands(site: Site, told: Sequence[Event]) -> Mapping[str, Sequence[Sequenc
         "export": [["nexo", "--out", str(site.spare / "all.jsonl")]],
         "events": [["--scope", f"goal:{goal}", "--json"]],
         "status": [["--json"]],
-        "tell": [["--all"]],
         "story": [["--all"]],
         "brief": [["--all"]],
         "sessions": [["--all"]],

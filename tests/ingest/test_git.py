@@ -150,8 +150,8 @@ def test_a_merge_delivers_its_branch_and_catching_up_does_not(repo: Repo) -> Non
     repo("checkout", "--quiet", "main")
     repo("merge", "--quiet", "--no-ff", "oil", "-m", "Merge branch 'oil'", name="Dora")
     told = history(repo.path)
-    assert kinds(told)[3:] == [("commit", "Bert", "Merge branch 'main' into oil"), ("pr_merge", "Dora", "Merge branch 'oil'")]
-    assert (told[-1].task, told[-1].data["branch"], "files" in told[-1].data) == ("oil", "oil", False)
+    assert kinds(told)[3:] == [("commit", "Bert", "Merge branch 'main' into oil"), ("pr_merge", "Bert", "Merge branch 'oil'")]
+    assert (told[-1].task, told[-1].data["branch"], "files" in told[-1].data) == (None, "oil", False)
 
 
 def test_parents_come_first_whatever_their_clocks_say(repo: Repo) -> None:
@@ -390,11 +390,34 @@ def test_a_repository_of_somebody_else_is_read_where_the_user_said_so(repo: Repo
 def test_a_damaged_history_is_an_error_and_not_a_shorter_one(repo: Repo) -> None:
     repo.commit("Hang the door")
     repo.commit("Oil it")
-    tree = repo("rev-parse", "HEAD^{tree}")
-    (repo.path / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
-    told = git.read_records(git.open_repository(str(repo.path)))
-    with pytest.raises(FleetloreError, match="git log failed"):
-        list(told)
+    commit = repo("rev-parse", "HEAD^")
+    (repo.path / ".git" / "objects" / commit[:2] / commit[2:]).unlink()
+    with pytest.raises(FleetloreError, match="git does not read it"):
+        list(git.read_records(git.open_repository(str(repo.path))))
+
+
+@pytest.mark.parametrize("missing", ["HEAD:door.py", "HEAD^{tree}"])
+def test_missing_contents_cost_only_the_file_lists(repo: Repo, missing: str) -> None:
+    for number in range(3):
+        repo.commit(f"Change {number}")
+    name = repo("rev-parse", missing)
+    (repo.path / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    records = list(git.read_records(git.open_repository(str(repo.path))))
+    assert [record["subject"] for record in records] == ["Change 0", "Change 1", "Change 2"]
+    assert "files" not in records[-1]
+
+
+def test_a_merge_is_credited_to_the_author_of_the_branch(repo: Repo) -> None:
+    repo.commit("Hang the door")
+    repo("checkout", "--quiet", "-b", "oil")
+    repo.commit("Oil it", file="oil.py", name="Bert")
+    repo("checkout", "--quiet", "main")
+    words = "Merge pull request #12 from bert/oil\n\nOil the hinges"
+    repo("merge", "--quiet", "--no-ff", "oil", "-m", words, name="Dora")
+    merge = history(repo.path)[-1]
+    assert (merge.agent, merge.actor, merge.task) == ("Bert", "Dora", "#12")
+    assert (merge.data["merged_by"], merge.data["title"]) == ("Dora", "Oil the hinges")
+    assert msgspec.json.decode(DIALECT.encode(merge) or b"")["author"] == "Dora"
 
 
 def test_a_walk_that_is_given_up_leaves_no_process(repo: Repo) -> None:

@@ -335,3 +335,30 @@ def test_lines_to_act_on_name_the_session() -> None:
     written = FORMATS["text"](brief_of(with_commit(flags=[flag()])))
     assert "[00000001]" in written.partition("Check this")[2]
     assert "[00000001]" not in written.partition("Check this")[0]
+
+
+# --- like things are grouped
+
+
+def test_failures_of_one_kind_with_the_same_cause_are_one_line() -> None:
+    same = "Commit refused 3 times: dialyzer: no local return in line {}"
+    sessions = [with_commit(number, troubles=[trouble(same.format(number))]) for number in (1, 2, 3)]
+    other = with_commit(4, troubles=[trouble("Tests failed: 2 failed")])
+    lines = [line.text for line in brief_of(*sessions, other).went_wrong]
+    assert lines == [
+        "Commit refused 3 times: dialyzer: no local return in line 1: no later success recorded; 3 such in 3 sessions",
+        "Tests failed: 2 failed: no later success recorded",
+    ]
+
+
+def test_tasks_that_were_closed_for_the_same_reason_are_counted() -> None:
+    tasks = [make_task(number, "dropped", reason="Created by mistake") for number in range(14)]
+    lines = [line.text for line in brief_of(tasks=[*tasks, make_task(20, "dropped", reason="Stale")]).delivered]
+    assert lines == ['15 tasks closed as stale, duplicate or not wanted: 14 × "Created by mistake"']
+
+
+def test_many_sessions_that_wait_for_a_permission_are_one_line() -> None:
+    waiting = [make_outcome(number, status="running", waiting_for="permission") for number in range(1, 5)]
+    (line,) = brief_of(*waiting).needs_you
+    assert line.text.startswith("4 sessions wait for a permission: ")
+    assert len(line.sessions) == 4

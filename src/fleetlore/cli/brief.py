@@ -11,8 +11,9 @@ from fleetlore.log.base import check_scope
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
+    from fleetlore.cli.periods import Span
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
     from fleetlore.story.brief import Brief
@@ -29,19 +30,10 @@ _EXAMPLES = (
 
 def configure(parser: ArgumentParser) -> None:
     """Which period, and how to write it."""
-    add_period(parser)
+    add_range(parser, all_help="everything", day_help="one day: 2026-11-15, today or yesterday (default: the newest day with sessions)")
     parser.add_argument("--format", choices=("text", "markdown", "html", "json", "chat"), default="text", help="how to write it (text)")
     arguments.add_json(parser, "the same as --format json")
     arguments.teach(parser, _EXAMPLES)
-
-
-def add_period(parser: ArgumentParser) -> None:
-    """The period, the scope and the time zone."""
-    add_range(
-        parser,
-        all_help="everything",
-        day_help="one day: 2026-11-15, today or yesterday (default: the newest day with sessions)",
-    )
 
 
 def run(args: Namespace) -> int:
@@ -58,35 +50,35 @@ def run(args: Namespace) -> int:
 
 
 def read_brief(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime) -> Brief:
-    """The brief of the period that the arguments ask for."""
-    from fleetlore.cli.tell.range import zone_of
-    from fleetlore.story.reading import brief_of
+    """The brief of the period that the arguments ask for; by default of the newest day with a session or a task."""
+    from fleetlore.cli.periods import span_of, zone_of
+    from fleetlore.story import reading
 
-    return brief_of(read_records(args, log, settings, now), zone_of(args.tz))
+    zone = zone_of(args.tz)
+    scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
+    return reading.brief_of(read_records(log, settings, scope, span_of(args, zone, now), now, zone), zone)
 
 
-def read_records(args: Namespace, log: BlockingRecorder, settings: Settings, now: datetime) -> ReadPeriod:
-    """The records of the period that the arguments ask for; by default of the newest day with a session or a task."""
+def read_records(
+    log: BlockingRecorder, settings: Settings, scope: str, span: Span, now: datetime, zone: tzinfo, newest_event: datetime | None = None
+) -> ReadPeriod:
+    """The records of a scope in a period, for the brief and the story."""
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.cli.sessions import open_outcomes
-    from fleetlore.cli.tell.range import span_of, zone_of
     from fleetlore.projections.outcomes import OutcomeQuery, select_scope
     from fleetlore.story import reading
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
-    zone = zone_of(args.tz)
-    span = span_of(args, zone, now)
-    scope = scopes.resolve_scope(log, f"agent:{args.agent}" if args.agent else check_scope(args.scope))
-    wanted = select_scope(log, scope, OutcomeQuery(span.since, span.until))
     with open_outcomes(log) as store, bar_if_long() as progress:
         return reading.read_records(
             log,
             now=now,
             zone=zone,
             costs=Costs(Prices(settings.prices.value)),
-            wanted=wanted,
+            wanted=select_scope(log, scope, OutcomeQuery(span.since, span.until)),
             store=store,
             newest_day=span.is_newest_day,
+            newest_event=newest_event,
             progress=progress,
         )

@@ -1,4 +1,4 @@
-"""`lore chronicle`: the story of something that is no log yet: a repository's history."""
+"""`lore chronicle`: the story of a git repository's history, without a log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, progress, summary
-from fleetlore.cli.tell import command
+from fleetlore.cli import arguments, open_log, progress, story, summary
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "tell the history of a git repository"
+SUMMARY = "read the history of a git repository as a story"
 
 _EXAMPLES = (
     ("lore chronicle git .", "the whole history of the repository here"),
@@ -25,23 +24,26 @@ _EXAMPLES = (
     ("lore chronicle git . --detail headline --format html --out history.html", "a page"),
 )
 _NOTES = """\
-Authors are the agents, a revert is a setback, what mends it a recovery, a version's tag a milestone. Nothing is kept: your log is
-not touched, and --log and --town mean nothing here. `lore import git` takes a history into a log.
+Agents are the authors; a merge is credited to the author of the branch. A revert counts as an error, its fix as a recovery, the tag
+of a version as a milestone. Nothing is kept: your log is not touched, and --log and --town have no effect here. `lore import git`
+adds a history to a log.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """What to tell, and how."""
-    parser.add_argument("source", metavar="git", choices=("git",), help="what it is the history of")
+    """Which repositories, which period, and how to write it."""
+    parser.add_argument("source", metavar="git", choices=("git",), help="the kind of history")
     parser.add_argument("paths", metavar="PATH", nargs="+", help="repositories")
-    command.add_options(parser)
+    story.add_options(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Read the history into a log that is thrown away, and tell that."""
+    """Import the history into a temporary log, and write its story."""
+    args.format = "json" if args.json else args.format
+    settings = open_log.settings_of(args)
     with _read(args.paths) as log:
-        command.tell(log, args, scope="town", whole=True)
+        story.write_story(log, args, settings, whole=True)
     return 0
 
 
@@ -60,5 +62,5 @@ def _read(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
             deposit.write_all(files.read_sources(sources, dialects.find("git")))
         rejections.end()
         if log.head() is None:
-            raise Invalid(f"{', '.join(paths)}: no commits yet; there is nothing to tell")
+            raise Invalid(f"{', '.join(paths)}: no commits yet")
         yield log

@@ -26,7 +26,7 @@ from fleetlore.views.prices import Prices
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.cli.tell.range import Span
+    from fleetlore.cli.periods import Span
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "show what the models cost, in tokens and dollars"
@@ -77,7 +77,7 @@ def configure(parser: ArgumentParser) -> None:
     which.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
     parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
     arguments.add_json(parser)
-    parser.set_defaults(last=None, all=True)  # `span_of` of `lore tell` reads them
+    parser.set_defaults(last=None, all=True)  # `span_of` reads them
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
@@ -103,7 +103,7 @@ def run(args: Namespace) -> int:
 def _select_spending(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, CostFilter | None]:
     """The costs of the scope and range. Facts about a run come from the whole log, its replies only from the range and scope."""
     from fleetlore.cli.fold import fold, fold_large
-    from fleetlore.cli.tell.range import span_of, zone_of
+    from fleetlore.cli.periods import span_of, zone_of
 
     span = span_of(args, zone_of(args.tz), clock.now())
     spending = fold(log, view, view.name)
@@ -145,7 +145,7 @@ def _display_names(log: BlockingRecorder) -> dict[str, str]:
 def _make_report(
     args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: CostFilter | None = None
 ) -> CostReport:
-    from fleetlore.cli.tell.range import zone_of
+    from fleetlore.cli.periods import zone_of
 
     sums = sum_by(spending, args.by, zone=zone_of(args.tz), where=where)
     rows = [CostReportRow(key, names.get(key or ""), amount) for key, amount in sums.items()]

@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
         title = registry.require_program(file.program).title
         terminal.err(f"lore: {file.path} says disableAllHooks: {title} calls nobody until that is taken out")
     elif changed:
-        terminal.out("New sessions are recorded from now on: see `lore status`, `lore tell` and `lore costs`.")
+        terminal.out("New sessions are recorded from now on: see `lore status`, `lore story` and `lore costs`.")
     return 0
 
 

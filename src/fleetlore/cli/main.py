@@ -19,7 +19,7 @@ OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 14
 GROUPS = {
     "every day": ("demo", "setup", "up", "status", "brief", "sessions", "costs", "goal", "town", "decide"),
     "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
-    "read it back": ("story", "tell", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
+    "read it back": ("story", "show", "claims", "find", "events", "arcs", "chronicle", "context"),
     "run agents": ("worker", "stage", "graph", "mcp"),
     "share it": ("ship", "export"),
     "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),
@@ -27,7 +27,7 @@ GROUPS = {
 }
 """Groups of commands, in the order of `lore --help`."""
 
-_PACKAGES = ("demo", "goal", "graph", "stage", "tell", "town", "up", "worker")
+_PACKAGES = ("demo", "goal", "graph", "stage", "town", "up", "worker")
 COMMANDS = {
     name: f"fleetlore.cli.{name}.command" if name in _PACKAGES else f"fleetlore.cli.{name}" for names in GROUPS.values() for name in names
 } | {"import": "fleetlore.cli.import_"}
@@ -35,6 +35,8 @@ COMMANDS = {
 
 BEHIND = {"gate": "fleetlore.cli.gate", "evidence": "fleetlore.cli.evidence"}
 """Commands that only programs call; the list of commands does not name them."""
+ALIASES = {"tell": "fleetlore.cli.story"}
+"""Older names of commands."""
 
 INTRODUCTION = """\
 Record what AI agents do in one log, and read it back live, as a story or as events.
@@ -179,7 +181,7 @@ def _split_arguments(argv: Sequence[str]) -> CommandLine:
 
 def _run_command(call: CommandLine) -> int:
     name = call.command or ""
-    if name not in COMMANDS | BEHIND:
+    if name not in COMMANDS | BEHIND | ALIASES:
         raise UsageError(f"no such command: {name}; {_suggest_command(name)}see lore --help")
     return _load_command(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
 
@@ -205,7 +207,7 @@ def _suggest_command(name: str) -> str:
 def _load_command(name: str) -> CommandModule:
     from importlib import import_module
 
-    return cast("CommandModule", import_module((COMMANDS | BEHIND)[name]))
+    return cast("CommandModule", import_module((COMMANDS | BEHIND | ALIASES)[name]))
 
 
 def _list_commands(*groups: str) -> int:

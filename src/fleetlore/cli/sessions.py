@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
 
 def select_sessions(args: Namespace, log: BlockingRecorder, now: datetime) -> OutcomeQuery:
     """The sessions that the arguments ask for."""
-    from fleetlore.cli.tell.range import Span, span_of, zone_of
+    from fleetlore.cli.periods import Span, span_of, zone_of
     from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 
     is_limited = args.all or args.since is not None or args.day is not None

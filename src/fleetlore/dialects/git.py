@@ -33,6 +33,7 @@ EXTRA_KEYS = (
     "insertions",
     "deletions",
     "recovers",
+    "branch_author",
     "shallow",
     "n",
     "with",
@@ -75,6 +76,10 @@ _MERGE_PATTERNS = tuple(
         ),
     )
 )
+
+
+_TITLE_IN_BODY_PATTERN = re.compile(r"Merge pull request #[0-9]+ from ")
+"""GitHub puts the pull request's title into the first line of the body."""
 
 
 class _RecordFacts(NamedTuple):
@@ -155,9 +160,7 @@ def find_task(text: str) -> str | None:
 def _find_commit_task(merge: MergeSubject | None, subject: str) -> str | None:
     if merge is None:
         return find_task(subject)
-    if merge.number:
-        return f"#{merge.number}"
-    return find_task(merge.branch or "") or as_name(merge.branch)
+    return f"#{merge.number}" if merge.number else find_task(merge.branch or "")
 
 
 def _parse_commit(record: Record, sha: str) -> _RecordFacts:
@@ -175,8 +178,15 @@ def _parse_commit(record: Record, sha: str) -> _RecordFacts:
         key=sha,
         cause=_as_sha(reverted) or fixed,
         task=_find_commit_task(merge, subject),
-        derived=without_none(branch=merge.branch if merge else None, reverts=reverted),
+        derived=without_none(reverts=reverted, **(_describe_merge(merge, record, body) if merge and kind == "fleet.pr_merge" else {})),
     )
+
+
+def _describe_merge(merge: MergeSubject, record: Record, body: str) -> dict[str, Any]:
+    """What was merged. Who merged is kept beside the author of the branch, who is the event's agent."""
+    merged_by = as_name(record.get("author")) if as_name(record.get("branch_author")) else None
+    title = body.partition("\n")[0].strip() if merge.number and _TITLE_IN_BODY_PATTERN.match(as_text(record.get("subject")) or "") else ""
+    return {"branch": merge.branch, "number": merge.number, "merged_by": merged_by, "title": title or None}
 
 
 def _parse_collab(record: Record, sha: str) -> _RecordFacts:
@@ -199,14 +209,16 @@ def _read_record(record: Record) -> Event:
     if _as_sha(sha) is None:
         raise DialectError("$.sha", f"not the full name of a commit: {sha[:40]!r}")
     facts = _PARSER_BY_TYPE[own_type](record, sha)
-    agent = as_name(record.get("author")) or as_name(record.get("email"))
+    merger = as_name(record.get("author")) or as_name(record.get("email"))
+    agent = as_name(record.get("branch_author")) if facts.kind == "fleet.pr_merge" else None
+    agent = agent or merger
     at = read_time(record.get("authored")) or read_time(record.get("committed"))
     own_time = as_text(record.get("authored"))
     return Event(
         id=derive_id(NAME, facts.key.encode()),
         at=at,
         kind=facts.kind,
-        actor=agent or NAME,
+        actor=merger or NAME,
         agent=agent,
         task=facts.task,
         cause=None if facts.cause is None else commit_event_id(facts.cause),
@@ -235,7 +247,7 @@ def _write_record(event: Event, town: str) -> Record | None:
     return without_none(
         type=own_type,
         sha=event.data.get("sha"),
-        author=event.agent,
+        author=event.data.get("merged_by") if event.kind == "fleet.pr_merge" and event.data.get("merged_by") else event.agent,
         authored=origin.at or (None if event.at is None else _write_time(event.at)),
         subject=_find_record_subject(event, own_type),
         **{key: event.data.get(key) for key in EXTRA_KEYS},

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -53,7 +54,16 @@ def read_git_tokens(path: str, *arguments: str) -> Generator[bytes, None, None]:
             raise
         if process.wait():
             errors.seek(0)
-            raise FleetloreError(f"{path}: git {arguments[0]} failed: {_last_error_line(errors.read(MAX_FIELD_BYTES))}")
+            reason = _last_error_line(errors.read(MAX_FIELD_BYTES))
+            is_missing = any(words in reason for words in _MISSING_OBJECT)
+            raise (MissingObject if is_missing else FleetloreError)(f"{path}: git {arguments[0]} failed: {reason}")
+
+
+class MissingObject(FleetloreError):
+    """An object of the repository is missing: a partial clone, or damage."""
+
+
+_MISSING_OBJECT = ("unable to read", "missing blob", "missing object", "could not fetch", "promisor remote", "bad object")
 
 
 def _split_at_nul(file: IO[bytes]) -> Generator[bytes, None, None]:
@@ -276,10 +286,11 @@ class _RecordFile(io.RawIOBase):
 def read_records(repository: GitHistory, *, on_commit: Callable[[], None] = lambda: None) -> Generator[Record, None, None]:
     """Yield one record per commit, followed by one per co-author; version tags are inserted at their time."""
     tags = _Tags(repository)
-    reverts = _Reverts()
+    reverts, authors = _Reverts(), dict[str, str]()
     with closing(_Mailmap(repository.path)) as mailmap:
         for commit in _read_commits(repository):
             record = _make_commit_record(commit, repository, reverts)
+            _add_branch_author(record, authors)
             yield from tags.pop_due(commit.committed_at)
             yield record
             yield from _make_coauthor_records(commit, record, mailmap)
@@ -315,8 +326,23 @@ class _Commit:
 
 
 def _read_commits(repository: GitHistory) -> Iterator[_Commit]:
-    stat = () if repository.partial else ("--numstat",)
-    with closing(read_git_tokens(repository.path, *_LOG_ARGUMENTS, *stat, *repository.start, "--")) as tokens:
+    """The commits, parents first. Where objects are missing that the file lists need, it goes on without file lists."""
+    done = 0
+    if not repository.partial:
+        try:
+            for commit in _run_log(repository, "--numstat"):
+                yield commit
+                done += 1
+            return
+        except MissingObject:
+            pass
+    for number, commit in enumerate(_run_log(repository)):
+        if number >= done:
+            yield commit
+
+
+def _run_log(repository: GitHistory, *options: str) -> Iterator[_Commit]:
+    with closing(read_git_tokens(repository.path, *_LOG_ARGUMENTS, *options, *repository.start, "--")) as tokens:
         commit: _Commit | None = None
         for token in tokens:
             if _COMMIT_START.fullmatch(token):
@@ -354,6 +380,17 @@ def _make_commit_record(commit: _Commit, repository: GitHistory, reverts: _Rever
         recovers=reverts.record_commit(commit.sha, subject_text, body_text),
         shallow=True if is_edge else None,
     )
+
+
+def _add_branch_author(record: Record, authors: dict[str, str]) -> None:
+    """A merge is credited to the author of the branch's newest commit: who merges need not have written it."""
+    author: str = record["author"]
+    parents: list[str] = record.get("parents") or []
+    branch_author = authors.get(parents[1]) if len(parents) == 2 else None
+    if branch_author is not None and branch_author != author:
+        record["branch_author"] = branch_author
+    # Of a merge inside a branch, the author of what was there before counts.
+    authors[record["sha"]] = sys.intern(authors.get(parents[0], author) if len(parents) > 1 else author)
 
 
 def _make_coauthor_records(commit: _Commit, record: Record, mailmap: _Mailmap) -> Iterator[Record]:

@@ -31,7 +31,7 @@ HINTS = {
     "agent": "`lore status --all` lists the agents",
     "run": "`lore costs --by session` lists the sessions",
     "goal": "`lore goal list --all` lists the goals",
-    "task": "`lore tell --all --detail headline` names the tasks",
+    "task": "`lore story --all --detail headline` names the tasks",
     "mission": "`lore town mission list --all` lists the missions",
     "source": "a source is the id of another log that was shipped here",
 }

@@ -31,7 +31,7 @@ from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at_from
 from fleetlore.story.brief import Brief
-from fleetlore.story.reading import brief_of, read_records
+from fleetlore.story.reading import ReadPeriod, brief_of, read_records
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
@@ -166,11 +166,20 @@ class ViewCache:
 
     def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period; without one, of the newest day with sessions."""
-        newest_day = wanted.since is None and wanted.until is None
-        store = self._find_store()
-        now = self._now()
-        found = read_records(self.log, now=now, zone=zone, costs=self.costs, wanted=wanted, store=store, newest_day=newest_day)
-        return brief_of(found, zone)
+        return brief_of(self.read_period(wanted, zone), zone)
+
+    def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None) -> ReadPeriod:
+        """The records of a period; without one, of the newest day with sessions or with another event."""
+        return read_records(
+            self.log,
+            now=self._now(),
+            zone=zone,
+            costs=self.costs,
+            wanted=wanted,
+            store=self._find_store(),
+            newest_day=wanted.since is None and wanted.until is None,
+            newest_event=newest_event,
+        )
 
     def find_driver(self, goal: str) -> str | None:
         """The holder of a goal's lease; `None` if no driver runs it."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from fleetlore.story.paragraphs import MOST_EVIDENCE
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
 from fleetlore.story.titles import (
     find_report,
@@ -33,7 +34,6 @@ from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag, Trouble
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
-MOST_EVIDENCE = 5
 GIVEN_OFTEN = 3
 """A task that was given out so often in the period is worth a line."""
 
@@ -71,6 +71,7 @@ _check_words = re.compile(
 )
 """What a claim about a build or a linter has in it: "the line is built conditionally" is none."""
 _times = re.compile(r" (\d+) times\b")
+_numbers = re.compile(r"\d+")
 ERROR_OF_OUTCOME = re.compile(r"(?:^F|; f)ailed: (.{1,400})$")
 
 
@@ -178,10 +179,10 @@ def bounds_of_day(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
     return first, last
 
 
-def name_period(since: datetime | None, until: datetime | None, zone: tzinfo) -> str:
-    """`Monday 2026-02-09`, or `2026-02-09 08:00 to 2026-02-10 08:00`."""
+def name_period(since: datetime | None, until: datetime | None, zone: tzinfo, whole: str = "All sessions") -> str:
+    """`Monday 2026-02-09`, or `2026-02-09 08:00 to 2026-02-10 08:00`; `whole` for a period without a beginning."""
     if since is None:
-        return "All sessions"
+        return whole
     start = since.astimezone(zone)
     if until is None:
         return f"Since {start:%Y-%m-%d %H:%M}"
@@ -197,7 +198,7 @@ class BriefWriter:
     def __init__(self, sessions: Sequence[Outcome], tasks: Sequence[TaskOutcome], until: datetime | None, limits: Limits) -> None:
         self._sessions, self._tasks, self._until, self._limits = sessions, tasks, until, limits
         self._phrases = load_phrases("brief")
-        self._has_people = len({one.person for one in sessions}) > 1
+        self._has_people = len({self._name_person(one) for one in sessions}) > 1
         repos = Counter(name_repo(one) for one in sessions).most_common(1)
         self._main_repo = repos[0][0] if repos and repos[0][1] >= MAIN_REPO * len(sessions) else None
         self._landed = [one for one in sessions if one.delivered.commits or one.delivered.pull_requests]
@@ -209,20 +210,56 @@ class BriefWriter:
         """Sessions with pull requests or commits: first pull requests, then what was pushed, then the rest."""
         ranked = sorted(self._landed, key=lambda one: (not one.delivered.pull_requests, not one.delivered.pushed))
         shown, rest = ranked[: self._limits.delivered], ranked[self._limits.delivered :]
-        for one in shown:
-            values = {
-                "title": title_delivery(one, self._limits.title),
-                "state": "; ".join(self._describe_state(one)),
-                "checks": "; ".join(self._describe_checks(one)),
-                "who": self._describe_who(one, with_cost=True),
-            }
-            evidence = [source for request in one.delivered.pull_requests for source in request.evidence]
-            evidence += [source for commit in one.delivered.commits for source in commit.evidence]
-            yield self._line("delivered", "session", values, [one], evidence)
+        yield from map(self._describe_landed, shown)
         if rest:
             commits = sum(len(one.delivered.commits) for one in rest)
             values = {"commits": count_things(commits, "commit"), "cost": format_usd(_sum_usd(rest))}
             yield self._line("delivered", "more", {"sessions": count_things(len(rest), "more session"), **values}, rest)
+
+    def _describe_landed(self, one: Outcome) -> BriefLine:
+        values = {
+            "title": title_delivery(one, self._limits.title),
+            "state": "; ".join(self._describe_state(one)),
+            "checks": "; ".join(self._describe_checks(one)),
+            "who": self._describe_who(one, with_cost=True),
+        }
+        evidence = [source for request in one.delivered.pull_requests for source in request.evidence]
+        evidence += [source for commit in one.delivered.commits for source in commit.evidence]
+        return self._line("delivered", "session", values, [one], evidence)
+
+    def describe_session(self, one: Outcome, beside: str = "") -> BriefLine:
+        """One line: what came of the session. `beside` is what else is on record about it."""
+        if one in self._landed:
+            return self._describe_landed(one)
+        if one in self._changed:
+            return self._describe_changed(one, is_alone=True)
+        phrases = load_phrases("story")["headline"]
+        answer = shorten_text(shorten_paths(one.delivered.answer), self._limits.cause)
+        refuted = any(claim.verdict == "contradicted" and claim.text in one.delivered.answer for claim in one.claims)
+        values = {
+            "title": name_topic(one, self._limits.title),
+            "answer": quote_inside(answer).rstrip("."),
+            "who": self._describe_who(one, with_cost=True),
+            "question": one.question or "",
+            "beside": beside,
+        }
+        if one.status == "failed":
+            return self._describe_failed(one)
+        if beside and not one.delivered.answer:
+            phrase = "beside_running" if one.status == "running" else "beside"
+        elif one.delivered.answer and one.status != "interrupted":
+            phrase = "answered_refuted" if refuted else "answered"
+        elif one.status == "running":
+            phrase = "continued" if self._went_on(one) else "running"
+        else:
+            phrase = "interrupted" if one.status == "interrupted" else "nothing"
+        text = fill_phrase(phrases[phrase], values)
+        if one.waiting_for == "permission":
+            text += phrases["permission"]
+        elif one.waiting_for == "person" and one.question and one.question not in one.delivered.answer:
+            text += fill_phrase(phrases["question"], values)
+        evidence = one.evidence.get("delivered.answer") or one.evidence.get("status") or one.evidence.get("asked", [])
+        return BriefLine(text=text, sessions=[one.session], evidence=evidence[:MOST_EVIDENCE])
 
     def list_answers(self) -> Iterator[BriefLine]:
         """Finished sessions that changed nothing, in one line."""
@@ -243,7 +280,30 @@ class BriefWriter:
                 yield self._task_line("delivered", phrase, {**values, "more": len(found) - len(named)}, found)
         for result, phrase in (("no_change", "tasks_unchanged"), ("dropped", "tasks_dropped")):
             if found := self._tasks_with(result):
-                yield self._task_line("delivered", phrase, {"tasks": count_things(len(found), "task")}, found)
+                values = {"tasks": count_things(len(found), "task"), "reasons": self._name_reasons(found)}
+                yield self._task_line("delivered", phrase, values, found)
+
+    def _name_reasons(self, tasks: Sequence[TaskOutcome]) -> str:
+        """The reasons that were given several times: `14 × "artifact pollution"`."""
+        reasons = Counter(quote_inside(shorten_text(one.reason.rstrip("."), 40)) for one in tasks if one.reason)
+        return ", ".join(f'{count} × "{reason}"' for reason, count in reasons.most_common(self._limits.named) if count > 1)
+
+    def list_task_workers(self) -> Iterator[BriefLine]:
+        """Who had the tasks that were closed or merged, in one line."""
+        done = [one for one in self._tasks if one.result in ("closed", "merged") and name_agent(one.agent)]
+        counts = Counter(name_agent(one.agent) for one in done)
+        if len(counts) > 1:
+            named = [f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
+            values = {"agents": ", ".join(named[:8]), "more": max(0, len(named) - 8)}
+            yield self._task_line("delivered", "task_workers", values, done)
+
+    def list_open_tasks(self) -> Iterator[BriefLine]:
+        """Tasks that were given out or started and not closed, in one line."""
+        found = [one for one in self._tasks_with("open") if one.agent]
+        if found:
+            named = found[-self._limits.named :]
+            values = {"tasks": count_things(len(found), "task"), "titles": "; ".join(map(self._name_task, named))}
+            yield self._task_line("delivered", "tasks_open", {**values, "more": len(found) - len(named)}, found)
 
     def _tasks_with(self, result: str) -> list[TaskOutcome]:
         return [one for one in self._tasks if one.result == result]
@@ -257,25 +317,29 @@ class BriefWriter:
     def list_unfinished(self) -> Iterator[BriefLine]:
         """Sessions with changes that are not committed; then those that are still running or were stopped."""
         shown, rest = self._changed[-self._limits.in_progress :], self._changed[: -self._limits.in_progress]
-        for one in reversed(shown):
-            files = list_work_files(one.files)
-            values = {
-                "title": name_topic(one, self._limits.title),
-                "report": quote_inside(find_report(one, self._limits.title + 20)),
-                "files": name_files(files),
-                "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
-                "state": "; ".join(self._describe_state(one)),
-                "checks": "; ".join(self._describe_checks(one)),
-                "who": self._describe_who(one, with_cost=True),
-            }
-            evidence = [*one.evidence.get("delivered.answer", ()), *(source for file in files for source in file.evidence[-1:])]
-            yield self._line("delivered", "changed", values, [one], evidence)
+        yield from map(self._describe_changed, reversed(shown))
         if rest:
             values = {"sessions": count_things(len(rest), "more session"), "cost": format_usd(_sum_usd(rest))}
             yield self._line("delivered", "more_changed", values, rest)
         quiet = list(self._quiet())
         yield from self._name_some("working", [one for one in quiet if one.status == "running" and not self._went_on(one)])
         yield from self._name_some("stopped", [one for one in quiet if one.status == "interrupted"])
+
+    def _describe_changed(self, one: Outcome, *, is_alone: bool = False) -> BriefLine:
+        """A session with changes that are not committed; `is_alone`: no heading says so."""
+        files = list_work_files(one.files)
+        states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
+        values = {
+            "title": name_topic(one, self._limits.title),
+            "report": quote_inside(find_report(one, self._limits.title + 20)),
+            "files": name_files(files),
+            "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
+            "state": "; ".join(states),
+            "checks": "; ".join(self._describe_checks(one)),
+            "who": self._describe_who(one, with_cost=True),
+        }
+        evidence = [*one.evidence.get("delivered.answer", ()), *(source for file in files for source in file.evidence[-1:])]
+        return self._line("delivered", "changed", values, [one], evidence)
 
     def _quiet(self) -> Iterator[Outcome]:
         """Sessions that changed nothing."""
@@ -316,36 +380,49 @@ class BriefWriter:
         """What is not resolved, each in a line; what took many attempts; then what was fixed on the way, in one line."""
         room = self._limits.troubles
         failed = [one for one in self._sessions if one.status == "failed"]
-        for one in failed[-room:]:
-            error = ERROR_OF_OUTCOME.search(one.outcome)
-            values = {
-                "title": name_topic(one, self._limits.title),
-                "error": shorten_text(error[1].rstrip("."), self._limits.cause) if error else "",
-                "who": self._describe_who(one),
-            }
-            yield self._line("went_wrong", "session_failed", values, [one], one.evidence.get("status", ()))
+        yield from map(self._describe_failed, failed[-room:])
         room = max(0, room - len(failed))
-        unresolved = [(one, trouble) for one in self._sessions for trouble in one.troubles if not trouble.resolved]
-        yield from (self._describe_trouble(one, trouble) for one, trouble in unresolved[:room])
-        if len(unresolved) > room:
-            values = {"problems": count_things(len(unresolved) - room, "more problem")}
-            yield self._line("went_wrong", "more", values, [one for one, _ in unresolved[room:]])
-        fixed = [(one, trouble) for one in self._sessions for trouble in one.troubles if trouble.resolved]
-        long = sorted(fixed, key=lambda pair: -count_attempts(pair[1]))[: 2 if room else 0]
-        long = [pair for pair in long if count_attempts(pair[1]) >= GIVEN_OFTEN or len(fixed) == 1]
-        yield from (self._describe_trouble(one, trouble) for one, trouble in long)
-        rest = [pair for pair in fixed if pair not in long]
-        if rest:
-            kinds = Counter(kind_of_trouble(trouble) for _, trouble in rest)
+        unresolved = group_troubles((one, trouble) for one in self._sessions for trouble in one.troubles if not trouble.resolved)
+        yield from map(self._describe_troubles, unresolved[:room])
+        if rest := [pair for pairs in unresolved[room:] for pair in pairs]:
+            values = {"problems": count_things(len(rest), "more problem")}
+            yield self._line("went_wrong", "more", values, [one for one, _ in rest])
+        fixed = group_troubles((one, trouble) for one in self._sessions for trouble in one.troubles if trouble.resolved)
+        fixed.sort(key=lambda pairs: -sum(count_attempts(trouble) for _, trouble in pairs))
+        count = sum(map(len, fixed))
+        long = [pairs for pairs in fixed[: 2 if room else 0] if sum(count_attempts(trouble) for _, trouble in pairs) >= GIVEN_OFTEN]
+        long = long or (fixed if count == 1 and room else [])
+        yield from map(self._describe_troubles, long)
+        if others := [pair for pairs in fixed if pairs not in long for pair in pairs]:
+            kinds = Counter(kind_of_trouble(trouble) for _, trouble in others)
             named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.most_common(self._limits.named + 1)]
-            values = {"problems": count_things(len(rest), "more problem" if long else "problem"), "kinds": ", ".join(named)}
-            evidence = [source for _, trouble in rest for source in trouble.evidence]
-            yield self._line("went_wrong", "fixed", values, [one for one, _ in rest], evidence)
+            values = {"problems": count_things(len(others), "more problem" if long else "problem"), "kinds": ", ".join(named)}
+            evidence = [source for _, trouble in others for source in trouble.evidence]
+            yield self._line("went_wrong", "fixed", values, [one for one, _ in others], evidence)
 
-    def _describe_trouble(self, one: Outcome, trouble: Trouble) -> BriefLine:
-        end = self._phrases["went_wrong"]["resolved" if trouble.resolved else "open"]
-        values = {"what": shorten_text(shorten_paths(trouble.what), self._limits.cause), "end": end, "who": self._describe_who(one)}
-        return self._line("went_wrong", "trouble", values, [one], trouble.evidence)
+    def _describe_failed(self, one: Outcome) -> BriefLine:
+        error = ERROR_OF_OUTCOME.search(one.outcome)
+        values = {
+            "title": name_topic(one, self._limits.title),
+            "error": shorten_text(error[1].rstrip("."), self._limits.cause) if error else "",
+            "who": self._describe_who(one),
+        }
+        return self._line("went_wrong", "session_failed", values, [one], one.evidence.get("status", ()))
+
+    def _describe_troubles(self, pairs: Sequence[tuple[Outcome, Trouble]]) -> BriefLine:
+        """One trouble, or like troubles of one or several sessions."""
+        trouble = pairs[0][1]
+        sessions = _unique(found.session for found, _ in pairs)
+        people = _unique(name for found, _ in pairs if (name := self._describe_who(found)))
+        values = {
+            "what": shorten_text(shorten_paths(trouble.what), self._limits.cause),
+            "end": self._phrases["went_wrong"]["resolved" if trouble.resolved else "open"],
+            "who": people[0] if len(people) == 1 else "",
+            "such": len(pairs) if len(pairs) > 1 else "",
+            "sessions": count_things(len(sessions), "session") if len(sessions) > 1 else "",
+        }
+        evidence = [source for _, found in pairs for source in found.evidence]
+        return self._line("went_wrong", "trouble", values, [found for found, _ in pairs], evidence)
 
     def list_task_troubles(self) -> Iterator[BriefLine]:
         """Tasks that failed, were given out again and again, or were reopened."""
@@ -446,6 +523,13 @@ class BriefWriter:
         """Sessions that wait for a permission, then open questions, then offers to do more; the newest first."""
         waiting = [one for one in reversed(self._sessions) if one.waiting_for in ("person", "permission")]
         waiting.sort(key=lambda one: 0 if one.waiting_for == "permission" else 2 if _offer.match(one.question or "") else 1)
+        asked = [one for one in waiting if one.waiting_for == "permission"]
+        if len(asked) > 2:
+            named = [name_topic(one, self._limits.title - 10) for one in asked[: self._limits.named]]
+            values = {"sessions": count_things(len(asked), "session"), "titles": "; ".join(named), "more": len(asked) - len(named)}
+            evidence = [source for one in asked for source in one.evidence.get("status", ())]
+            yield self._line("needs_you", "permissions", values, asked, evidence)
+            waiting = [one for one in waiting if one not in asked]
         for one in waiting[: self._limits.waiting]:
             phrase = "question" if one.waiting_for == "person" else "permission"
             question = shorten_text(one.question or "", self._limits.cause)
@@ -520,6 +604,16 @@ def kind_of_trouble(trouble: Trouble) -> str:
     """`Lint failed (2 issues): …` is of the kind `lint failed`."""
     kind = _times.sub("", trouble.what.partition(":")[0].partition(" (")[0]).strip()
     return kind[:1].lower() + kind[1:]
+
+
+def group_troubles(found: Iterable[tuple[Outcome, Trouble]]) -> list[list[tuple[Outcome, Trouble]]]:
+    """Troubles of one kind with the same cause together, in the order of their first."""
+    groups: dict[tuple[str, str], list[tuple[Outcome, Trouble]]] = {}
+    for one, trouble in found:
+        cause = _numbers.sub("", shorten_paths(trouble.what.partition(": ")[2])).casefold()[:60]
+        key = (kind_of_trouble(trouble), cause) if cause else (trouble.what, one.session)
+        groups.setdefault(key, []).append((one, trouble))
+    return list(groups.values())
 
 
 def needs_proof(one: Outcome, claim: JudgedClaim) -> bool:

@@ -1,22 +1,24 @@
-"""The story: a paragraph per session, what came of it first, every sentence with its source events.
+"""The story: a paragraph per session, task, goal or agent, what came of it first, every sentence with its source events.
 
-`make_story` decides what is said, from the outcome records of sessions and tasks; `story_formats` writes it.
+`make_story` decides what is said, from the outcome records of sessions and tasks and from the threads of other events;
+`story_formats` writes it. `event_story.py` is the story in full detail.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, tzinfo
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fleetlore.story.brief import (
     CHECK_NAMES,
+    CLOSED,
     ERROR_OF_OUTCOME,
     LIMITS,
-    MOST_EVIDENCE,
+    BriefLine,
     BriefWriter,
     count_attempts,
     group_flags,
@@ -25,7 +27,14 @@ from fleetlore.story.brief import (
     needs_proof,
     rank_flag,
 )
+from fleetlore.story.event_sentences import EventDescriber
+from fleetlore.story.paragraphs import MOST_EVIDENCE, Detail
+from fleetlore.story.paragraphs import Story as Story
+from fleetlore.story.paragraphs import StoryParagraph as StoryParagraph
+from fleetlore.story.paragraphs import StorySentence as StorySentence
 from fleetlore.story.phrases import count_things, fill_phrase, join_words, load_phrases
+from fleetlore.story.thread_paragraphs import MOST_TASKS, ThreadWriter
+from fleetlore.story.threads import ThreadBook
 from fleetlore.story.titles import (
     find_report,
     format_usd,
@@ -41,6 +50,7 @@ from fleetlore.story.titles import (
     shorten_text,
     title_delivery,
 )
+from fleetlore.story.voices import Voice
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag
 from fleetlore.views.task_outcomes import TaskOutcome
@@ -64,51 +74,96 @@ class StoryLimits(NamedTuple):
 STORY_LIMITS = (StoryLimits(100, 240, 3), StoryLimits(90, 160, 2), StoryLimits(80, 110, 1), StoryLimits(60, 70, 1))
 
 
-class StorySentence(Struct, kw_only=True):
-    """One sentence and the events that it rests on."""
-
-    text: str
-    evidence: list[Source] = field(default_factory=list)
-
-
-class StoryParagraph(Struct, kw_only=True):
-    """What one session did, or what happened to tasks."""
-
-    title: str
-    session: str | None = None
-    started: datetime | None = None
-    ended: datetime | None = None
-    sentences: list[StorySentence] = field(default_factory=list)
-
-
-class Story(Struct, kw_only=True):
-    """The story of a period."""
-
-    title: str
-    since: datetime | None
-    until: datetime | None
-    paragraphs: list[StoryParagraph]
-    bill: str
-
-
 def make_story(
-    sessions: Iterable[Outcome], tasks: Iterable[TaskOutcome] = (), *, since: datetime | None, until: datetime | None, zone: tzinfo
+    sessions: Iterable[Outcome],
+    tasks: Iterable[TaskOutcome] = (),
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    zone: tzinfo,
+    book: ThreadBook | None = None,
+    detail: Detail = "story",
+    voice: Voice | None = None,
+    name_of: Callable[[str], str] = str,
 ) -> Story:
-    """The story of what sessions did and what happened to tasks from `since` until `until`. The records are of this period only."""
+    """The story of what sessions did and what happened to tasks from `since` until `until`. The records are of this period only.
+
+    `book` has the other events of the period. `headline` is one line for each session, task or other thread.
+    """
     ordered = sorted(sessions, key=lambda one: (one.started is None, one.started, one.session))
     closed = sorted(tasks, key=lambda one: (one.at, one.task))
+    book = book or ThreadBook((), zone)
+    days = book.list_days() | {at.astimezone(zone).date() for one in ordered for at in (one.started, one.ended) if at is not None}
+    has_days = len(days) > 1 and (since is None or until is None or until - since > timedelta(days=1))
+    describer = EventDescriber(voice=voice, name_of=name_of, zone=zone)
+    threads = ThreadWriter(describer, zone, name_of, has_days=has_days)
+    brief = BriefWriter(ordered, closed, until, LIMITS[0])
+    paragraphs: list[StoryParagraph] = []
+    if detail == "headline":
+        writer = _ParagraphWriter(until, zone, STORY_LIMITS[0])
+        shorter = BriefWriter(ordered, closed, until, LIMITS[2])
+        for one in ordered:
+            counts = threads.count_beside(book.beside_sessions.get(one.session))
+            paragraphs.append(writer.write_headline(one, shorter.describe_session(one, counts)))
+    else:
+        delivered = {one.session for one in ordered if one.delivered.commits or one.delivered.pull_requests or one.delivered.answer}
+        paragraphs = _write_sessions(ordered, until, zone, has_days=has_days)
+        for paragraph in paragraphs:
+            beside = book.beside_sessions.get(paragraph.session or "")
+            if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
+                nothing = load_phrases("story")["session"]["nothing"]
+                paragraph.sentences = [one for one in paragraph.sentences if one.text != nothing]
+                paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
+                for said in paragraph.sentences:
+                    said.evidence = said.evidence or sentence.evidence
+    others = [*_write_tasks(closed, book, threads, brief), *threads.write_threads(book)]
+    if detail == "headline":
+        others = [paragraph for paragraph in map(_keep_first_sentence, others) if paragraph.sentences]
+    paragraphs += others
+    paragraphs.sort(key=lambda one: (one.started is None, one.started, one.thread or one.session or ""))
+    bill = brief.sum_up().text
+    if not ordered and book.count_events():
+        done = sum(one.result in CLOSED for one in closed)
+        values = {"events": count_things(book.count_events(), "event"), "agents": count_things(book.count_agents(), "agent")}
+        values["tasks"] = count_things(done, "task")
+        bill = fill_phrase(load_phrases("story")["bill"]["events"], values)
+    return Story(
+        title=name_period(since, until, zone, whole="Everything"), since=since, until=until, paragraphs=paragraphs, bill=bill, detail=detail
+    )
+
+
+def _write_sessions(ordered: Sequence[Outcome], until: datetime | None, zone: tzinfo, *, has_days: bool) -> list[StoryParagraph]:
     most = max(LEAST_WORDS, WORDS_PER_SESSION * len(ordered))
+    paragraphs: list[StoryParagraph] = []
     for limits in STORY_LIMITS:
-        writer = _ParagraphWriter(ordered, until, zone, limits)
+        writer = _ParagraphWriter(until, zone, limits, has_days=has_days)
         paragraphs = [writer.write(one) for one in ordered]
         if sum(map(count_words, paragraphs)) <= most:
             break
-    brief = BriefWriter(ordered, closed, until, LIMITS[0])
-    about_tasks = [*brief.list_closed_tasks(), *brief.list_task_troubles()]
-    if about_tasks:
-        sentences = [StorySentence(text=_end_sentence(line.text), evidence=line.evidence) for line in about_tasks]
-        paragraphs.append(StoryParagraph(title="Tasks", sentences=sentences))
-    return Story(title=name_period(since, until, zone), since=since, until=until, paragraphs=paragraphs, bill=brief.sum_up().text)
+    return paragraphs
+
+
+def _write_tasks(tasks: Sequence[TaskOutcome], book: ThreadBook, threads: ThreadWriter, brief: BriefWriter) -> Iterator[StoryParagraph]:
+    """A paragraph per task, or one about all of them if there are many."""
+    records, digests = {one.task: one for one in tasks}, book.list_tasks()
+    if len(records.keys() | digests.keys()) <= MOST_TASKS and records.keys() <= digests.keys():
+        yield from (threads.write_task(records.get(task), digest) for task, digest in digests.items())
+        return
+    sentences = [
+        StorySentence(text=_end_sentence(line.text), evidence=line.evidence)
+        for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_task_workers(), *brief.list_open_tasks())
+    ]
+    if sentences:
+        started = min((digest.first for digest in digests.values() if digest.first is not None), default=None)
+        yield StoryParagraph(title=load_phrases("threads")["title"]["tasks"], started=started, sentences=sentences)
+
+
+def _keep_first_sentence(paragraph: StoryParagraph) -> StoryParagraph:
+    """The headline of a thread: its name and how it ended."""
+    first = paragraph.sentences[:1]
+    text = f"{paragraph.title}: {first[0].text}" if first else ""
+    sentences = [StorySentence(text=text, evidence=first[0].evidence)] if first else []
+    return replace(paragraph, sentences=sentences)
 
 
 def count_words(paragraph: StoryParagraph) -> int:
@@ -119,10 +174,9 @@ def count_words(paragraph: StoryParagraph) -> int:
 class _ParagraphWriter:
     """Writes the paragraph of a session. The person and the repository are in the heading, once."""
 
-    def __init__(self, sessions: Sequence[Outcome], until: datetime | None, zone: tzinfo, limits: StoryLimits) -> None:
-        self._until, self._zone, self._limits = until, zone, limits
+    def __init__(self, until: datetime | None, zone: tzinfo, limits: StoryLimits, *, has_days: bool = False) -> None:
+        self._until, self._zone, self._limits, self._has_days = until, zone, limits, has_days
         self._phrases = load_phrases("story")
-        self._has_days = len({one.started.astimezone(zone).date() for one in sessions if one.started is not None}) > 1
 
     def write(self, one: Outcome) -> StoryParagraph:
         """What came of it, how it was checked, what went wrong, what is open."""
@@ -144,6 +198,12 @@ class _ParagraphWriter:
         )
         heading = self._fill("heading", "session", {"title": title.rstrip("."), "facts": facts})
         return StoryParagraph(title=heading, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
+
+    def write_headline(self, one: Outcome, line: BriefLine) -> StoryParagraph:
+        """One line: what came of the session."""
+        sentences = [StorySentence(text=line.text, evidence=line.evidence)]
+        title = name_topic(one, self._limits.title)
+        return StoryParagraph(title=title, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
 
     def _name_times(self, one: Outcome) -> str:
         if one.started is None or one.ended is None:

@@ -1,59 +1,143 @@
-"""The story as text, Markdown, HTML or JSON. Event text is untrusted: it is escaped for the format that it is written in."""
+"""The story as text, Markdown, HTML or JSON, part by part. Event text is untrusted: it is escaped for the format that it is written in."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, tzinfo
 from textwrap import fill
 
 import msgspec
 
 from fleetlore.story.brief_formats import WIDTH, clean_text, escape_markdown
-from fleetlore.story.story import Story, StoryParagraph
+from fleetlore.story.paragraphs import Story, StoryParagraph, StorySentence, StreamedStory
+
+AnyStory = Story | StreamedStory
+Paint = Callable[[str], str]
+
+_STYLE = """\
+body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
+h1{font-size:1.5rem}h2{font-size:1.05rem;margin:1.4rem 0 .2rem}p{margin:.2rem 0}time{opacity:.6;margin-right:.5rem}
+details{font-size:.8rem;opacity:.75}code{overflow-wrap:anywhere}.bill{margin-top:2rem;font-weight:600}"""
 
 
-def write_text(story: Story) -> str:
+def stream_text(story: AnyStory, *, zone: tzinfo = UTC, width: int = WIDTH, paint: Paint = str) -> Iterator[str]:
     """Plain text for a terminal; each heading ends with the short id of its session, for `lore show`."""
-    parts = [story.title, ""]
+    yield f"{paint(clean_text(story.title))}\n\n"
     for paragraph in story.paragraphs:
         session = f"  [{paragraph.session[:8]}]" if paragraph.session else ""
-        parts += [_wrap(clean_text(paragraph.title) + session), _wrap(_join(paragraph), "  "), ""]
-    return "\n".join([*parts, story.bill]) + "\n"
+        if story.detail == "headline":
+            lines = [_wrap(clean_text(sentence.text) + session, width, hang=2) for sentence in paragraph.sentences]
+            yield "\n".join(lines) + "\n"
+            continue
+        heading = "\n".join(map(paint, _wrap(clean_text(paragraph.title) + session, width).split("\n")))
+        if story.detail == "full":
+            lines = [_wrap(f"{_clock(sentence.at, zone)} {clean_text(sentence.text)}", width, "  ", 9) for sentence in paragraph.sentences]
+        else:
+            lines = [_wrap(_join(paragraph), width, "  ")]
+        yield "\n".join([heading, *lines, "", ""])
+    yield f"{'' if story.detail != 'headline' else chr(10)}{clean_text(story.bill)}\n"
 
 
-def write_markdown(story: Story) -> str:
+def stream_markdown(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
     """Markdown, for a wiki page or an issue."""
-    parts = [f"# {escape_markdown(story.title)}", ""]
+    yield f"# {escape_markdown(story.title)}\n\n"
     for paragraph in story.paragraphs:
-        parts += [f"**{escape_markdown(paragraph.title)}.** {escape_markdown(_join(paragraph))}", ""]
-    return "\n".join([*parts, escape_markdown(story.bill)]) + "\n"
+        if story.detail == "headline":
+            yield "".join(f"- {escape_markdown(sentence.text)}\n" for sentence in paragraph.sentences)
+        elif story.detail == "full":
+            items = (f"- {_clock(sentence.at, zone)} {escape_markdown(sentence.text)}\n" for sentence in paragraph.sentences)
+            yield f"## {escape_markdown(paragraph.title)}\n\n{''.join(items)}\n"
+        else:
+            yield f"**{escape_markdown(paragraph.title)}.** {escape_markdown(_join(paragraph))}\n\n"
+    yield f"{'' if story.detail != 'headline' else chr(10)}{escape_markdown(story.bill)}\n"
 
 
-def write_html(story: Story) -> str:
-    """A fragment of HTML; each sentence names its source events in a data attribute."""
-    parts = ['<article class="story">', f"<h1>{html.escape(story.title)}</h1>"]
+def stream_html(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+    """One page without scripts or anything from outside; each sentence leads to the ids of its source events."""
+    title = html.escape(clean_text(story.title))
+    yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">\n'
+    yield f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
+    yield from stream_article(story, zone=zone)
+    yield "</body></html>\n"
+
+
+def stream_article(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+    """The story as a fragment of HTML, for a page."""
+    yield f'<article class="story">\n<h1>{html.escape(clean_text(story.title))}</h1>\n'
     for paragraph in story.paragraphs:
-        session = html.escape(paragraph.session or "")
-        parts.append(f'<section data-session="{session}"><h2>{html.escape(clean_text(paragraph.title))}</h2><p>')
-        for sentence in paragraph.sentences:
-            events = html.escape(" ".join(source.event for source in sentence.evidence))
-            parts.append(f'<span data-events="{events}">{html.escape(clean_text(sentence.text))}</span>')
-        parts.append("</p></section>")
-    parts.append(f'<p class="bill">{html.escape(story.bill)}</p></article>')
-    return "\n".join(parts) + "\n"
+        session, thread = html.escape(paragraph.session or ""), html.escape(clean_text(paragraph.thread or ""))
+        yield f'<section data-session="{session}" data-thread="{thread}">'
+        if story.detail != "headline":
+            yield f"<h2>{html.escape(clean_text(paragraph.title))}</h2>"
+        if story.detail == "story":
+            yield "<p>" + " ".join(_span(sentence) for sentence in paragraph.sentences) + "</p>"
+        else:
+            for sentence in paragraph.sentences:
+                yield f"<p>{_time_element(sentence.at, zone)}{_span(sentence)}</p>"
+        yield _source_list(paragraph) + "</section>\n"
+    yield f'<p class="bill">{html.escape(clean_text(story.bill))}</p></article>\n'
 
 
-def write_json(story: Story) -> str:
-    """One JSON object with every sentence and its source events."""
-    return msgspec.json.encode(story).decode() + "\n"
+def stream_json(story: AnyStory, *, zone: tzinfo = UTC) -> Iterator[str]:
+    """One JSON object with every sentence and its source events. Output that was cut off is not valid JSON."""
+    del zone
+    head = {"title": story.title, "since": story.since, "until": story.until, "detail": story.detail}
+    yield msgspec.json.encode(head).decode()[:-1] + ',"paragraphs":['
+    for number, paragraph in enumerate(story.paragraphs):
+        yield ("," if number else "") + msgspec.json.encode(paragraph).decode()
+    yield f'],"bill":{msgspec.json.encode(story.bill).decode()}}}\n'
 
 
-FORMATS: Mapping[str, Callable[[Story], str]] = {"text": write_text, "markdown": write_markdown, "html": write_html, "json": write_json}
+STREAMS: Mapping[str, Callable[..., Iterator[str]]] = {
+    "text": stream_text,
+    "markdown": stream_markdown,
+    "html": stream_html,
+    "json": stream_json,
+}
+"""Formats for a file or a terminal, part by part."""
+
+FORMATS: Mapping[str, Callable[[Story], str]] = {
+    "text": lambda story: "".join(stream_text(story)),
+    "markdown": lambda story: "".join(stream_markdown(story)),
+    "html": lambda story: "".join(stream_article(story)),
+    "json": lambda story: "".join(stream_json(story)),
+}
+"""Formats as one text; HTML is a fragment for a page."""
+
+MOST_LISTED = 100
+"""Source events that a page lists for a sentence; of more, the first and the last half."""
+
+
+def _span(sentence: StorySentence) -> str:
+    events = html.escape(" ".join(source.event for source in sentence.evidence))
+    return f'<span data-events="{events}">{html.escape(clean_text(sentence.text))}</span>'
+
+
+def _source_list(paragraph: StoryParagraph) -> str:
+    """The source events of each sentence, folded away."""
+    rows = []
+    for number, sentence in enumerate(paragraph.sentences, 1):
+        ids = [source.event for source in sentence.evidence]
+        shown = ids if len(ids) <= MOST_LISTED else [*ids[: MOST_LISTED // 2], "…", *ids[-MOST_LISTED // 2 :]]
+        if shown:
+            rows.append(f"<br>{number}. <code>{html.escape(' '.join(shown))}</code>")
+    return f"<details><summary>Source events</summary>{''.join(rows)}</details>" if rows else ""
+
+
+def _time_element(at: datetime | None, zone: tzinfo) -> str:
+    return "" if at is None else f'<time datetime="{at.isoformat()}">{_clock(at, zone)}</time>'
+
+
+def _clock(at: datetime | None, zone: tzinfo) -> str:
+    return "" if at is None else f"{at.astimezone(zone):%H:%M:%S}"
 
 
 def _join(paragraph: StoryParagraph) -> str:
     return " ".join(clean_text(sentence.text) for sentence in paragraph.sentences)
 
 
-def _wrap(text: str, indent: str = "") -> str:
-    return fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+def _wrap(text: str, width: int, indent: str = "", hang: int = 0) -> str:
+    """Wrapped text; further lines are indented by `hang` more."""
+    later = indent + " " * hang
+    return fill(text, width, initial_indent=indent, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)

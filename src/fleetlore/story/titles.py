@@ -56,6 +56,8 @@ def name_request(one: Outcome, longest: int) -> str:
     text = _polite.sub("", asked, count=1).strip(" \"'`") or one.asked or one.name
     if len(text) < len(asked):  # "can you fix the build?" is a request
         text = text.rstrip("?")
+    if text.count("(") > text.count(")"):  # the rest of the parenthesis was an address, or is cut off
+        text = text.rpartition("(")[0].rstrip() or text
     first = text.partition(" ")[0]
     if first.isalpha() and first.islower():  # not the name of a file or a function
         text = text[:1].upper() + text[1:]

@@ -245,7 +245,7 @@ def find_task(town: TownState, id: str) -> Task:
     if matches:
         raise Invalid(f"{len(matches)} tasks begin with {id!r}: {', '.join(matches[:5])}; write more of it")
     if id in town.completed:
-        raise Invalid(f"{id} was completed long ago; `lore tell --scope task:{id}` tells of it")
+        raise Invalid(f"{id} was completed long ago; `lore story --scope task:{id}` shows it")
     raise Invalid(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
 
 

@@ -230,7 +230,7 @@ def _say_what_next(args: Namespace, count: int) -> None:
 Now try:
   lore status {log}
       who needs you, who works, who has fallen silent
-  lore tell {log}
+  lore story {log}
       all of it as a story
   lore events {log} --scope task:wh-1
       the task that bram gave up and ada finished"""

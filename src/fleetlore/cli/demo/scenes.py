@@ -200,7 +200,7 @@ _TRY = (
     ("lore decide", "what agents wait to be allowed; kaya does"),
     ("lore goal list", "every goal; lore goal show ID has its turns, evidence and budgets"),
     ("lore town status --watch", "agents, tasks and missions"),
-    ("lore tell", "all of it as a story"),
+    ("lore story", "all of it as a story"),
 )
 
 

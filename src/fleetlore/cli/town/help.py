@@ -169,7 +169,7 @@ VERB_HELP: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town history ada -n 100", "what she did, and what was done to her"),
             ("lore town history --mission issue-reader --follow", "live; Ctrl-C ends it"),
         ),
-        "`lore tell --scope agent:ada` prints it as a story, `lore events` with everything else that she did.",
+        "`lore story --scope agent:ada` shows it as a story, `lore events` with everything else that she did.",
     ),
 }
 """Verb → examples and notes."""

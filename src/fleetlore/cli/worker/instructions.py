@@ -29,7 +29,7 @@ _HOW_TO_REVIEW = (
     "APPROVED: why it is good\n"
     "REJECTED: what has to be changed"
 )
-_MORE = "…\n(There is more of it than is shown here: `lore town task show` and `lore tell` have it whole.)"
+_MORE = "…\n(There is more of it than is shown here: `lore town task show` and `lore story` have it whole.)"
 # Not in quoted lines, and not as the first word of a sentence.
 _VERDICT_LINE = re.compile(
     r"^[ \t*_#-]*(APPROVED|REJECTED)[*_]*(?:[ \t]*[:\u2013\u2014][*_]*[ \t]*|[ \t]+-[ \t]+|[.!]?[ \t]*$)(.*)$", re.MULTILINE

@@ -39,12 +39,12 @@ class FleetRequest(ToolRequest, kw_only=True):
 
 
 class StoryRequest(ToolRequest, kw_only=True):
-    """Which events to tell, and how."""
+    """Which period or events, and how much to say."""
 
     scope: Scope = "town"
     since: When | None = None
-    detail: Annotated[Literal["headline", "story", "full"], Meta(description="How much of it is told.")] = "story"
-    limit: Annotated[int, Meta(ge=1, le=1500, description="At most so many events, the newest, are told of.")] = 300
+    detail: Annotated[Literal["headline", "story", "full"], Meta(description="One line each, paragraphs, or every event.")] = "story"
+    limit: Annotated[int, Meta(ge=1, le=1500, description="In full detail, events of a page.")] = 300
     tz: Zone = "UTC"
     page: Page | None = None
 

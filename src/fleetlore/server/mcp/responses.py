@@ -65,7 +65,7 @@ class FleetResponse(ToolResponse, kw_only=True):
 
 
 class ChapterText(Struct, kw_only=True):
-    """One chapter of the story."""
+    """One paragraph of the story."""
 
     title: str
     sentences: list[str]
@@ -74,7 +74,7 @@ class ChapterText(Struct, kw_only=True):
 
 
 class StoryResponse(ToolResponse, kw_only=True):
-    """What happened, in order of time; `next` leads to earlier events."""
+    """What happened, in order of time; in full detail `next` leads to earlier events."""
 
     opening: str
     chapters: list[ChapterText]

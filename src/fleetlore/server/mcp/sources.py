@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -23,7 +23,7 @@ from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
 from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.story.brief import Brief
-from fleetlore.story.reading import brief_of, read_records
+from fleetlore.story.reading import ReadPeriod, brief_of, read_records
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
 
@@ -72,6 +72,9 @@ class ToolSource(Protocol):
     def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period; without one, of the newest day with sessions."""
 
+    def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None) -> ReadPeriod:
+        """The records of a period; without one, of the newest day with sessions or with another event."""
+
 
 def resolve_scope(source: ToolSource, scope: str) -> str:
     """The scope of the log for a scope with logged or displayed names; an error with suggestions if there is none."""
@@ -100,6 +103,10 @@ class ServerSource:
     def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period."""
         return self._context.view_cache.make_brief(wanted, zone)
+
+    def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None) -> ReadPeriod:
+        """The records of a period."""
+        return self._context.view_cache.read_period(wanted, zone, newest_event)
 
 
 class OnDemandSource:
@@ -157,12 +164,21 @@ class OnDemandSource:
 
     def make_brief(self, wanted: OutcomeQuery, zone: tzinfo) -> Brief:
         """The brief of a period."""
+        return brief_of(self.read_period(wanted, zone), zone)
+
+    def read_period(self, wanted: OutcomeQuery, zone: tzinfo, newest_event: datetime | None = None) -> ReadPeriod:
+        """The records of a period."""
         self._refresh()
-        newest_day = wanted.since is None and wanted.until is None
-        store = self._find_store()
-        now = self._now()
-        found = read_records(self.log, now=now, zone=zone, costs=self._costs, wanted=wanted, store=store, newest_day=newest_day)
-        return brief_of(found, zone)
+        return read_records(
+            self.log,
+            now=self._now(),
+            zone=zone,
+            costs=self._costs,
+            wanted=wanted,
+            store=self._find_store(),
+            newest_day=wanted.since is None and wanted.until is None,
+            newest_event=newest_event,
+        )
 
     def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds per call; until it is done, only the newest events are searched."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
-from fleetlore.chronicle.grammar import plural
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.visibility import Viewer, can_see
-from fleetlore.log.base import Position
 from fleetlore.projections import search as text_search
+from fleetlore.projections.chronology import event_order
 from fleetlore.projections.newest_events import read_newest
-from fleetlore.server.answers import story as story_answers
+from fleetlore.projections.outcomes import OutcomeQuery, select_scope
+from fleetlore.projections.thread_events import select
 from fleetlore.server.mcp import requests, responses, times
 from fleetlore.server.mcp.reading import response_fields
 from fleetlore.server.mcp.sanitise import (
@@ -30,12 +30,16 @@ from fleetlore.server.mcp.sanitise import (
 )
 from fleetlore.server.mcp.sources import Caller, ToolSource, resolve_scope
 from fleetlore.server.queries import parse_time_zone
-from fleetlore.server.types.common import ChapterRow
+from fleetlore.story.event_story import tell_events
+from fleetlore.story.paragraphs import StoryParagraph
+from fleetlore.story.phrases import count_things
+from fleetlore.story.reading import PeriodEvents, find_newest_event, read_book, story_of
 from fleetlore.views.event_text import event_line, event_stamp
+from fleetlore.views.names import all_short_names
 from fleetlore.views.time_ranges import newest_blocks
 
 EDGE_EVENTS = 50
-"""If none of the first so many events of a page is as new as `since`, there is no earlier page."""
+"""If none of the oldest so many events of a page is as new as `since`, there is no earlier page."""
 MAX_EVENTS_READ = 2000
 """Events read for one page; the page ends there even if most of them are hidden from the caller."""
 
@@ -44,57 +48,62 @@ MAX_EVENTS_READ = 2000
 
 
 def get_story(source: ToolSource, caller: Caller, request: requests.StoryRequest) -> responses.StoryResponse:
-    """The tool `story`, without private events of others."""
-    zone = parse_time_zone(request.tz)
-    options = story_answers.StoryOptions(
-        resolve_scope(source, request.scope), check_page_position(source.log, request.page), request.limit, request.detail, zone
-    )
-    with source.snapshot(None, story_answers.NEEDS) as snapshot:
-        head, views, since = (
-            response_fields(snapshot),
-            story_answers.copy_views(snapshot, options.scope),
-            times.parse_since(request.since, now=snapshot.now, zone=zone),
-        )
-        head_fields = snapshot.head_fields()
-    page, more = _visible_events(story_answers.read_events(source.log, options, views, None), since, caller)
-    found = story_answers.build_story(page, options, views, head_fields)
-    chapters = _newest_chapters(found.chapters)
+    """The tool `story`: paragraphs of a period, or in full detail a page of events. Without private events of others."""
+    zone, scope = parse_time_zone(request.tz), resolve_scope(source, request.scope)
+    page = check_page_position(source.log, request.page)
+    with source.snapshot(None, ("names", "threads")) as snapshot:
+        head = response_fields(snapshot)
+        since = times.parse_since(request.since, now=snapshot.now, zone=zone)
+        selection, index = select(scope, snapshot.states["threads"]), copy.deepcopy(snapshot.states["calendar"])
+        shown = all_short_names(snapshot.states["names"])
+        now = snapshot.now
+
+    def name_of(agent: str) -> str:
+        return shown.get(agent, agent)
+
+    if request.detail == "full":
+        blocks = newest_blocks(index)
+        found = list(read_newest(source.log, blocks, selection, before=page, limit=request.limit + 1))
+        more = found[request.limit - 1].position if len(found) > request.limit else None
+        events = [event for event in reversed(found[: request.limit]) if since is None or event_stamp(event)[0] >= since]
+        visible = sorted((event for event in events if can_see(event, Viewer(caller.name))), key=event_order)
+        paragraphs = list(tell_events(visible, zone=zone, name_of=name_of))
+        title, bill = f"{count_things(len(visible), 'event') or 'No events'}.", ""
+        if since is not None and not any(event_stamp(event)[0] >= since for event in found[: request.limit][-EDGE_EVENTS:]):
+            more = None
+    else:
+        newest = None if since is not None else find_newest_event(source.log, index, selection, now)
+        period = source.read_period(select_scope(source.log, scope, OutcomeQuery(since=since)), zone, newest)
+        book = read_book(PeriodEvents(source.log, index, selection, period.since, period.until), period, index, zone)
+        story = story_of(period, zone, book=book, detail=request.detail, name_of=name_of)
+        paragraphs, title, bill, more = story.paragraphs, story.title, story.bill, None
+    chapters = fill_rows(reversed(paragraphs), _chapter_text, limit=len(paragraphs))[::-1]
     return responses.StoryResponse(
         **head,
         next=more,
-        opening=clean_line(found.opening, 2 * MAX_LINE_CHARS),
+        opening=clean_line(title, 2 * MAX_LINE_CHARS),
         chapters=chapters,
-        left_out=sum(len(each.sentences) for each in found.chapters) - sum(len(each.sentences) for each in chapters),
-        closing=clean_line(found.closing, 2 * MAX_LINE_CHARS) if request.page is None else "",
+        left_out=sum(len(each.sentences) for each in paragraphs) - sum(len(each.sentences) for each in chapters),
+        closing=clean_line(bill, 2 * MAX_LINE_CHARS),
     )
 
 
-def _visible_events(
-    read: story_answers.StoryEvents, since: datetime | None, caller: Caller
-) -> tuple[story_answers.StoryEvents, Position | None]:
-    """The recent events that the caller may see, and the position of the next page."""
-    is_recent = [since is None or event_stamp(event)[0] >= since for event in read.events]
-    visible = [event for event, recent in zip(read.events, is_recent, strict=True) if recent and can_see(event, Viewer(caller.name))]
-    lead_in = [event for event in read.lead_in if can_see(event, Viewer(caller.name))]
-    return story_answers.StoryEvents(visible, lead_in), read.more if any(is_recent[:EDGE_EVENTS]) else None
-
-
-def _newest_chapters(chapters: list[ChapterRow]) -> list[responses.ChapterText]:
-    """The last chapters, as many as fit."""
-    return fill_rows(reversed(chapters), _chapter_text, limit=len(chapters))[::-1]
-
-
-def _chapter_text(chapter: ChapterRow) -> responses.ChapterText:
-    """One chapter; only the end of a very long one."""
+def _chapter_text(paragraph: StoryParagraph) -> responses.ChapterText:
+    """One paragraph; only the end of a very long one."""
     last = fill_rows(
-        reversed(chapter.sentences), lambda sentence: clean_line(sentence.text), limit=len(chapter.sentences), max_bytes=MAX_PAGE_BYTES // 2
+        reversed(paragraph.sentences),
+        lambda sentence: clean_line(sentence.text),
+        limit=len(paragraph.sentences),
+        max_bytes=MAX_PAGE_BYTES // 2,
     )
-    return responses.ChapterText(title=clean_line(chapter.title), sentences=last[::-1], first_at=chapter.first_at, last_at=chapter.last_at)
+    return responses.ChapterText(
+        title=clean_line(paragraph.title), sentences=last[::-1], first_at=paragraph.started, last_at=paragraph.ended
+    )
 
 
 def render_story(response: responses.StoryResponse) -> str:
     """The story as text."""
-    left_out = plural(response.left_out, "sentence")
+    left_out = count_things(response.left_out, "sentence")
     return join_parts(
         quote_lines(response.opening),
         f"The first {left_out} of it had no room: ask with a smaller limit, or less detail." if response.left_out else "",

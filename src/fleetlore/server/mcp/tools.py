@@ -54,8 +54,8 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(
         "story",
         "What happened",
-        "What happened, told in prose: in the whole town, or in the scope of one agent, task, mission, goal or run; of the newest events, "
-        "and page by page of what came before.",
+        "What happened, as short paragraphs per session, task and agent, by default of the newest day; for everybody, or in the scope of "
+        "one agent, task, mission, goal or run. In full detail: every event, the newest first page by page.",
         requests.StoryRequest,
         responses.StoryResponse,
         story.get_story,

@@ -1,0 +1,98 @@
+"""`lore story --follow`: a sentence for each event, or for several that say the same, as they arrive."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fleetlore.cli import open_log, scopes, terminal
+from fleetlore.cli.drain_while_watching import drain_in_background
+from fleetlore.cli.fold import fold
+from fleetlore.cli.follow_with_clock import follow_batches
+from fleetlore.cli.periods import Span, span_of, zone_of
+from fleetlore.cli.story import AgentNamer, parse_now
+from fleetlore.log.base import TOWN, event_scopes
+from fleetlore.projections.thread_events import Selection
+from fleetlore.story import reading
+from fleetlore.story.event_story import LiveStory
+from fleetlore.story.voices import load_voice
+from fleetlore.views import time_ranges
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.story.paragraphs import StorySentence
+
+QUIET_SECONDS = 0.5
+"""After so long without an event, sentences that wait for repetitions are shown."""
+
+Show = Callable[[Iterable["StorySentence"]], None]
+
+
+def run(args: Namespace, scope: str) -> int:
+    """Show the period that was asked for, if any, and then what happens, until Ctrl-C."""
+    zone, voice = zone_of(args.tz), load_voice(args.voice)
+    span = span_of(args, zone, parse_now(args))
+    try:
+        with open_log.open_log(args) as log, drain_in_background():
+            selection = scopes.select_events(log, scope, live=True)
+            story = LiveStory(args.detail, voice, AgentNamer(log), zone)
+            show = _show_json if args.format == "json" else _show_lines(zone)
+            try:
+                after = _show_past(log, selection, span, story, show)
+                for batch in follow_batches(log, after=after, tick=QUIET_SECONDS):
+                    for event in batch:
+                        if _is_in(event, selection):
+                            show(story.add(event))
+                    if not batch:
+                        show(story.flush())
+            finally:
+                show(story.flush())
+    except KeyboardInterrupt:  # the usual way to end it
+        pass
+    return 0
+
+
+def _show_past(log: BlockingRecorder, scope: Selection, span: Span, story: LiveStory, show: Show) -> str | None:
+    """Show what is in the period already; answers the position after which to follow."""
+    head = log.head()
+    if span.is_newest_day or head is None:
+        return head
+    index = fold(log, time_ranges, "calendar")
+    first = None if span.last is None else reading.find_first_of_newest(log, index, scope, span.last)
+    since = span.since if first is None else first[0][0][0]
+    for event in reading.PeriodEvents(log, index, scope, since, span.until, first=first).read_in_order():
+        if (event.position or "") <= head:
+            show(story.add(event))
+    show(story.flush())
+    return head
+
+
+def _is_in(event: Event, scope: Selection) -> bool:
+    if event.kind == "log.gap":
+        return True
+    return (scope == TOWN or scope in event_scopes(event)) if isinstance(scope, str) else scope.holds(event)
+
+
+def _show_json(sentences: Iterable[StorySentence]) -> None:
+    for sentence in sentences:
+        terminal.out_json(msgspec.json.encode(sentence))
+    terminal.flush()
+
+
+def _show_lines(zone: tzinfo) -> Show:
+    dim, end = ("\x1b[2m", "\x1b[0m") if terminal.has_colour(sys.stdout) else ("", "")
+
+    def show(sentences: Iterable[StorySentence]) -> None:
+        for sentence in sentences:
+            when = "" if sentence.at is None else f"{sentence.at.astimezone(zone):%H:%M:%S}"
+            terminal.out(f"{dim}{when}{end}  {terminal.sanitise(sentence.text)}")
+        terminal.flush()
+
+    return show
