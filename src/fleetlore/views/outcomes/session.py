@@ -43,9 +43,10 @@ from fleetlore.views.outcomes.facts import (
     TextEdit,
     ToolCall,
 )
+from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 
-VERSION = 3
+VERSION = 4
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -155,6 +156,7 @@ class SessionState(Struct, kw_only=True):
     edits: list[FileEdit] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     flags: list[Flag] = field(default_factory=list)
+    flag_context: FlagContext = field(default_factory=FlagContext)
     failures: list[Failure] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     helpers: dict[str, HelperState] = field(default_factory=dict)
@@ -533,7 +535,7 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     if call.kind == "command":
         _keep(state.ci, read_ci_results(call))
     _keep(state.attempts, read_attempts(call))
-    _keep(state.flags, find_flags(call))
+    _keep(state.flags, find_flags(call, context=state.flag_context))
 
 
 def _keep_facts(state: SessionState, found: CallFacts) -> None:
