@@ -352,7 +352,7 @@ def _list_troubles(state: SessionState) -> list[Trouble]:
 
 
 def _list_corrections(state: SessionState) -> list[Correction]:
-    found = find_corrections(state.prompts, state.answers, state.edits)
+    found = find_corrections(state.prompts, state.answers, state.edits, state.calls)
     return [Correction(prompt=one.prompt, evidence=[*one.evidence]) for one in found]
 
 
