@@ -29,6 +29,7 @@ _MADE_BY_PROGRAM = re.compile(
     r"|\*\*ACTION REQUIRED|Stop hook feedback|\w+ hook (?:feedback|blocking|error)|\[\w+ hook\]|API Error|# AGENTS\.md|Tool loaded"
     r"|The user wants to clarify these questions|Unknown skill: )"
 )
+_NEGATIVE_ANSWER = re.compile(r"(?:no|nope|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b")
 _word = re.compile(r"[a-z]{5,30}")
 _fence = re.compile(r"```|~~~")
 _refusal = re.compile(
@@ -125,12 +126,8 @@ def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True,
     rules = built_in_rules()
     if any(_pattern(never.text).search(opening) for never in rules.never):
         return False
-    if (
-        asked
-        and prompt.refuses is None
-        and re.match(r"(?:no|nope|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b", opening)
-    ):
-        return False  # an answer
+    if asked and prompt.refuses is None and _NEGATIVE_ANSWER.match(opening):
+        return False
     stopped = prompt.interrupted or prompt.refuses is not None
     situations = {
         "always": True,

@@ -101,7 +101,7 @@ def strip_task_prefixes(text: str, command: str) -> str:
 _NOISE = r"""(?xi)\s*+(?: $ | Exit[ ]code | \[?[\w:.-]*\]?[ ]?\$[ ] | >[ ] | [=\-_*#~.─━]{3,} | npm[ ](?:ERR!|error)[ ](?:Lifecycle|code|path|command|A[ ]complete|errno)
       | (?:warning|warn|info|note|hint|debug)\b | (?:\[[\w:.-]+\][ ])?ERROR[ ]task[ ]failed | \[\w+\][ ]\$ | Finished[ ]in | make(?:\[\d+\])?:[ ](?:Entering|Leaving|\*\*\*)
       | (?:Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
-      | Usage:|usage: | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ] )"""
+      | Usage:|usage: | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | \[(?:STARTED|COMPLETED|SKIPPED)\] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ] )"""
 _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
     "tests": (
         ("\nE  ", r"^E {3,}(?P<cause>\S[^\n]*)"),
