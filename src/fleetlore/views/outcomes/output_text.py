@@ -34,6 +34,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
 
 
+# What a program writes itself: that there was no output, or that `cd` had no lasting effect.
+_program_note = re.compile(r"\A\s*\((?:\w+ completed with )?no output\)|^Shell cwd was reset to [^\n]*(?:\n|\Z)", re.MULTILINE)
+
 # How Codex begins an output: a header that ends with the line "Output:".
 _HEADERS = ("Exit code:", "Chunk ID:", "Wall time:", "Command:", "Process exited", "Process running")
 
@@ -68,6 +71,8 @@ def read_output(call: ToolCall) -> Output:
         text = text[at + 9 :]
     elif found and found.start() == 0:
         text = text[found.end() :]
+    if len(text) < 400 or "Shell cwd was reset" in text[-400:]:
+        text = _program_note.sub("", text)
     return Output(text, code)
 
 

@@ -288,8 +288,8 @@ def find_request(state: SessionState) -> Prompt | None:
 def judge_checks(state: SessionState) -> Checks:
     """The result of each check after the last edit that it covers."""
     covered = [edit.step for edit in state.edits if edit.covered]
-    if not covered:  # CI definitions are work too, if there is no other
-        covered = [edit.step for edit in state.edits if edit.path.endswith((".yml", ".yaml"))]
+    if not covered:  # CI definitions and prose are work too, if there is no other
+        covered = [edit.step for edit in state.edits]
     last_edit = max(covered, default=None)
     checks = Checks()
     for kind in CHECKS:

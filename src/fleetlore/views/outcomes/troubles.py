@@ -444,6 +444,11 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         return False  # resolving conflicts is what was asked for
     if count < MANY_FAILURES and all(_MISTYPED.search(attempt.cause) for attempt in problem.attempts):
         return False  # the agent goes on without the program, or writes the command again
+    return _cost_effort(problem, session)
+
+
+def _cost_effort(problem: _Problem, session: _Session) -> bool:
+    first, last, count = problem.attempts[0], problem.attempts[-1], len(problem.attempts)
     if _IMPORTANT.match(problem.name):
         return count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1
     if count >= MANY_FAILURES:
