@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetlore.views.outcomes.corrections import built_in_rules, find_corrections, is_correction, read_opening, read_refusal
-from fleetlore.views.outcomes.facts import Answer, FileEdit, Prompt, Source
+from fleetlore.views.outcomes.facts import Answer, CallStep, FileEdit, Prompt, Source
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 RULES = built_in_rules()
@@ -22,6 +22,7 @@ def situation(when: str) -> dict[str, Any]:
     given: dict[str, dict[str, Any]] = {
         "after_stop": {"interrupted": True},
         "while_working": {"mid_turn": True},
+        "after_refusal": {"refuses": "command"},
         "after_refused_edit": {"refuses": "edit"},
     }
     return given.get(when, {})
@@ -122,3 +123,17 @@ def test_any_text_is_read(text: str, interrupted: bool, refuses: Any) -> None:
 def test_long_text_is_read_in_bounded_time(piece: str) -> None:
     is_correction(make_prompt(piece * 20_000, interrupted=True))
     read_refusal("the user said: " + piece * 20_000)
+
+
+def test_an_order_not_to_do_something_corrects_the_call_that_was_stopped() -> None:
+    stopped = CallStep(2, 1, AT, "command", "Bash", "denied", Source("c", "c"), "git stash -u")
+    prompts = [make_prompt("start", 1), make_prompt("do not stash anything, read the files", 3, interrupted=True)]
+    assert len(find_corrections(prompts, calls=[stopped])) == 1
+    other = [make_prompt("start", 1), make_prompt("don't open a pull request, only commit", 3, interrupted=True)]
+    assert find_corrections(other, calls=[stopped]) == ()
+
+
+def test_not_true_is_no_answer_to_a_question() -> None:
+    prompts = [make_prompt("start", 1), make_prompt("Not true, you changed it an hour ago", 3)]
+    answer = Answer(2, 1, AT, Source("e", "u"), "I have no access. Can you do it?")
+    assert len(find_corrections(prompts, [answer])) == 1

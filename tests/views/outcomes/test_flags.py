@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetlore.views.outcomes.facts import Failure, Source, TextEdit, ToolCall
-from fleetlore.views.outcomes.flag_checks import words_of
+from fleetlore.views.outcomes.flag_checks import FlagContext, words_of
 from fleetlore.views.outcomes.flags import FLAGS, WorkReport, built_in_rules, find_flags, find_loops, find_repeated_work, read_rules
 
 RULES: Any = built_in_rules()
@@ -44,7 +44,7 @@ EDITS = [
 
 @pytest.mark.parametrize(("flag", "command", "expected"), COMMANDS)
 def test_every_command_rule_holds_for_its_examples(flag: str, command: str, expected: bool) -> None:
-    assert (flag in classes(make_call(command))) is expected
+    assert (flag in classes(make_call(command, output="API_KEY=[redacted]"))) is expected
 
 
 @pytest.mark.parametrize(("flag", "example", "expected"), EDITS)
@@ -245,3 +245,55 @@ def test_long_text_is_read_in_bounded_time(piece: str) -> None:
     find_flags(
         make_call(f"git push {text}", output=text, edits=(TextEdit("tests/test_a.py", text[:50_000], text), TextEdit("a.go", None, text)))
     )
+
+
+def follow(*calls: ToolCall) -> list[set[str]]:
+    context = FlagContext()
+    return [{flag.flag for flag in find_flags(call, context=context)} for call in calls]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("mkdir trial", "rm -rf trial"),
+        ("mkdir trial", "cd trial && cd .. && rm -rf ./trial/data"),
+        ("cp -R ../other/parser lib/parser", "rm -rf lib/parser/examples"),
+        ("cp -r ../other/parser lib", "rm -rf lib/parser"),
+        ("git clone https://git.example/a/app.git", "rm -rf app"),
+        ("git worktree add -b try ../base main", "git worktree remove --force ../base"),
+        ("git worktree add ../base", "rm -rf /home/me/base"),
+        ("git checkout -b try", "git checkout main && git branch -D try"),
+        ("git branch backup/main", "git branch -D backup/main"),
+    ],
+)
+def test_what_the_session_made_itself_can_be_deleted(first: str, then: str) -> None:
+    assert follow(make_call(first, cwd="/home/me/app"), make_call(then, cwd="/home/me/app")) == [set(), set()]
+    assert follow(make_call(then, cwd="/home/me/app")) == [{"destructive_command"}]
+    assert follow(make_call(first, cwd="/home/me/app", state="failed"), make_call(then, cwd="/home/me/app"))[1] == {"destructive_command"}
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("mkdir -p src", "rm -rf src"),  # it may have existed
+        ("cp -r ../other lib", "rm -rf lib"),
+        ("mkdir trial", "rm -rf trial2"),
+        ("git checkout -b try", "git branch -D old"),
+    ],
+)
+def test_what_may_have_existed_before_is_still_flagged(first: str, then: str) -> None:
+    assert follow(make_call(first, cwd="/home/me/app"), make_call(then, cwd="/home/me/app"))[1] == {"destructive_command"}
+
+
+def test_a_suppression_that_is_moved_to_another_file_is_not_new() -> None:
+    line = "    x = load(name)  # noqa: S301 the file is ours\n"
+    read = make_call(kind="read", tool="Read", paths=("a.py",), output=f"     7\u2192def f():\n     8\u2192{line}")
+    moved = make_call(kind="edit", tool="Edit", edits=(TextEdit("b.py", "pass\n", f"def g():\n{line}"),))
+    other = make_call(kind="edit", tool="Edit", edits=(TextEdit("b.py", "pass\n", "y = load(other)  # noqa: S301 the file is ours\n"),))
+    assert follow(read, moved, other) == [set(), set(), {"check_disabled"}]
+    assert follow(moved) == [{"check_disabled"}]
+
+
+def test_a_search_that_found_nothing_shows_no_secret() -> None:
+    assert classes(make_call("grep API_KEY .env", output="")) == set()
+    assert classes(make_call("grep API_KEY .env", output="API_KEY=[redacted]")) == {"secret_exposed"}

@@ -13,8 +13,9 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fleetlore.views.outcomes.facts import Answer, Correction, FileEdit, Prompt
+from fleetlore.views.outcomes.facts import Answer, CallStep, Correction, FileEdit, Prompt
 
 MAX_OPENING = 400
 MAX_PROMPT = 3000
@@ -25,8 +26,11 @@ RETYPED_LENGTH = 40
 # What a program writes in place of a prompt: commands, reminders, skills, summaries, feedback of hooks.
 _MADE_BY_PROGRAM = re.compile(
     r"\s*(?:<[a-z][\w-]{2,40}[ >/]|\[Request interrupted|Caveat: |Base directory for this skill|This session is being continued"
-    r"|\*\*ACTION REQUIRED|Stop hook feedback|\w+ hook (?:feedback|blocking|error)|\[\w+ hook\]|API Error|# AGENTS\.md|Tool loaded)"
+    r"|\*\*ACTION REQUIRED|Stop hook feedback|\w+ hook (?:feedback|blocking|error)|\[\w+ hook\]|API Error|# AGENTS\.md|Tool loaded"
+    r"|The user wants to clarify these questions|Unknown skill: )"
 )
+_NEGATIVE_ANSWER = re.compile(r"(?:no|nope|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b")
+_word = re.compile(r"[a-z]{5,30}")
 _fence = re.compile(r"```|~~~")
 _refusal = re.compile(
     r"(?:the user said|the user provided the following reason for the rejection|[Rr]eason|[Uu]ser feedback)\s{0,3}:\s{0,9}"
@@ -38,7 +42,7 @@ _output_line = re.compile(
     r"|\S+@\S+ \S+ [%$#] )"
 )
 
-When = Literal["always", "after_stop", "while_working", "after_refused_edit", "after_work"]
+When = Literal["always", "after_stop", "while_working", "after_refusal", "after_refused_edit", "after_work", "after_turn"]
 
 
 class CorrectionRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,11 +82,18 @@ def _pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
-def find_corrections(prompts: Iterable[Prompt], answers: Sequence[Answer] = (), edits: Sequence[FileEdit] = ()) -> tuple[Correction, ...]:
-    """The prompts that correct the agent, in order. `answers` and `edits` are those of the session, in order."""
+def find_corrections(
+    prompts: Iterable[Prompt],
+    answers: Sequence[Answer] = (),
+    edits: Sequence[FileEdit] = (),
+    calls: Sequence[CallStep] = (),
+) -> tuple[Correction, ...]:
+    """The prompts that correct the agent, in order. `answers`, `edits` and `calls` are those of the session, in order."""
     found: list[Correction] = []
     first_edit = min((edit.step for edit in edits), default=None)
     answer_steps = [answer.step for answer in answers]
+    stopped_calls = [call for call in calls if call.state in ("denied", "interrupted")]
+    stopped_steps = [call.step for call in stopped_calls]
     previous = ""
     for number, prompt in enumerate(prompts):
         start = " ".join(prompt.text[:120].split())[:RETYPED_LENGTH]
@@ -91,16 +102,22 @@ def find_corrections(prompts: Iterable[Prompt], answers: Sequence[Answer] = (), 
         if retyped or (number == 0 and not prompt.mid_turn and prompt.refuses is None):
             continue  # sent again, or nothing has been done yet that could be corrected
         before = bisect_left(answer_steps, prompt.step)
-        asked = before > 0 and _ends_with_question(answers[before - 1].text)
+        asked = before > 0 and _asks_at_end(answers[before - 1].text)
         worked = first_edit is not None and first_edit < prompt.step
-        if is_correction(prompt, worked=worked, asked=asked):
+        stopped = bisect_left(stopped_steps, prompt.step)
+        if prompt.interrupted and prompt.refuses is None and stopped and _names(prompt.text, stopped_calls[stopped - 1].what):
+            prompt = replace(prompt, refuses=stopped_calls[stopped - 1].kind)
+        if is_correction(prompt, worked=worked, answered=before > 0, asked=asked):
             shown = " ".join(prompt.text[: 4 * MAX_SHOWN].split())[:MAX_SHOWN]
             found.append(Correction(prompt.step, shown, (prompt.source,)))
     return tuple(found)
 
 
-def is_correction(prompt: Prompt, *, worked: bool = True, asked: bool = False) -> bool:
-    """Whether the words of a prompt correct the agent. `asked`: the agent had asked a question before."""
+def is_correction(prompt: Prompt, *, worked: bool = True, answered: bool = True, asked: bool = False) -> bool:
+    """Whether the words of a prompt correct the agent.
+
+    `worked`: it has changed files before. `answered`: it has ended a turn before. `asked`: it ended the last one with a question.
+    """
     if _MADE_BY_PROGRAM.match(prompt.text[:200]):
         return False
     opening = read_opening(prompt.text)
@@ -109,15 +126,17 @@ def is_correction(prompt: Prompt, *, worked: bool = True, asked: bool = False) -
     rules = built_in_rules()
     if any(_pattern(never.text).search(opening) for never in rules.never):
         return False
-    if asked and prompt.refuses is None and re.match(r"(?:no|nope|nah|not|don['’]t|do not|leave)\b", opening):
-        return False  # an answer
+    if asked and prompt.refuses is None and _NEGATIVE_ANSWER.match(opening):
+        return False
     stopped = prompt.interrupted or prompt.refuses is not None
     situations = {
         "always": True,
         "after_stop": stopped,
         "while_working": stopped or prompt.mid_turn,
+        "after_refusal": prompt.refuses in ("command", "edit"),
         "after_refused_edit": prompt.refuses == "edit",
         "after_work": worked,
+        "after_turn": worked or answered or stopped,
     }
     return any(
         situations[rule.when]
@@ -125,6 +144,12 @@ def is_correction(prompt: Prompt, *, worked: bool = True, asked: bool = False) -
         and not (rule.unless and _pattern(rule.unless).search(opening))
         for rule in rules.rule
     )
+
+
+def _names(prompt: str, call: str) -> bool:
+    """Whether a prompt speaks of the call that was stopped: "do not stash" after `git stash`."""
+    words = frozenset(_word.findall(call[:2000].lower()))
+    return any(word in words for word in _word.findall(prompt[:100].lower()))
 
 
 def read_opening(text: str) -> str:
@@ -155,5 +180,6 @@ def read_refusal(text: str) -> str:
     return _refusal_end.split(reason, maxsplit=1)[0].strip()[:MAX_PROMPT]
 
 
-def _ends_with_question(text: str) -> bool:
-    return text[-400:].rstrip(" \n*_)`").endswith("?")
+def _asks_at_end(text: str) -> bool:
+    """Whether the end of an answer asks something; options or an explanation can follow the question."""
+    return "?" in text[-400:]

@@ -22,13 +22,19 @@ _GIT_LOOKUPS = word_set(
 )
 _LOOKUP_VERBS = word_set("view list ls show status get describe info search inspect ps logs diff checks help api images version watch")
 _NEVER_FAILING = word_set("echo printf true : export set sleep pwd head tail wc sort tee exit")
+# They wait for a person: no answer, or another one than was offered, is no failure.
+_QUESTION_TOOLS = word_set(
+    "AskUserQuestion ExitPlanMode EnterPlanMode ask_user_question ask_followup_question request_user_input exit_plan_mode"
+)
 _FORGES = frozenset(("gh", "glab", "tea", "hub"))
 _hook = re.compile(r"pre-commit|husky|lefthook|lint-staged|hook", re.IGNORECASE)
 _unreadable_edit = re.compile(
     r"File has not been read|has been modified since|String to replace not found|Found \d+ matches|No changes to make|does not exist"
 )
 _sibling = re.compile(r"Sibling tool call errored|Cancelled: parallel tool call", re.IGNORECASE)
-_no_tests = re.compile(r"no tests?\b|deselected|Ran 0 tests|\b0 (?:tests|passing|examples|total)", re.IGNORECASE)
+_no_tests = re.compile(
+    r"no tests?\b|did not match any test files|deselected|Ran 0 tests|\b0 (?:tests|passing|examples|total)", re.IGNORECASE
+)
 _error_tag = re.compile(r"</?tool_use_error>|</?error>|<system-reminder>")
 _flagged = re.compile(r"-{1,2}[\w-]+(?:=.*)?\Z", re.DOTALL)
 _git_error = re.compile(r"\s{0,5}(?:error|fatal): ")
@@ -61,7 +67,7 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
         if call.state != "failed":
             return None
         text = _error_tag.sub("", output.text[:4000])
-        expected = call.kind in ("read", "search") or _sibling.search(text) is not None
+        expected = call.kind in ("read", "search") or _sibling.search(text) is not None or call.tool in _QUESTION_TOOLS
         return _make(call, f"{_name_attempt(call, commands)} failed", find_cause(text), commands, expected=expected)
     hidden = _find_hidden_failure(commands, output)
     if hidden is None and (call.state != "failed" and output.exit_code in (0, None)):

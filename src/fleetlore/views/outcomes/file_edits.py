@@ -17,6 +17,8 @@ MAX_EDITS = 200
 
 _WRITERS = word_set("cat echo printf sed awk gawk jq yq tee envsubst perl python python3 node sort tr cut base64 curl")
 _TEMPORARY = ("/tmp/", "/private/tmp/", "/var/folders/", "/dev/", "/var/tmp/", "&", "/proc/")
+# Where programs are installed: what is copied there was built before.
+_INSTALLED = ("/Applications/", "/usr/local/", "/usr/bin/", "/usr/lib/", "/opt/homebrew/", "~/.local/bin/", "~/bin/", "$HOME/.local/bin/")
 _variable_folder = re.compile(r"\$\{?\w*(?:tmp|temp|scratch)\w*\}?", re.IGNORECASE)
 _log_file = re.compile(r"\.(?:log|out|err|pid|lock|tmp|bak|orig|patch|diff|txt|coverprofile|prof|cov|trace)\Z", re.IGNORECASE)
 _prose = re.compile(r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z", re.IGNORECASE)
@@ -64,6 +66,8 @@ def is_covered(path: str, cwd: str) -> bool:
     if (_prose.search(path) and not _code_as_text.search(path)) or _artifact.search(path):
         return False
     if path.startswith(_TEMPORARY[:5]) and not cwd.startswith(_TEMPORARY[:5]):
+        return False
+    if path.startswith(_INSTALLED) and not cwd.startswith(_INSTALLED):
         return False
     return not (agent_folder.search(path) and not (cwd and path.startswith(cwd)))
 

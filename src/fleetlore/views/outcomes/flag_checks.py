@@ -4,10 +4,11 @@ A check of a command gets the command, the words behind the program and its sub-
 of a shell line gets the match and the line; a check of an edit gets the match, the old and the new text.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from fleetlore.views.outcomes.facts import ToolCall
 from fleetlore.views.outcomes.shell import SimpleCommand
@@ -21,12 +22,25 @@ def words_of(text: str) -> frozenset[str]:
 QUIET_OPTIONS = frozenset(("-q", "--quiet", "-c", "--count", "-l", "--files-with-matches", "-L"))
 
 
+MOST_REMEMBERED = 400
+
+
+class FlagContext(Struct):
+    """What earlier calls of the session have shown: it tells a risk from tidying up and from moving code."""
+
+    made: list[str] = field(default_factory=list)
+    """Folders that the session created, as whole paths, and branches as "branch:NAME"."""
+    suppressed: list[str] = field(default_factory=list)
+    """Lines with suppressed findings that were in the files before."""
+
+
 class Script(Struct, frozen=True):
     """A shell line and its simple commands."""
 
     text: str
     commands: tuple[SimpleCommand, ...]
     call: ToolCall
+    made: Sequence[str] = ()
 
 
 def has_option(words: Sequence[str], options: Iterable[str], takes: str = "") -> bool:
@@ -90,7 +104,7 @@ def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> 
         recursive = any(word.lower() == "/s" for word in rest)
     if not recursive or "--help" in rest:
         return False
-    directory = command.directory or script.call.cwd
+    directory = _folder_of(command, script)
     targets = [word for word in rest[:200] if not word.startswith("-") and word.lower() not in ("/s", "/q")]
     if not targets:  # behind xargs: what is deleted is unknown
         return False
@@ -98,10 +112,76 @@ def _deletes_folder(command: SimpleCommand, rest: list[str], script: Script) -> 
     for target in targets:
         if target.startswith(("$", "`", "{}", "%")) and not target.startswith(("$HOME", "${HOME}")):
             continue  # what it is depends on a variable
-        if _names_created(target, created) or is_disposable(target, directory):
+        if _names_created(target, created) or is_disposable(target, directory) or _is_below(_whole_path(target, directory), script.made):
             continue
         return True
     return False
+
+
+def _folder_of(command: SimpleCommand, script: Script) -> str:
+    """The folder that a command runs in: `cd` in the line can be relative to the call's folder."""
+    return _whole_path(command.directory, script.call.cwd) if command.directory else script.call.cwd
+
+
+def _whole_path(path: str, directory: str) -> str:
+    path = path.replace("\\", "/")
+    if not path.startswith(("/", "~", "$")) and path[1:2] != ":":
+        path = f"{directory}/{path}"
+    return posixpath.normpath(path)
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def read_created(script: Script) -> list[str]:
+    """Folders and branches that a shell line surely created: what existed before is not among them."""
+    created: list[str] = []
+    for command in script.commands[:200]:
+        words = [word for word in command.words[1:20] if not word.startswith("-")]
+        directory = _folder_of(command, script)
+        if command.program == "mkdir" and not has_option(command.words[1:], ("-p", "--parents")):
+            created += [_whole_path(word, directory) for word in words]
+        elif command.program == "cp" and has_option(command.words[1:], ("-r", "-R", "-a", "--recursive", "--archive")) and len(words) > 1:
+            target = words[-1].rstrip("/")
+            for source in (posixpath.basename(word.rstrip("/")) for word in words[:-1]):
+                whole = target if posixpath.basename(target) == source else f"{target}/{source}"
+                created += [_whole_path(whole, directory)] if source not in ("", ".", "*") else []
+        elif command.program == "git" and words[:1] == ["clone"] and len(words) > 1:
+            name = words[2] if len(words) > 2 else posixpath.basename(words[1].rstrip("/")).removesuffix(".git")
+            created.append(_whole_path(name, directory))
+        elif command.program == "git" and words[:2] == ["worktree", "add"] and len(words) > 2:
+            place = command.words.index("add") + 1
+            while place < len(command.words) - 1 and command.words[place].startswith("-"):
+                place += 2 if command.words[place] in ("-b", "-B", "--reason") else 1
+            created.append(_whole_path(command.words[place], directory))
+            created += _new_branches(command)
+        elif command.program == "git" and words[:1] in (["checkout"], ["switch"], ["branch"]):
+            created += _new_branches(command)
+    return created
+
+
+def _new_branches(command: SimpleCommand) -> list[str]:
+    words = command.words
+    for place, word in enumerate(words[:-1]):
+        if word in ("-b", "-B", "-c", "-C", "--create", "--orphan") and "branch" not in words[1:3]:
+            return [f"branch:{words[place + 1]}"]
+    if words[1:2] == ("branch",) and len(words) in (3, 4) and not words[2].startswith("-"):
+        return [f"branch:{words[2]}"]
+    return []
+
+
+def _deletes_foreign_branch(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    """Not if the session made the branch itself."""
+    made = frozenset((*script.made, *read_created(script)))
+    names = [word for word in rest if not word.startswith("-")]
+    return bool(names) and not all(f"branch:{name}" in made or "$" in name for name in names)
+
+
+def _removes_foreign_worktree(command: SimpleCommand, rest: list[str], script: Script) -> bool:
+    directory = _folder_of(command, script)
+    names = [word for word in rest if not word.startswith("-")]
+    return any(not is_disposable(name, directory) and not _is_below(_whole_path(name, directory), script.made) for name in names)
 
 
 def _created_in(script: Script) -> frozenset[str]:
@@ -140,6 +220,17 @@ def _find_deletes(command: SimpleCommand, rest: list[str], script: Script) -> bo
     return not (names and all(is_disposable(name.strip("*/") or name, "") or is_disposable(name, "") for name in names))
 
 
+_GENERATED_FILE = re.compile(
+    r"(?:^|/)(?:package-lock\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|npm-shrinkwrap\.json|Cargo\.lock|poetry\.lock|uv\.lock|Pipfile\.lock"
+    r"|Gemfile\.lock|composer\.lock|go\.sum|mix\.lock|pubspec\.lock|Podfile\.lock|flake\.lock|next-env\.d\.ts|[\w.-]+\.(?:snap|tsbuildinfo))\Z"
+)
+
+
+def _is_made_again(path: str) -> bool:
+    """Whether a tool writes the file: a lock file, a build's or a test run's output."""
+    return _GENERATED_FILE.search(path) is not None or is_disposable(path)
+
+
 _FILE_NAME = re.compile(
     r"[\w./@()\[\]+-]{1,300}\.(?:go|py|ts|tsx|js|jsx|mjs|cjs|rs|rb|java|kt|c|h|cc|cpp|hpp|cs|php|swift|ex|exs|json|ya?ml|toml|lock|mod|sum|md|sql"
     r"|html|css|scss|vue|svelte|sh|xml|txt|gradle|tf|proto)"
@@ -156,7 +247,8 @@ def _discards_changes(command: SimpleCommand, rest: list[str], script: Script) -
         return False
     if action == "restore":
         staged = has_option(rest, ("--staged", "-S"))
-        return (not staged or has_option(rest, ("--worktree", "-W"))) and any(not word.startswith("-") for word in rest)
+        named = [word for word in rest if not word.startswith("-") and not _is_made_again(word)]
+        return (not staged or has_option(rest, ("--worktree", "-W"))) and bool(named)
     if action == "switch":
         return has_option(rest, ("--discard-changes", "-f", "--force"), "cC")
     if has_option(rest, ("-f", "--force"), "bBt"):
@@ -164,14 +256,15 @@ def _discards_changes(command: SimpleCommand, rest: list[str], script: Script) -
     if "--" in rest:
         at = rest.index("--")
         before = [word for word in rest[:at] if not word.startswith("-")]
-        return bool(rest[at + 1 :]) and (not before or before == ["HEAD"])
+        named = [word for word in rest[at + 1 :] if not _is_made_again(word)]
+        return bool(named) and (not before or before == ["HEAD"])
     names = [word for word in rest if not word.startswith("-")]
     if (
         names
         and not has_option(rest, ("-b", "-B", "--orphan", "-t", "--track", "--detach"))
         and all(_FILE_NAME.fullmatch(name) for name in names)
     ):
-        return True
+        return not all(_is_made_again(name) for name in names)
     return names[:1] in (["."], ["./"], ["*"]) or names[:2] == ["HEAD", "."]
 
 
@@ -280,6 +373,8 @@ def _prints_secret(command: SimpleCommand, rest: list[str], script: Script) -> b
 def _starts_package(match: re.Match[str], script: Script) -> bool:
     """Whether the package named in the text is really started or installed, not only mentioned."""
     package = match[0].split()[-1]
+    if package.rpartition("/")[2].startswith("create-"):
+        return False  # a project's first files are always made with the newest version
     for command in script.commands[:200]:
         if command.program in ("npm", "pnpm", "yarn", "bun", "npx", "bunx", "uvx", "uv", "pipx"):
             if package in command.words:
@@ -320,8 +415,8 @@ def _runs_download(match: re.Match[str], script: Script) -> bool:
 
 
 def _secret_in_command(match: re.Match[str], script: Script) -> bool:
-    """Not in a search pattern, a commit message or other text."""
-    return not any(
+    """Not in a search pattern, a commit message or other text, nor for a server on the same machine."""
+    return _LOCAL.search(script.text) is None and not any(
         command.program in ("grep", "rg", "egrep", "git", "echo", "sed", "cat", "printf", "jq", "awk", "ag")
         and any("[redacted]" in word for word in (*command.words, command.body))
         for command in script.commands[:200]
@@ -376,6 +471,8 @@ def _not_in_deny(match: re.Match[str], old: str, new: str) -> bool:
 COMMAND_CHECKS: dict[str, Callable[[SimpleCommand, list[str], Script], bool]] = {
     "deletes_folder": _deletes_folder,
     "find_deletes": _find_deletes,
+    "deletes_foreign_branch": _deletes_foreign_branch,
+    "removes_foreign_worktree": _removes_foreign_worktree,
     "discards_changes": _discards_changes,
     "git_without_revision": _git_without_revision,
     "prints_environment": _prints_environment,

@@ -19,12 +19,15 @@ from fleetlore.views.outcomes.facts import Failure, Flag, Source, TextEdit, Tool
 from fleetlore.views.outcomes.flag_checks import (
     COMMAND_CHECKS,
     EDIT_CHECKS,
+    MOST_REMEMBERED,
     QUIET_OPTIONS,
     SCRIPT_CHECKS,
     SECRET_WORD,
+    FlagContext,
     Script,
     has_option,
     is_disposable,
+    read_created,
     words_of,
 )
 from fleetlore.views.outcomes.shell import SimpleCommand, parse_script
@@ -201,28 +204,79 @@ def _pattern(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
-def find_flags(call: ToolCall, rules: FlagRules | None = None) -> tuple[Flag, ...]:
-    """The risks of one call, one per class at most. `executed` is False unless the call succeeded."""
+def find_flags(call: ToolCall, rules: FlagRules | None = None, context: FlagContext | None = None) -> tuple[Flag, ...]:
+    """The risks of one call, one per class at most. `executed` is False unless the call succeeded.
+
+    `context` is what the session's earlier calls have shown; this call is added to it.
+    """
     flags: dict[str, Flag] = {}
-    for found in _find_all(call, rules or built_in_rules()):
+    context = context if context is not None else FlagContext()
+    for found in _find_all(call, rules or built_in_rules(), context):
         if found.flag not in flags:
             flags[found.flag] = Flag(call.step, call.source, found.flag, _line(found), call.state == "ok")
+    _remember(call, context)
     return tuple(flags.values())
 
 
-def _find_all(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
+def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterator[_Found]:
     if call.command:
-        yield from _flags_of_script(call, rules)
+        yield from _flags_of_script(call, rules, context)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
+        known: frozenset[str] = frozenset()
+        if call.edits:
+            known = frozenset((*context.suppressed, *(line for edit in call.edits[:50] for line in _suppressed_lines(edit.old or ""))))
         for edit in call.edits[:50]:
             if edit.old is not None or not _REPLACED.match(call.output[:400]):
-                yield from _flags_of_edit(edit, rules)
+                yield from _flags_of_edit(edit, rules, known)
         for path in call.paths[:20] if call.kind == "read" else ():
             for rule in rules.file:
                 if _pattern(rule.path).search(path) and _shows_secrets(call.output, path):
                     yield _Found(rule.flag, rule.what, path)
     if call.kind == "command" and call.output:
         yield from _secrets_in(call.output[:MAX_OUTPUT_TEXT], rules, "in the output of", call.command)
+
+
+# Marks of a suppressed finding. A line with one that was in a file before is only moved when it is written again.
+_SUPPRESSIONS = (
+    "nolint", "noqa", "-disable", "type: ignore", "@ts-", "biome-ignore", "rubocop:", "[allow(", "uppress", "pragma: no", "nosec",
+    "lint:", "ignore:",
+)  # fmt: skip
+_LINE_NUMBER = re.compile(r"\s*(?:\d+[→|\t]|\S{1,300}?[:-]\d+[:-])")
+
+
+def _suppressed_lines(text: str) -> list[str]:
+    """The lines that suppress a finding, each with the next line if it has no code itself."""
+    lines: dict[str, None] = {}
+    for mark in _SUPPRESSIONS:
+        at = text.find(mark)
+        while at >= 0 and len(lines) < MOST_REMEMBERED:
+            lines[_line_around(text, at)] = None
+            end = text.find("\n", at)
+            at = text.find(mark, end) if end >= 0 else -1
+    return list(lines)
+
+
+def _line_around(text: str, at: int) -> str:
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line, rest = (text[start:], "") if end < 0 else (text[start:end], text[end + 1 : end + 400].partition("\n")[0])
+    line = _LINE_NUMBER.sub("", line[:400], count=1).strip()
+    if line.startswith(("//", "#", "/*", "--", ";", "<!--", "{/*", "@")):
+        line += _LINE_NUMBER.sub("", rest, count=1).strip()
+    return "".join(line.split())[:300]
+
+
+def _remember(call: ToolCall, context: FlagContext) -> None:
+    if call.state != "ok":
+        return
+    if call.command and ("mkdir" in call.command or "git" in call.command or "cp " in call.command):
+        created = read_created(Script(call.command, parse_script(call.command), call))
+        context.made = [*context.made, *(name for name in created if name not in context.made)][-MOST_REMEMBERED:]
+    lines = [line for edit in call.edits[:50] for line in _suppressed_lines(edit.old or "")]
+    if call.kind == "read":
+        lines += _suppressed_lines(call.output)
+    if lines:
+        context.suppressed = list(dict.fromkeys((*context.suppressed, *lines)))[-MOST_REMEMBERED:]
 
 
 # The result of writing a file that existed: what stood in it before is unknown, so nothing can be said to be added.
@@ -238,9 +292,15 @@ _LOCAL_VALUE = re.compile(
 )
 
 
+_SETTINGS_FILE = re.compile(r"\.env|secrets\.|credentials\.json")
+_TEST_SETTINGS = re.compile(r"(?i)(?:^|/)(?:tests?|e2e|__tests__|specs?|fixtures?|testdata|examples?|samples?)/")
+
+
 def _shows_secrets(output: str, path: str) -> bool:
-    """Whether what was printed of a file with settings has a value that looks like a secret; unknown counts as yes."""
-    if not output.strip() or re.search(r"\.env|secrets\.|credentials\.json", path) is None:
+    """Whether a value that looks like a secret was printed; unknown counts as yes. Accounts of tests are none."""
+    if _TEST_SETTINGS.search(path):
+        return False
+    if not output.strip() or _SETTINGS_FILE.search(path) is None:
         return True
     values = [first or second for first, second in islice(_ASSIGNED_SECRET.findall(output[:MAX_OUTPUT_TEXT]), 50)]
     return any("[redacted]" in value or (_PLACEHOLDER.search(value) is None and _LOCAL_VALUE.search(value) is None) for value in values)
@@ -255,9 +315,9 @@ def _line(found: _Found) -> str:
 # --- commands ---
 
 
-def _flags_of_script(call: ToolCall, rules: FlagRules) -> Iterator[_Found]:
+def _flags_of_script(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterator[_Found]:
     commands = _with_remote_commands(parse_script(call.command))
-    script = Script(call.command[:MAX_COMMAND_TEXT], commands, call)
+    script = Script(call.command[:MAX_COMMAND_TEXT], commands, call, context.made)
     for command in commands[:200]:
         if command.words:
             yield from _flags_of_command(command, script, rules)
@@ -344,7 +404,7 @@ def _arguments_after(subcommands: Iterable[tuple[str, ...]], words: Sequence[str
 
 _MASKED = re.compile(
     r"\b(?:cut|awk)\b[^\n|]{0,40}=[^\n|]{0,20}(?:-f ?1\b|\$1)"
-    r"|\bsed\b[^\n|]{0,80}(?:=|:)\S{0,20}[*xX.]{3}|\bwc\b|\bsha\d+sum\b|\bmd5"
+    r"|\bsed\b[^\n|]{0,80}(?:=|:)\S{0,20}[*xX.]{3}|\bsed\b[^\n|]{0,40}[=:](?:\.\*|\[\^)|\bwc\b|\bsha\d+sum\b|\bmd5"
 )
 
 
@@ -354,6 +414,8 @@ def _files_printed(command: SimpleCommand, script: Script, rules: FlagRules) -> 
     words = command.words[1:100]
     if command.program in ("grep", "egrep", "rg", "ag") and not _searches_secrets(words):
         return
+    if command.program in ("grep", "egrep", "rg", "ag") and script.call.state == "ok" and not script.call.output.strip():
+        return  # nothing was found
     if command.program == "sed" and has_option(words, ("-i",)):
         return
     for word in words:
@@ -393,7 +455,7 @@ def _edits_of_command(command: SimpleCommand) -> Iterator[TextEdit]:
                     yield TextEdit(arguments[-1], parts[1].replace("\x01", expression[1]), parts[2].replace("\x01", expression[1]))
 
 
-def _flags_of_edit(edit: TextEdit, rules: FlagRules) -> Iterator[_Found]:
+def _flags_of_edit(edit: TextEdit, rules: FlagRules, known: frozenset[str] = frozenset()) -> Iterator[_Found]:
     new = edit.new[:MAX_EDIT_TEXT]
     old = (edit.old or "")[:MAX_EDIT_TEXT]
     if not new or new == old:
@@ -409,6 +471,8 @@ def _flags_of_edit(edit: TextEdit, rules: FlagRules) -> Iterator[_Found]:
                 continue
             if rule.check and not EDIT_CHECKS[rule.check](match, old, new):
                 continue
+            if rule.flag == "check_disabled" and known and _line_around(new, match.start()) in known:
+                continue  # moved, not added
             yield _Found(rule.flag, rule.what, f"{match[0].strip()} in {name}")
             break
     if not _is_test_path(path):

@@ -34,6 +34,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
 
 
+# What a program writes itself: that there was no output, or that `cd` had no lasting effect.
+_program_note = re.compile(r"\A\s*\((?:\w+ completed with )?no output\)|^Shell cwd was reset to [^\n]*(?:\n|\Z)", re.MULTILINE)
+
 # How Codex begins an output: a header that ends with the line "Output:".
 _HEADERS = ("Exit code:", "Chunk ID:", "Wall time:", "Command:", "Process exited", "Process running")
 
@@ -68,7 +71,11 @@ def read_output(call: ToolCall) -> Output:
         text = text[at + 9 :]
     elif found and found.start() == 0:
         text = text[found.end() :]
-    return Output(text, code)
+    return Output(_drop_notes(text), code)
+
+
+def _drop_notes(text: str) -> str:
+    return _program_note.sub("", text) if len(text) < 400 or "Shell cwd was reset" in text[-400:] else text
 
 
 class _WrappedMetadata(Struct):
@@ -101,7 +108,7 @@ def strip_task_prefixes(text: str, command: str) -> str:
 _NOISE = r"""(?xi)\s*+(?: $ | Exit[ ]code | \[?[\w:.-]*\]?[ ]?\$[ ] | >[ ] | [=\-_*#~.─━]{3,} | npm[ ](?:ERR!|error)[ ](?:Lifecycle|code|path|command|A[ ]complete|errno)
       | (?:warning|warn|info|note|hint|debug)\b | (?:\[[\w:.-]+\][ ])?ERROR[ ]task[ ]failed | \[\w+\][ ]\$ | Finished[ ]in | make(?:\[\d+\])?:[ ](?:Entering|Leaving|\*\*\*)
       | (?:Checking|Compiling|Downloading|Downloaded|Running|Building|Resolved|Updating|Blocking|Fetching|Installed|Prepared)\b | (?:ok|\?)[ ]{2,3}\t | ✓ | ✔ | PASS\b | RUN[ ] | ===[ ]
-      | Usage:|usage: | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ] )"""
+      | Usage:|usage: | at[ ]\S+[ ]\( | Traceback | File[ ]" | Shell[ ]cwd | \[\s*\d+%\] | \d+\.\.\d+ | TAP[ ]version | \#[ ] | \[(?:STARTED|COMPLETED|SKIPPED)\] | [\w.]+[ ]\(node: | (?:go|npm(?![ ]err)|npx|yarn|pnpm|make|ruff|pytest|mypy|cargo|eslint|python3?)[ ][\w./-]+[ ]?[\w./ -]*$ | \+[ ] )"""
 _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
     "tests": (
         ("\nE  ", r"^E {3,}(?P<cause>\S[^\n]*)"),
@@ -149,7 +156,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Error", r"^[ \t]*(?P<cause>(?:[\w.]{1,60}(?:Error|Exception)): [^\n]*)"),
     ),
     "": (
-        ("[", r"^(?P<cause>\[(?!INFO|WARN|DEBUG|ERROR\])[A-Z][A-Z ]{2,20}\][^\n]*)"),
+        ("[", r"^(?P<cause>\[(?!INFO|WARN|DEBUG|STARTED|COMPLETED|SKIPPED|FAILED|ERROR\])[A-Z][A-Z ]{2,20}\][^\n]*)"),
         ("nothing ", r"^(?P<cause>nothing (?:to commit|added to commit)[^\n]*)"),
         ("fatal: ", r"^(?P<cause>fatal: [^\n]*)"),
         ("rejected]", r"^ ! (?P<cause>\[(?:remote )?rejected\][^\n]*)"),

@@ -246,8 +246,8 @@ def find_request(state: SessionState) -> Prompt | None:
 def judge_checks(state: SessionState) -> Checks:
     """The result of each check after the last edit that it covers."""
     covered = [edit.step for edit in state.edits if edit.covered]
-    if not covered:  # CI definitions are work too, if there is no other
-        covered = [edit.step for edit in state.edits if edit.path.endswith((".yml", ".yaml"))]
+    if not covered:  # CI definitions and prose are work too, if there is no other
+        covered = [edit.step for edit in state.edits]
     last_edit = max(covered, default=None)
     checks = Checks()
     for kind in CHECKS:
@@ -340,7 +340,7 @@ def _list_troubles(state: SessionState) -> list[Trouble]:
 
 
 def _list_corrections(state: SessionState) -> list[Correction]:
-    found = find_corrections(state.prompts, state.answers, state.edits)
+    found = find_corrections(state.prompts, state.answers, state.edits, state.calls)
     return [Correction(prompt=one.prompt, evidence=[*one.evidence]) for one in found]
 
 

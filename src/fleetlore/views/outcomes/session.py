@@ -44,10 +44,11 @@ from fleetlore.views.outcomes.facts import (
     TextEdit,
     ToolCall,
 )
+from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 5
+VERSION = 6
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -147,6 +148,7 @@ class SessionState(Struct, kw_only=True):
     edits: list[FileEdit] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     flags: list[Flag] = field(default_factory=list)
+    flag_context: FlagContext = field(default_factory=FlagContext)
     failures: list[Failure] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     helpers: dict[str, HelperState] = field(default_factory=dict)
@@ -483,7 +485,7 @@ def _read_facts(state: SessionState, call: ToolCall) -> None:
     if call.kind == "command":
         _keep(state.ci, read_ci_results(call))
     _keep(state.attempts, read_attempts(call))
-    _keep(state.flags, find_flags(call))
+    _keep(state.flags, find_flags(call, context=state.flag_context))
 
 
 def _keep_facts(state: SessionState, found: CallFacts) -> None:

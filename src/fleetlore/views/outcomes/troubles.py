@@ -18,9 +18,8 @@ from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
 MAX_WHAT = 200
-# A check that failed and passes again after so many calls was repaired at once; if it failed more than once, so many.
+# What failed once and works again after so many calls was repaired at once ...
 CHEAP_CALLS = 2
-CHEAP_CALLS_OF_REPEATS = 3
 # ... unless the repair was a rewrite of so many lines.
 REWRITE_LINES = 20
 # A command that is not important in itself is a trouble if it fails so often.
@@ -65,10 +64,13 @@ _TEST_FILE = re.compile(
     r"(?i)(?:^|/)(?:tests?|specs?|__tests__|e2e|integration_tests?|testdata|fixtures)/|[_.-](?:test|tests|spec|e2e|cy)\.\w+$|(?:^|/)test_\w+\.py$"
     r"|tests?\.(?:java|kt|cs|swift|php|scala|groovy|exs)$|(?:^|/)conftest\.py$"
 )
-_FORMAT = re.compile(r"(?i)would (?:be )?reformat|not formatted|needs? formatting|gofmt|goimports|prettier|rustfmt|code style issues")
+_FORMAT = re.compile(
+    r"(?i)would (?:be )?reformat|not formatted|needs? formatting|gofmt|goimports|prettier|rustfmt|code style issues"
+    r"|^Diff in \S+:\d+|\bformat ━|dart format"
+)
 _NOTHING_TO_RUN = re.compile(
     r"(?i)no test files|no tests? (?:found|ran|to run|were (?:found|collected))|collected 0 items|no go files"
-    r"|\b0 tests|nothing to (?:do|be done)"
+    r"|\b0 tests|nothing to (?:do|be done)|did not match any test files"
 )
 _CONFLICT = re.compile(r"CONFLICT|[Mm]erge conflict|could not apply|[Aa]utomatic merge failed|needs merge|unmerged")
 # Commands whose failure matters even if it happens once: their work is wanted, not only their output.
@@ -277,14 +279,13 @@ def _is_trouble_of_check(problem: _Problem, session: _Session) -> bool:
         return False
     if problem.ran and not session.edited_before(first.step):
         return False  # the state that the session found, not one that it caused
-    if problem.ended is None:
-        return True
     repeated = len(problem.attempts) > 1
     if not repeated and _FORMAT.search(first.cause):
         return False  # the formatter repairs it
+    if problem.ended is None:
+        return True
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
-    cheap = CHEAP_CALLS_OF_REPEATS if repeated else CHEAP_CALLS
-    return session.count_calls(first.step, problem.ended) > cheap or lines >= REWRITE_LINES
+    return repeated or session.count_calls(first.step, problem.ended) > CHEAP_CALLS or lines >= REWRITE_LINES
 
 
 def _is_test_first(first: _Attempt, previous: int, session: _Session) -> bool:
@@ -398,6 +399,11 @@ _NOT_FOUND = re.compile(
     r"(?i)string to replace not found|string not found|no match(?:es)? found|could not find|failed to find|does not match|not unique"
     r"|found \d+ matches"
 )
+# The program is not installed, or the command was written wrongly.
+_MISTYPED = re.compile(
+    r"(?i)command not found|: not found$|could not be found in this|is not recognized as|unknown (?:flag|option|command|argument|shorthand)"
+    r"|unrecognized (?:option|argument|subcommand|command)|invalid option|unexpected argument|^usage:"
+)
 # The tool itself cannot work here.
 _UNUSABLE = re.compile(r"(?i)\bsandbox\b|permission denied|read-only file system|\bEACCES\b|\bEROFS\b|operation not permitted")
 
@@ -434,6 +440,13 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         _CONFLICT_EXPECTED.search(prompt.text[:2000]) for prompt in session.prompts_of_turn(first.step)
     ):
         return False  # resolving conflicts is what was asked for
+    if count < MANY_FAILURES and all(_MISTYPED.search(attempt.cause) for attempt in problem.attempts):
+        return False  # the agent goes on without the program, or writes the command again
+    return _cost_effort(problem, session)
+
+
+def _cost_effort(problem: _Problem, session: _Session) -> bool:
+    first, last, count = problem.attempts[0], problem.attempts[-1], len(problem.attempts)
     if _IMPORTANT.match(problem.name):
         return count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1
     if count >= MANY_FAILURES:
@@ -442,5 +455,5 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         return False  # perhaps only a try
     calls = session.count_calls(first.step, problem.ended)
     if count > 1:
-        return calls > CHEAP_CALLS_OF_REPEATS
+        return calls > CHEAP_CALLS
     return calls > CHEAP_CALLS and bool(session.edits_between(first.step, problem.ended))
