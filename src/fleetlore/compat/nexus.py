@@ -26,7 +26,8 @@ from fleetlore import clock
 from fleetlore.chronicle.formats import plain
 from fleetlore.chronicle.formats.markdown import escaped, ours
 from fleetlore.chronicle.grammar import plural
-from fleetlore.chronicle.narrate import PAUSE, Narrator, Run, Telling, day_name, opening_of, sentence_of, shown_time
+from fleetlore.chronicle.naming import AS_THEY_ARE
+from fleetlore.chronicle.narrate import PAUSE, Run, day_name, opening_of, sentence_of, shown_time
 from fleetlore.chronicle.overview import Overview
 from fleetlore.dialects import nexus
 from fleetlore.errors import DialectError
@@ -34,6 +35,8 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.redact import Redactor
 from fleetlore.views.event_text import event_stamp
+from fleetlore.views.patterns import book as pattern_book
+from fleetlore.views.patterns.wording import describe_finding
 from fleetlore.views.threads import QUIET_BEATS
 
 FOLDER = Path("~/.nexus/chronicle")
@@ -129,7 +132,7 @@ class ChronicleWriter:
         return is_new
 
     def render(self, max_events: int = 50) -> str:
-        """The newest events as prose: an overview, a paragraph per day, then arcs and what is still open.
+        """The newest events as prose: an overview, a paragraph per day, then the patterns in them.
 
         Heartbeats and idle events are left out first if there are more than `max_events`. The same lines give the same text.
         """
@@ -211,15 +214,13 @@ class ChronicleWriter:
             events = sorted(self._events, key=event_stamp)
         quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
         selected = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
-        overview, chosen, narrator = Overview(), set(map(id, selected)), Narrator(Telling("headline", self._zone))
+        overview = Overview()
         for event in selected:
             overview.see(event)
         opening = opening_of(overview, self._zone).text
         if not selected:
             return _Story(f"{plural(len(events), 'event').capitalize()} recorded, none told." if events else opening, [], [])
-        for _ in narrator.chapters(events, where=lambda event: id(event) in chosen):
-            pass  # threads and arcs may start before the selected events
-        ending = [narrator.close().text]
+        ending = _describe_patterns(events, {event.id for event in selected})
         if omitted := len(events) - len(selected):
             ending.append(f"Not told here: {plural(omitted, 'event')}, older or mere signs of life.")
         return _Story(f"{opening.removesuffix('.')} ({self._zone}).", _group_by_day(selected, self._zone), ending)
@@ -235,6 +236,16 @@ class _Story(NamedTuple):
     opening: str
     days: list[tuple[date, list[Run]]]
     ending: list[str]
+
+
+def _describe_patterns(events: Sequence[Event], selected: set[str | None]) -> list[str]:
+    """A paragraph with the patterns that end in the selected events; they may begin before them."""
+    book = pattern_book.PatternBook(is_bounded=False)
+    for event in events:
+        pattern_book.apply(book, event)
+    found = sorted(pattern_book.find_patterns(book, shown_time(events[-1])), key=pattern_book.sort_key)
+    sentences = [f"{describe_finding(finding, AS_THEY_ARE)}." for finding in found if finding.last in selected]
+    return [" ".join(sentences)] if sentences else []
 
 
 def _group_by_day(events: Sequence[Event], zone: tzinfo) -> list[tuple[date, list[Run]]]:

@@ -202,6 +202,8 @@ class Trouble(Struct, frozen=True):
     cause: str
     resolved: bool
     evidence: tuple[Source, ...]
+    attempts: int = 1
+    ended: int | None = None  # the step that fixed it
 
 
 class Correction(Struct, frozen=True):

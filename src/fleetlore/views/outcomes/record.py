@@ -17,9 +17,10 @@ from fleetlore.views import cost_sums
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
+from fleetlore.views.outcomes.facts import Trouble as TroubleFact
 from fleetlore.views.outcomes.file_edits import agent_folder
 from fleetlore.views.outcomes.flags import find_loops
-from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
+from fleetlore.views.outcomes.session import EPOCH, SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_package, find_troubles
 from fleetlore.views.outcomes.words import (
     complete_sentence,
@@ -31,6 +32,8 @@ from fleetlore.views.outcomes.words import (
     short_request,
     shorten,
 )
+from fleetlore.views.patterns.model import Finding
+from fleetlore.views.patterns.session_rules import find_session_patterns
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 WaitingFor = Literal["person", "permission", "helpers"]
@@ -141,6 +144,9 @@ class ChangedFile(Struct, kw_only=True):
     path: str
     added: int = 0
     removed: int = 0
+    first_at: datetime | None = None
+    """Its first edit."""
+    last_at: datetime | None = None
     evidence: Evidence = field(default_factory=list)
 
 
@@ -188,6 +194,10 @@ class Outcome(Struct, kw_only=True):
     files: list[ChangedFile]
     helpers: list[Helper]
     evidence: dict[str, Evidence]
+    folder: str = ""
+    """The folder that the session works in; paths of `files` are relative to it."""
+    patterns: list[Finding] = field(default_factory=list)
+    """The patterns within the session (docs/patterns.md)."""
 
 
 def make_record(state: SessionState, now: datetime) -> Outcome:
@@ -197,6 +207,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     delivered = _deliver(state, evidence)
     checks = judge_checks(state)
     amount = cost_sums.sum_total(state.spending)
+    troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
     asked = find_request(state)
     if asked is not None:
         evidence["asked"] = [asked.source]
@@ -226,13 +237,15 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         tokens=amount.tokens,
         delivered=delivered,
         checks=checks,
-        troubles=_list_troubles(state),
+        troubles=_list_troubles(troubles),
         corrections=_list_corrections(state),
         flags=_list_flags(state),
         claims=_judge_statements(state, is_over=status != "running"),
         files=_add_up_files(state),
         helpers=_list_helpers(state),
         evidence=evidence,
+        folder=state.cwd,
+        patterns=find_session_patterns(state, troubles),
     )
     record.name = record.title or record.asked or state.project or state.run
     record.headline = write_headline(record, state)
@@ -346,8 +359,7 @@ def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
     return Delivered(commits=commits, pushed=bool(state.pushes), pull_requests=requests, tasks=[], answer=answer)
 
 
-def _list_troubles(state: SessionState) -> list[Trouble]:
-    found = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+def _list_troubles(found: Iterable[TroubleFact]) -> list[Trouble]:
     return [Trouble(what=one.what, cause=one.cause, resolved=one.resolved, evidence=[*one.evidence]) for one in found]
 
 
@@ -396,6 +408,8 @@ def _add_up_files(state: SessionState) -> list[ChangedFile]:
         file = files.setdefault(path, ChangedFile(path=path))
         file.added += edit.added
         file.removed += edit.removed
+        at = EPOCH + timedelta(microseconds=edit.step)
+        file.first_at, file.last_at = file.first_at or at, at
         file.evidence = [*file.evidence, edit.source][-MOST_EVIDENCE:]
     return list(files.values())
 
