@@ -189,6 +189,8 @@ def _describe(problem: _Problem) -> Trouble:
         tuple(attempt.source for attempt in _spread(problem.attempts)),
         len(problem.attempts),
         problem.ended,
+        problem.name,
+        problem.ran,
     )
 
 

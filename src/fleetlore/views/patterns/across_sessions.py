@@ -63,7 +63,13 @@ def _find_shared_files(records: Sequence[Outcome], bounds: Bounds) -> Iterator[F
                     pairs.setdefault((one.record.session, other.record.session), []).append((one, other))
     for shared in pairs.values():
         one, other = shared[0]
-        moments = sorted((touch.last, touch.file.evidence[-1].event) for pair in shared for touch in pair if touch.file.evidence)
+        moments = sorted(
+            moment
+            for pair in shared
+            for touch in pair
+            if touch.file.evidence
+            for moment in ((touch.first, touch.file.evidence[0].event), (touch.last, touch.file.evidence[-1].event))
+        )
         if not moments:
             continue
         names = sorted({basename(touch.file.path) for pair in shared for touch in pair})

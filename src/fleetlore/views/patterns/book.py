@@ -6,6 +6,7 @@ in older ones are kept as they were.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -83,11 +84,11 @@ def apply(book: PatternBook, event: Event) -> PatternBook:
     if event.kind.startswith("fleet."):
         _follow_work(book, event, thread, step)
         if event.kind == "fleet.pr_merge" and is_git(event):
-            for commit in _list_branch(book, event):
-                for each in (replace(commit.step, signs=_BRANCH), *commit.helpers):
-                    _add_step(book, thread, each)
-    _add_step(book, thread, step)
-    book.last = thread
+            for step_of_branch in _list_branch_steps(book, event):
+                _add_step(book, thread, step_of_branch)
+    if not (is_git(event) and step.who.endswith("[bot]") and thread.startswith("agent:")):  # dependency updates and the like
+        _add_step(book, thread, step)
+    book.last = thread if thread in book.threads else None
     if len(book.threads) > MOST_THREADS * 1.25 and book.is_bounded:
         _drop_threads(book)
     return book
@@ -136,16 +137,38 @@ def _remember(names: dict[str, _Value], key: str, value: _Value) -> None:
         del names[next(iter(names))]
 
 
-def _list_branch(book: PatternBook, event: Event) -> list[CommitSeen]:
-    """The commits that a merge brings in, as far as they are known: reachable from its second parent, not from the first."""
+def _list_branch_steps(book: PatternBook, event: Event) -> list[Step]:
+    """The commits that a pull request brings in, as far as they are known, with their co-authors.
+
+    They can be reached from the merge's second parent, not from the first. Merges are not work on the branch, and a commit with
+    the number of another pull request came from there. One person often commits by two names, such as `Ann Lee` and `annlee`.
+    """
     merge = book.commits.get(event.id or "")
-    if merge is None or len(merge.parents) != 2:
+    if merge is None or len(merge.parents) != 2 or not merge.thread.startswith("task:#"):
         return []
     base = _list_ancestors(book, merge.parents[0], frozenset(), MOST_BASE)
     branch = _list_ancestors(book, merge.parents[1], base.keys(), MOST_BRANCH + 1)
     if len(branch) > MOST_BRANCH:
         return []
-    return [commit for commit in branch.values() if commit.step.signs == _PROGRESS]
+    own = [
+        commit
+        for commit in branch.values()
+        if commit.step.signs == _PROGRESS and commit.thread in (merge.thread, f"agent:{commit.step.who}")
+    ]
+    own.sort(key=lambda commit: (commit.step.at, commit.step.id))
+    authors: list[str] = []
+    steps: list[Step] = []
+    for commit in own:
+        author = next((name for name in authors if is_same_person(name, commit.step.who)), commit.step.who)
+        authors.append(author)
+        steps += [replace(commit.step, signs=_BRANCH, who=author), *commit.helpers]
+    return steps
+
+
+def is_same_person(one: str, other: str) -> bool:
+    """Whether two names of authors share a word: `Ann Lee` and `alee-ann`."""
+    words, flat = set(re.findall(r"[^\W\d_]{3,}", one.casefold())), re.sub(r"[\W\d_]", "", other.casefold())
+    return one == other or any(word in flat for word in words if len(word) > 2)
 
 
 def _list_ancestors(book: PatternBook, id: str, without: Collection[str], most: int) -> dict[str, CommitSeen]:

@@ -168,7 +168,9 @@ def _linger(walk: Walk, step: Step, *, is_end: bool) -> str | None:
     """A complete walk that waits for its end."""
     pattern = walk.pattern
     if is_end and not _is_broken(walk, step, apart=pattern.until):
+        agents = list(walk.agents)
         walk.take(step)
+        walk.agents = agents  # who merges or closes it need not have worked on it
         return "closed"
     if any(_is_meant(part, walk, step) for part in pattern.again):
         walk.take(step)

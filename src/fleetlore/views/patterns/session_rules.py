@@ -6,6 +6,7 @@ its record, not a pattern.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -19,6 +20,7 @@ from fleetlore.views.patterns.model import MOST_EVIDENCE, Finding
 
 VERSION = 1
 """Raised with every change of the rules: stored records of another version are made again."""
+CHECKS = ("tests", "lint", "types", "build")
 Bounds = Mapping[str, Any]
 Rule = Callable[[SessionState, Sequence[Trouble], Bounds], Iterator[Finding]]
 
@@ -68,8 +70,13 @@ def make_open_struggle(state: SessionState, trouble: Trouble) -> Finding:
 def _find_recoveries(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
     """A trouble that took more than one attempt or some time, and was fixed."""
     sources = {call.step: call.source for call in state.calls} | {run.step: run.source for run in state.checks}
+    passed = {(run.kind, run.step) for run in state.checks if run.result == "pass"}
     for trouble in troubles:
         if trouble.ended is None or not trouble.evidence or (fix := sources.get(trouble.ended)) is None:
+            continue
+        if not trouble.ran or re.fullmatch(bounds["names"], trouble.name) is None:
+            continue
+        if trouble.name in CHECKS and (trouble.name, trouble.ended) not in passed:
             continue
         seconds = (trouble.ended - trouble.step) / 1e6
         if 0 <= seconds <= bounds["within"] and (trouble.attempts >= bounds["attempts"] or seconds > bounds["longer"]):
