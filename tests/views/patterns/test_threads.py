@@ -200,11 +200,23 @@ def test_a_fold_in_pieces_is_the_fold_at_once_in_whatever_order(words: list[tupl
     assert find(reversed(named), after=minute) == find(named, after=minute), "the order of arrival does not matter"
 
 
-@given(st.lists(st.builds(Event, kind=st.sampled_from(("fleet.dispatch", "fleet.collab", "work.updated", "town.task_completed", "fleet.pr_merge")),
-    id=st.uuids().map(str), at=st.none() | st.datetimes(timezones=st.just(UTC)), agent=st.none() | st.text(max_size=5), actor=st.just("x"),
-    cause=st.none() | st.just("y"), text=st.none() | st.text(max_size=20),
-    data=st.dictionaries(st.sampled_from(("issue_number", "result", "parents", "sha")), st.none() | st.integers() | st.text(max_size=9) | st.lists(st.text(max_size=3), max_size=3)),
-    origin=st.sampled_from((None, Origin(dialect="git")))), max_size=20))  # fmt: skip
+KINDS = ("fleet.dispatch", "fleet.collab", "work.updated", "town.task_completed", "fleet.pr_merge")
+ANY = st.none() | st.integers() | st.text(max_size=9) | st.lists(st.text(max_size=3), max_size=3)
+STORED = st.builds(
+    Event,
+    kind=st.sampled_from(KINDS),
+    id=st.uuids().map(str),
+    at=st.none() | st.datetimes(timezones=st.just(UTC)),
+    agent=st.none() | st.text(max_size=5),
+    actor=st.just("x"),
+    cause=st.none() | st.just("y"),
+    text=st.none() | st.text(max_size=20),
+    data=st.dictionaries(st.sampled_from(("issue_number", "result", "parents", "sha")), ANY),
+    origin=st.sampled_from((None, Origin(dialect="git"))),
+)
+
+
+@given(st.lists(STORED, max_size=20))
 def test_a_stored_event_never_breaks_the_fold(events: list[Event]) -> None:
     find(events)
 

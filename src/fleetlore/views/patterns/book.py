@@ -86,12 +86,19 @@ def apply(book: PatternBook, event: Event) -> PatternBook:
         if event.kind == "fleet.pr_merge" and is_git(event):
             for step_of_branch in _list_branch_steps(book, event):
                 _add_step(book, thread, step_of_branch)
-    if not (is_git(event) and step.who.endswith("[bot]") and thread.startswith("agent:")):  # dependency updates and the like
+    if not (is_git(event) and _is_no_work(book, step, thread)):
         _add_step(book, thread, step)
     book.last = thread if thread in book.threads else None
     if len(book.threads) > MOST_THREADS * 1.25 and book.is_bounded:
         _drop_threads(book)
     return book
+
+
+def _is_no_work(book: PatternBook, step: Step, thread: str) -> bool:
+    """Whether a commit says nothing about its author's work: the main branch merged into another, a bot's update."""
+    commit = book.commits.get(step.id)
+    is_merge = commit is not None and len(commit.parents) > 1 and step.signs == _PROGRESS
+    return is_merge or (step.who.endswith("[bot]") and thread.startswith("agent:"))
 
 
 def _add_step(book: PatternBook, thread: str, step: Step) -> None:
@@ -153,7 +160,7 @@ def _list_branch_steps(book: PatternBook, event: Event) -> list[Step]:
     own = [
         commit
         for commit in branch.values()
-        if commit.step.signs == _PROGRESS and commit.thread in (merge.thread, f"agent:{commit.step.who}")
+        if commit.step.signs == _PROGRESS and len(commit.parents) < 2 and commit.thread in (merge.thread, f"agent:{commit.step.who}")
     ]
     own.sort(key=lambda commit: (commit.step.at, commit.step.id))
     authors: list[str] = []

@@ -59,9 +59,6 @@ def read_step(event: Event) -> Step | None:
     if not signs:
         return None
     if is_git(event):
-        parents = event.data.get("parents")
-        if event.kind == "fleet.commit" and isinstance(parents, list) and len(parents) > 1:
-            return None  # the main branch merged into another is no work of its own
         signs = _signs(COAUTHOR) if event.kind == "fleet.collab" else signs
     at = event.at if event.at.tzinfo is not None else event.at.replace(tzinfo=UTC)
     return Step(at, event.id, signs, event.agent or event.actor or "", event.cause or "")
