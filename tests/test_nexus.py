@@ -555,10 +555,11 @@ def test_several_arcs_are_told_and_one_that_began_before_the_window_is_whole(pat
     writer = written(
         path,
         deed("error", "ada", "a"),
-        deed("milestone", "bo", "100 merges", 1),
+        deed("abandon", "bo", "issue #7", 1),
+        deed("dispatch", "cy", "issue #7", 2),
         deed("recovery", "ada", "b", 7),
     )
-    assert "milestone" in writer.render().split("\n\n")[-1]
+    assert "cy took it up again" in writer.render().split("\n\n")[-1]
     assert "7 min" in writer.render(1).split("\n\n")[-2]
 
 

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetlore import Event, connect
-from fleetlore.chronicle import arcbook
 from fleetlore.errors import Busy, LogError
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
@@ -28,6 +27,7 @@ from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.server.view_cache import build_views
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
+from fleetlore.views.patterns import book as pattern_book
 from fleetlore.views.prices import Prices
 from tests.patience import PATIENCE
 from tests.projections.conftest import wait_for
@@ -180,7 +180,7 @@ def test_every_view_of_the_desk_is_the_fold_that_it_is_said_to_be(stored: list[E
                 log.append([event])
                 assert warm.wait_for(log.head(), PATIENCE)
                 with warm.open_states() as states:
-                    list(arcbook.open_arcs(states["arcs"], START))  # a look changes nothing that is told later
+                    list(pattern_book.find_patterns(states["arcs"], START))  # a look changes nothing that is told later
             assert warm.wait_for(log.head(), PATIENCE)
             with warm.open_states() as states:
                 for name, view in VIEWS.items():

@@ -202,7 +202,7 @@ def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
         ("story", {"since": "soon"}, "since: not a time"),
         ("story", {"tz": "Mars/Olympus"}, "no such time zone"),
         ("events", {"page": "7"}, "is not what `next` said"),
-        ("arcs", {"kind": ["tragedy"]}, "no such arc"),
+        ("arcs", {"kind": ["tragedy"]}, "no such pattern"),
         ("search", {"q": " "}, "q: "),
         ("task", {"id": "none"}, "no such task"),
         ("mission", {"id": "none"}, "no such mission"),

@@ -13,7 +13,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetlore import Event
-from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.cli.demo.command import record_story
 from fleetlore.cli.demo.fleet import CAST, write_story
 from fleetlore.log.sqlite.maintenance import backup
@@ -554,7 +553,7 @@ def test_when_the_log_file_is_gone_nothing_is_acknowledged_and_it_is_not_ready(i
         ("/api/threads", {"state": "ajar"}, "state"),
         ("/api/threads", {"limit": 0}, "limit"),
         ("/api/threads", {"limit": "many"}, "limit"),
-        ("/api/arcs", {"kind": "rainbow"}, "no such arc"),
+        ("/api/arcs", {"kind": "rainbow"}, "no such pattern"),
         ("/api/costs", {"by": "moon"}, "by:"),
         ("/api/costs", {"by": "day,day"}, "by:"),
         ("/api/costs", {"tz": "Mars/Olympus"}, "no such time zone"),
@@ -635,28 +634,14 @@ def test_everybody_of_the_cast_is_known(served: Served) -> None:
     assert {card["name"] for card in served.view("fleet")["agents"]} == set(CAST)
 
 
-def test_hidden_patterns_are_listed_as_arcs_and_shown_nowhere_else(tmp_path: Path) -> None:
-    clock = FrozenClock()
-    edit = {"tool": "Edit", "paths": ["app.py"]}
+def test_patterns_that_are_not_shown_are_listed_as_arcs_and_shown_nowhere_else(tmp_path: Path) -> None:
     story = [
-        Event(kind="fleet.error", agent="ada", task="t1"),
-        *[Event(kind="fleet.error", agent="bo", parent="ada", task="t1")] * 2,
-        Event(kind="fleet.recovery", agent="cy", task="t1"),
-        *[Event(kind="fleet.recovery", agent=agent, task="t1") for agent in ("bo", "ada")],
-        *[Event(kind="tool.returned", agent=agent, task="t1", data=edit) for agent in ("ada", "bo")],
+        *[Event(kind="fleet.collab", agent=agent, task="t1") for agent in ("ada", "bo")],
+        Event(kind="fleet.pr_merge", agent="ada", task="t1"),
         *[Event(kind=kind, agent="ada", task="t2") for kind in ("fleet.error", "fleet.recovery")],
     ]
-    with serve(tmp_path, now=clock) as own:
+    with serve(tmp_path, now=FrozenClock()) as own:
         own.log.append([msgspec.structs.replace(event, actor=event.agent, at=at(number)) for number, event in enumerate(story)])
-        clock.advance(3600)
-        listed = own.view("arcs")["arcs"]
-        kinds = {arc["kind"] for arc in listed}
-        assert kinds > HIDDEN_KINDS
-        assert {arc["kind"] for arc in own.view("arcs", hidden="false")["arcs"]} == kinds - HIDDEN_KINDS
-        assert {arc["kind"] for arc in own.view("timeline")["arcs"]} == kinds - HIDDEN_KINDS
-        hidden = [arc["text"] for arc in listed if arc["kind"] in HIDDEN_KINDS]
-        for detail in ("headline", "story", "full"):
-            told = own.view("story", detail=detail)
-            assert {arc["kind"] for chapter in told["chapters"] for arc in chapter["arcs"]} == {"struggle_and_recovery"}
-            assert not any(text in told["closing"] for text in hidden)
-            assert "stall" not in told["closing"]
+        assert {arc["kind"] for arc in own.view("arcs")["arcs"]} == {"fleet_convergence", "struggle_and_recovery"}
+        assert {arc["kind"] for arc in own.view("arcs", hidden="false")["arcs"]} == {"struggle_and_recovery"}
+        assert {arc["kind"] for arc in own.view("timeline")["arcs"]} == {"struggle_and_recovery"}

@@ -8,64 +8,13 @@ with `until` stays open after its last part until that comes; if it comes before
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import Literal
-
-from msgspec import Struct, field
 
 from fleetlore.chronicle.signs import ENDED, EXHAUSTED, REJECTION
+from fleetlore.views.patterns.model import Finding, Part, Pattern, Who
 
-Who = Literal["any", "same", "other", "another"]
-State = Literal["open", "closed"]
+__all__ = ["Arc", "Part", "Pattern", "Who"]
 
-
-class Arc(Struct, kw_only=True):
-    """One arc that was found, and the events that prove it."""
-
-    kind: str
-    thread: str
-    agents: list[str]
-    state: State
-    first: str
-    """Id of its first event."""
-    last: str
-    evidence: list[str]
-    count: int
-    """How many events it has; of very many, `evidence` names the first and the last."""
-    first_at: datetime
-    last_at: datetime
-    note: str = ""
-    """What the kind leaves open, such as by whom an abandoned task was taken up again."""
-
-
-class Part(Struct, frozen=True):
-    """One leg of a pattern: steps with one of these signs, by this agent, at least so many times."""
-
-    signs: frozenset[str]
-    who: Who = "any"
-    times: int = 1
-    once_each: bool = False
-    """Whether only the first such step of each agent belongs to the proof."""
-
-
-class Pattern(Struct, frozen=True, kw_only=True):
-    """What an arc looks like."""
-
-    kind: str
-    parts: tuple[Part, ...]
-    broken_by: tuple[Part, ...] = ()
-    open_after: int | None = None
-    """After so many parts it is told as open; `None`: only once it is complete."""
-    until: frozenset[str] = frozenset()
-    """It stays open after its last part until one of these signs comes; none: it is closed by its last part."""
-    anew: frozenset[str] = frozenset()
-    """What breaks it also keeps it from beginning, until one of these signs comes; none: it may begin at once."""
-    again: tuple[Part, ...] = field(default_factory=tuple)
-    """What belongs to it, too, as long as it is open after its last part."""
-    from_the_start: bool = False
-    """Whether it can only begin with the first deed on a thread, or with one that begins it anew."""
-    per_agent: bool = False
-    """Whether several may run on one thread at once, one for each agent that began it; else one at a time."""
+Arc = Finding
 
 
 def _part(*signs: str, who: Who = "any", times: int = 1) -> Part:

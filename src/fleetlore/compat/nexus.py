@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.chronicle.narrate import Narrator, Telling
+from fleetlore.chronicle.naming import AS_THEY_ARE
 from fleetlore.dialects import nexus
 from fleetlore.errors import DialectError
 from fleetlore.events.catalog import beat_of
@@ -34,6 +34,8 @@ from fleetlore.story.event_sentences import EventDescriber
 from fleetlore.story.phrases import clean_text, end_sentence, list_words, spell_number
 from fleetlore.story.voices import load_voice
 from fleetlore.views.event_text import event_stamp
+from fleetlore.views.patterns import book as pattern_book
+from fleetlore.views.patterns.wording import describe_finding
 from fleetlore.views.threads import QUIET_BEATS
 
 FOLDER = Path("~/.nexus/chronicle")
@@ -136,7 +138,7 @@ class ChronicleWriter:
         return is_new
 
     def render(self, max_events: int = 50) -> str:
-        """The newest events as prose: an overview, a paragraph per day, then arcs and what is still open.
+        """The newest events as prose: an overview, a paragraph per day, then the patterns in them.
 
         Heartbeats and idle events are left out first if there are more than `max_events`. The same lines give the same text.
         """
@@ -222,10 +224,8 @@ class ChronicleWriter:
             return _Story(
                 f"{_count_events(events).capitalize()} recorded, none told." if events else "Nothing has been recorded yet.", [], []
             )
-        chosen, narrator = set(map(id, selected)), Narrator(Telling("headline", self._zone))
-        for _ in narrator.chapters(events, where=lambda event: id(event) in chosen):
-            pass  # threads and arcs may start before the selected events
-        ending = [end_sentence(clean_text(narrator.close().text, LONGEST_ENDING))]
+        chosen = set(map(id, selected))
+        ending = _describe_patterns(events, {event.id for event in selected})
         if omitted := events[: len(events) - len(selected)]:
             ending.append(f"Not told here: {_count_events(omitted)}, older or mere signs of life.")
         describer = EventDescriber(voice=load_voice("nexus"), zone=self._zone)
@@ -261,6 +261,16 @@ class _Story(NamedTuple):
     opening: str
     days: list[tuple[date, list[_Item]]]
     ending: list[str]
+
+
+def _describe_patterns(events: Sequence[Event], selected: set[str | None]) -> list[str]:
+    """A paragraph with the patterns that end in the selected events; they may begin before them."""
+    book = pattern_book.PatternBook(is_bounded=False)
+    for event in events:
+        pattern_book.apply(book, event)
+    found = sorted(pattern_book.find_patterns(book, _shown_time(events[-1])), key=pattern_book.sort_key)
+    sentences = [f"{describe_finding(finding, AS_THEY_ARE)}." for finding in found if finding.last in selected]
+    return [" ".join(sentences)] if sentences else []
 
 
 def _group_by_day(sentences: Sequence[tuple[Event, str]], zone: tzinfo) -> list[tuple[date, list[_Item]]]:

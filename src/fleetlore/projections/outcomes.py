@@ -31,6 +31,7 @@ from fleetlore.views.outcomes import fold, session
 from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.patterns import session_rules
 from fleetlore.views.session_status import is_settled
 from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
@@ -273,7 +274,7 @@ def update(log: BlockingRecorder, store: ProjectionStore, costs: Costs, progress
 def _key_of(costs: Costs) -> str:
     """What rows depend on beside the log: the rules, the prices, and the coding agents whose tools are known."""
     installed = "".join(f"-{name}" for name in registry.PROGRAMS.list_names())
-    return f"{session.VERSION}.{task_outcomes.VERSION}-{costs.prices.key}{installed}"
+    return f"{session.VERSION}.{task_outcomes.VERSION}.{session_rules.VERSION}-{costs.prices.key}{installed}"
 
 
 def _keep_version(connection: apsw.Connection, key: str) -> bool:

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta, Struct, field
 from starlette.requests import HTTPConnection
 
-from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
 from fleetlore.views.town_state import TaskState
@@ -67,7 +66,7 @@ class ArcsQuery(AsOfQuery, kw_only=True):
     kind: Kinds = field(default_factory=list)
     hidden: Annotated[
         Literal["true", "false"],
-        Meta(description=f"Whether to list the kinds that stories and pages leave out: {', '.join(sorted(HIDDEN_KINDS))}."),
+        Meta(description="Whether to list the kinds that stories and pages leave out (docs/patterns.md)."),
     ] = "true"
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 

@@ -8,24 +8,20 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, tzinfo
 from threading import Lock
 from typing import Any, NamedTuple
 
 from fleetlore import clock
-from fleetlore.chronicle import arcbook
-from fleetlore.chronicle.arcbook import Arcbook
 from fleetlore.chronicle.naming import Naming, naming_of
-from fleetlore.chronicle.vocabulary import installed
 from fleetlore.errors import Invalid, LogError
-from fleetlore.events.installed_kinds import marked
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
 from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes
+from fleetlore.projections.patterns import make_patterns_view
 from fleetlore.projections.runner import LogView, view_of
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
@@ -47,16 +43,6 @@ MAX_HEAD_ANSWERS = 8
 """Answers about the head only serve simultaneous requests: the next event makes them stale."""
 _MAX_DATE_DIGITS = len("20261115")
 
-ARCS_VIEW: LogView[Arcbook] = LogView(
-    name="arcs",
-    version=arcbook.VERSION,
-    state=Arcbook,
-    initial=arcbook.initial,
-    apply=arcbook.apply,
-    encode=arcbook.encode,
-    decode=arcbook.decode,
-)
-
 
 def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
     """All views that the API needs, by name."""
@@ -72,7 +58,7 @@ def build_views(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | Non
         "threads": view_of(threads, "threads"),
         "town": view_of(town, town.name),
         "costs": view_of(costs, costs.name),
-        "arcs": replace(ARCS_VIEW, version=marked(ARCS_VIEW.version, installed().arcs)),
+        "arcs": make_patterns_view(),
     }
 
 

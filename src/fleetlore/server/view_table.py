@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
-from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid, UnknownName
 from fleetlore.log.base import Position
 from fleetlore.projections.outcomes import OutcomeQuery, runs_in, select_scope
@@ -24,6 +23,7 @@ from fleetlore.server.types import town as types_town
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.story.brief import bounds_of_day
 from fleetlore.views.cost_sums import CostDimension
+from fleetlore.views.patterns.kinds import all_kinds, describe_unknown
 
 
 class ApiView(NamedTuple):
@@ -49,10 +49,11 @@ def _make_threads(view_cache: ViewCache, query: queries.ThreadsQuery, position: 
 
 def _make_arcs(view_cache: ViewCache, query: queries.ArcsQuery, position: Position | None) -> common.ArcsPage:
     for kind in query.kind:
-        if kind not in arc_kinds():
-            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
+        if kind not in all_kinds():
+            raise Invalid(f"kind: {describe_unknown(kind)}")
+    sessions = arcs.read_session_patterns(view_cache, position)
     with view_cache.snapshot(position, arcs.NEEDS) as snapshot:
-        return arcs.build_arcs(snapshot, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
+        return arcs.build_arcs(snapshot, sessions, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
 
 
 def _make_costs(view_cache: ViewCache, query: queries.CostsQuery, position: Position | None) -> common.CostsPage:
@@ -123,8 +124,9 @@ def _make_timeline(view_cache: ViewCache, query: queries.TimelineQuery, position
         raise Invalid("to: is not after from; a window ends after it begins")
     # "" is the lane of events without an agent.
     agents = [agent and view_cache.resolve_scope(f"agent:{agent}").partition(":")[2] for agent in query.agent]
+    sessions = arcs.read_session_patterns(view_cache, position, query.from_, query.to)
     with view_cache.snapshot(position, timeline.NEEDS) as snapshot:
-        views = timeline.copy_views(snapshot, query.from_, query.to, query.width)
+        views = timeline.copy_views(snapshot, sessions, query.from_, query.to, query.width)
     return timeline.build_timeline(view_cache.log, views, position, agents)
 
 
@@ -148,7 +150,7 @@ def _make_town(view_cache: ViewCache, query: queries.TownQuery, position: Positi
 VIEWS: tuple[ApiView, ...] = (
     ApiView("/api/fleet", "Every agent, those that need a person first", AsOfQuery, common.Fleet, _make_fleet),
     ApiView("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, common.Threads, _make_threads),
-    ApiView("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, common.ArcsPage, _make_arcs),
+    ApiView("/api/arcs", "Patterns such as struggles and retries, with their events", queries.ArcsQuery, common.ArcsPage, _make_arcs),
     ApiView("/api/sessions", "What happened in each session, with evidence", queries.SessionsQuery, common.SessionsPage, _make_sessions),
     ApiView(
         "/api/brief",

@@ -8,13 +8,17 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from fleetlore.chronicle import vocabulary
-from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.teller import arcs_of
 from fleetlore.chronicle.vocabulary import Vocabulary
 from fleetlore.events.envelope import Event
 from fleetlore.story.event_values import EventValues
 from fleetlore.story.phrases import parse_phrase
 from fleetlore.story.vocabulary import check_phrases
+from fleetlore.views.costs import Costs
+from fleetlore.views.outcomes import fold
+from fleetlore.views.patterns import book
+from fleetlore.views.patterns.across_sessions import find_record_patterns
+from fleetlore.views.patterns.kinds import all_kinds
+from fleetlore.views.patterns.model import Finding
 
 _HOSTILE_TEXT = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
 
@@ -44,17 +48,26 @@ def _check_phrase(kind: str, template: str) -> None:
     assert sentence.isprintable(), f"{kind}: {sentence!r} has a line break or a control character in it"
 
 
-def check_arc(kind: str, events: Iterable[Event]) -> Arc:
-    """The arc of this kind that the events form, with the package installed; events without a time are a minute apart."""
-    assert kind in vocabulary.arc_kinds(), (
-        f"no arc is called {kind!r}; is the package installed (pip install --editable .)? `lore doctor` says"
-    )
+def check_arc(kind: str, events: Iterable[Event]) -> Finding:
+    """The pattern of this kind in the events, with the package installed; events without a time are a minute apart."""
+    assert kind in all_kinds(), f"no pattern is called {kind!r}; is the package installed (pip install --editable .)? `lore doctor` says"
     start = datetime(2026, 1, 1, 9, tzinfo=UTC)
     stamped = [
         replace(event, id=event.id or f"00000000-0000-7000-8000-{number:012x}", at=event.at or start + timedelta(minutes=number))
         for number, event in enumerate(events)
     ]
-    arcs = list(arcs_of(stamped))
-    arc = next((arc for arc in arcs if arc.kind == kind), None)
-    assert arc is not None, f"no {kind} in it; there are {[arc.kind for arc in arcs] or 'no arcs'}"
-    return arc
+    found = find_all_patterns(stamped)
+    finding = next((finding for finding in found if finding.kind == kind), None)
+    assert finding is not None, f"no {kind} in it; there are {[finding.kind for finding in found] or 'no patterns'}"
+    return finding
+
+
+def find_all_patterns(events: Iterable[Event], now: datetime | None = None) -> list[Finding]:
+    """All patterns in some events, of threads and sessions, as of a time (the newest event's)."""
+    events = list(events)
+    now = now or max((event.at for event in events if event.at is not None), default=datetime.min.replace(tzinfo=UTC))
+    state = book.PatternBook(is_bounded=False)
+    for event in events:
+        book.apply(state, event)
+    records = fold.list_outcomes(fold.fold_events(events, Costs()), now)
+    return sorted([*book.find_patterns(state, now), *find_record_patterns(records)], key=book.sort_key)

@@ -28,7 +28,7 @@ from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views.thread_state import ThreadsState
 from fleetlore.views.time_ranges import TimeBlock, newest_blocks
 
-NEEDS = ("arcs", "names", "threads")
+NEEDS = ("names", "threads")
 """Views that a snapshot of the head must contain."""
 NEEDS_IN_PAST = ("names", "threads")
 """The same for the past. It uses only arcs within the page: to fold all arcs again takes longer than the story itself."""

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from fleetlore.chronicle import arcbook
-from fleetlore.chronicle.arcs import Arc, without_hidden
 from fleetlore.chronicle.naming import Naming
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
@@ -25,6 +23,9 @@ from fleetlore.views import time_ranges as calendar_view
 from fleetlore.views.activity import BEAT_FAMILIES, NO_AGENT, FleetActivity, find_beat_family
 from fleetlore.views.agent_status_rules import AgentStanding
 from fleetlore.views.event_text import EPOCH, event_line, event_rank, event_stamp
+from fleetlore.views.patterns import book as pattern_book
+from fleetlore.views.patterns.kinds import is_shown
+from fleetlore.views.patterns.model import Finding
 from fleetlore.views.time_ranges import PositionRange, TimeIndex
 
 NEEDS = ("arcs", "fleet", "names", "pace")
@@ -80,10 +81,12 @@ class TimelineViews(NamedTuple):
     """Agents that are neither ended nor inactive: they have a lane even without events."""
     display_names: dict[str, str]
     naming: Naming
-    arcs: list[Arc]
+    arcs: list[Finding]
 
 
-def copy_views(snapshot: ViewSnapshot, since: datetime | None, until: datetime | None, width: int) -> TimelineViews:
+def copy_views(
+    snapshot: ViewSnapshot, sessions: Sequence[Finding], since: datetime | None, until: datetime | None, width: int
+) -> TimelineViews:
     """What the timeline needs from the views, copied: reading events takes longer than a snapshot may be held."""
     calendar: TimeIndex = snapshot.states["calendar"]
     fleet: fleet_view.FleetState = snapshot.states["fleet"]
@@ -111,7 +114,9 @@ def copy_views(snapshot: ViewSnapshot, since: datetime | None, until: datetime |
         },
         display_names=names_view.all_display_names(snapshot.states["names"]),
         naming=snapshot.naming,
-        arcs=list(without_hidden((*snapshot.states["arcs"].closed, *arcbook.open_arcs(snapshot.states["arcs"], snapshot.now)))),
+        arcs=[
+            finding for finding in (*pattern_book.find_patterns(snapshot.states["arcs"], snapshot.now), *sessions) if is_shown(finding.kind)
+        ],
     )
 
 

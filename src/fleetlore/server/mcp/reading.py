@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid
 from fleetlore.server.answers import arcs as arc_answers
 from fleetlore.server.answers import costs as cost_answers
@@ -30,6 +29,7 @@ from fleetlore.server.view_cache import ViewSnapshot
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
 from fleetlore.views.agent_status_rules import AgentStanding
+from fleetlore.views.patterns.kinds import all_kinds, describe_unknown
 from fleetlore.views.session_status import SessionView
 
 MAX_ARCS = 1000
@@ -128,10 +128,11 @@ def _render_agent_row(agent: responses.AgentRow) -> str:
 def list_arcs(source: ToolSource, caller: Caller, request: requests.ArcsRequest) -> responses.ArcsResponse:
     """The tool `arcs`; `Invalid` for an unknown kind."""
     for kind in request.kind:
-        if kind not in arc_kinds():
-            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
+        if kind not in all_kinds():
+            raise Invalid(f"kind: {describe_unknown(kind)}")
+    sessions = arc_answers.read_session_patterns(source, None)
     with source.snapshot(None, arc_answers.NEEDS) as snapshot:
-        found = arc_answers.build_arcs(snapshot, state=request.state, kinds=request.kind, limit=MAX_ARCS)
+        found = arc_answers.build_arcs(snapshot, sessions, state=request.state, kinds=request.kind, limit=MAX_ARCS)
         head = response_fields(snapshot)
     rows, next = page_rows(found.arcs, _arc_summary, limit=request.limit, page=request.page)
     return responses.ArcsResponse(**head, next=next, arcs=rows, counts=found.counts)
@@ -152,10 +153,10 @@ def _arc_summary(row: ArcRow) -> responses.ArcSummary:
 
 
 def render_arcs(response: responses.ArcsResponse) -> str:
-    """Arcs as text."""
+    """Patterns as text."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in response.counts.items()) or "none yet"
     rows = [join_fields(arc.kind, arc.state, arc.thread, f"until {format_time(arc.last_at)}", arc.text) for arc in response.arcs]
-    return join_parts(f"Arcs that the log tells so far: {counts}.", quote_lines(*rows), next_page_hint(response.next))
+    return join_parts(f"Patterns found so far: {counts}.", quote_lines(*rows), next_page_hint(response.next))
 
 
 # --- costs

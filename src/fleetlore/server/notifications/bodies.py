@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleetlore.chronicle.arcs import Arc
 from fleetlore.events.codec import encode_with_position
 from fleetlore.events.envelope import Event
 from fleetlore.server.notifications.rules import PLACEHOLDERS, Command, Webhook
+from fleetlore.views.patterns.model import Finding
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
@@ -37,7 +37,7 @@ class Message(NamedTuple):
     """One sentence on one line."""
     at: datetime
     event: Event
-    arc: Arc | None = None
+    arc: Finding | None = None
     url: str | None = None
     """The page to open, if known."""
 

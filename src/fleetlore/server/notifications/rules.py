@@ -9,14 +9,13 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from fleetlore.chronicle.arcs import HIDDEN_KINDS
-from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.documents import durations
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.events.catalog import is_kind_or_family
 from fleetlore.events.names import is_name
 from fleetlore.log.base import TOWN, check_scope
 from fleetlore.settings import Notice, Settings
+from fleetlore.views.patterns.kinds import GONE_KINDS, all_kinds, is_shown
 
 When = Literal["needs you", "stuck", "budget", "done", "progress"]
 WHENS: tuple[When, ...] = ("needs you", "stuck", "budget", "done", "progress")
@@ -79,7 +78,7 @@ class Rule(NamedTuple):
     name: str
     by: By
     what: str
-    """One of `WHENS`, a kind or family, or a kind of arc, depending on `by`."""
+    """One of `WHENS`, a kind or family, or a kind of pattern, depending on `by`."""
     target: Target
     scope: str = TOWN
     every: int = USUAL_TURNS
@@ -111,9 +110,11 @@ class Rule(NamedTuple):
     @property
     def note(self) -> str | None:
         """Why the rule cannot fire, if it cannot."""
-        if self.by != "arc" or self.what not in HIDDEN_KINDS:
+        if self.by != "arc" or is_shown(self.what):
             return None
-        return f"does not fire: the pattern {self.what} is switched off in this version, because it was wrong too often; the rule may stay"
+        if self.what in GONE_KINDS:
+            return f"does not fire: the pattern {self.what} was removed in 0.2 (docs/patterns.md); delete the rule"
+        return f"does not fire: the pattern {self.what} is wrong too often to be sent; `lore arcs` lists it"
 
 
 def rules_of(settings: Settings) -> tuple[Rule, ...]:
@@ -160,8 +161,8 @@ def _only_one(table: Mapping[str, Any], *keys: str) -> str:
 def _trigger(table: Mapping[str, Any]) -> tuple[By, str]:
     by = cast("By", _only_one(table, "when", "kind", "arc"))
     what: str = table[by]
-    known = WHENS if by == "when" else arc_kinds()
-    if by != "kind" and what not in known:
+    known = WHENS if by == "when" else tuple(all_kinds())
+    if by != "kind" and what not in known and not (by == "arc" and what in GONE_KINDS):
         raise Invalid(f"{by}: no such thing as {what!r}; there are {', '.join(known)}")
     if by == "kind" and (not is_kind_or_family(what) or what.startswith(OWN_FAMILY)):
         raise Invalid(f"kind: {what!r} is neither a kind such as fleet.error nor a family such as town.* (and notices tell of no notices)")

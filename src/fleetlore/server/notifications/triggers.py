@@ -9,23 +9,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from fleetlore.chronicle import sift
-from fleetlore.chronicle.arcs import Arc, without_hidden
-from fleetlore.chronicle.closing import arc_told
+from msgspec.structs import replace
+
 from fleetlore.chronicle.grammar import ended, number, span, words
-from fleetlore.chronicle.live import MANY_THREADS
 from fleetlore.chronicle.naming import Naming
 from fleetlore.chronicle.phrasing import say
-from fleetlore.chronicle.signs import EXHAUSTED, signs_of
 from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notifications.rules import Rule
-from fleetlore.views import beats, fleet
+from fleetlore.views import fleet
 from fleetlore.views.agent_status_rules import find_standing_effect
+from fleetlore.views.costs import Costs
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
+from fleetlore.views.outcomes import session
+from fleetlore.views.outcomes.fold import is_row
+from fleetlore.views.outcomes.record import Outcome, make_record
+from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.outcomes.troubles import find_troubles
+from fleetlore.views.patterns import book as pattern_book
+from fleetlore.views.patterns.across_sessions import find_patterns_across
+from fleetlore.views.patterns.kinds import all_kinds
+from fleetlore.views.patterns.model import Finding
+from fleetlore.views.patterns.session_rules import make_open_struggle
+from fleetlore.views.patterns.steps import is_spent
+from fleetlore.views.patterns.wording import describe_finding
 
 TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
@@ -37,6 +47,10 @@ DONE_STATES = frozenset(("completed", "done", "delivered"))
 """New states of a mission that mean success."""
 STRUGGLE = "struggle_and_recovery"
 LONGEST_LINE = 500
+MOST_SESSIONS = 200
+"""Sessions that a watch follows; the one that was silent longest is dropped."""
+MOST_KNOWN = 5000
+_COSTS = Costs()
 
 Words: TypeAlias = Callable[[Event, Naming], str]
 Counter: TypeAlias = Callable[[str, str | None], int]
@@ -55,7 +69,7 @@ class Occasion(NamedTuple):
     words: Words
     event: Event | None = None
     """The event itself, if it has just come."""
-    arc: Arc | None = None
+    arc: Finding | None = None
 
 
 class TriggerWatch:
@@ -81,7 +95,7 @@ def watch_for(rule: Rule, count: Counter) -> TriggerWatch:
         case "kind":
             return Each(lambda event: matches_kind(event.kind, (rule.what,)))
         case "arc":
-            return Arcs(rule.what)
+            return PatternsClosed(rule.what)
         case "when":
             return WATCHES[rule.what](rule, count)
 
@@ -103,12 +117,6 @@ def is_done(event: Event) -> bool:
     if event.kind == "town.mission_state_changed":
         return (event.new_state or "").lower() in DONE_STATES
     return beat_of(event) == "deliver"
-
-
-def is_spent(event: Event) -> bool:
-    """Whether a budget was exhausted."""
-    beat = beat_of(event)
-    return beat is not None and EXHAUSTED in signs_of(event, beat)
 
 
 class Needs(TriggerWatch):
@@ -183,65 +191,104 @@ def _turns_told(scope: str, turns: int) -> Words:
     return describe
 
 
-class Sifting(TriggerWatch):
-    """A watch that follows threads and arcs."""
+class PatternWatch(TriggerWatch):
+    """A watch that follows the steps of threads and the facts of sessions."""
 
     looks_back = True
 
     def __init__(self) -> None:
-        self._sifted = sift.initial()
+        self._book = pattern_book.initial()
+        self._sessions: dict[str, SessionState] = {}
+        self._touched: set[str] = set()
+        """Sessions with events since they were last looked at."""
 
     def see(self, event: Event) -> Iterable[Occasion]:
-        """Add the event to its thread."""
-        sift.sift(self._sifted, event, beats.classify_beat(self._sifted.beats, event))
-        self._sifted.closed.clear()
-        if len(self._sifted.threads.threads) > MANY_THREADS:
-            sift.settle(self._sifted)
-            sift.drop_closed(self._sifted)
+        """Add the event to its thread or session."""
+        pattern_book.apply(self._book, event)
+        if event.run is not None and event.kind in session.KINDS:
+            state = self._sessions.pop(event.run, None) or session.begin(event.run)
+            self._sessions[event.run] = session.apply(state, event, _COSTS)  # the one that moved last is last
+            self._touched.add(event.run)
+            if len(self._sessions) > MOST_SESSIONS:
+                gone = next(iter(self._sessions))
+                del self._sessions[gone]
+                self._touched.discard(gone)
         return ()
 
-    def open_ones(self, now: datetime) -> Iterator[Occasion]:
-        """Agents with one setback after another."""
-        sift.settle(self._sifted)
-        for arc in sift.arcs_open(self._sifted, now):
-            if arc.kind == STRUGGLE and arc.count >= MANY_SETBACKS:
-                yield _of_arc(arc, f"{STRUGGLE} {arc.thread} {arc.first}", arc.last_at)
 
-
-class Arcs(Sifting):
-    """Closed arcs of one kind; never of a hidden kind (`Rule.note` tells the user)."""
+class PatternsClosed(PatternWatch):
+    """Closed findings of one kind; never of a kind that is not shown (`Rule.note` says so)."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self._kind = kind
+        found = all_kinds().get(kind)
+        self._kind = found if found is not None and found.shown else None
+        self._known: dict[str, None] = {}
+        self._records: dict[str, Outcome] = {}
 
     def see(self, event: Event) -> Iterator[Occasion]:
-        """Return the arcs of this kind that the event closes."""
+        """Return the findings that the event closes."""
+        if self._kind is None:
+            return
         super().see(event)
-        sift.settle(self._sifted)
-        for arc in without_hidden(self._sifted.closed):
-            if arc.kind == self._kind:
-                yield _of_arc(arc, f"{event.id} {arc.kind} {arc.thread}", event_stamp(event)[0], event=event)
+        at = event_stamp(event)[0]
+        for finding in self._find(event, at):
+            key = f"{finding.kind} {finding.thread} {finding.first}"
+            if finding.kind != self._kind.kind or finding.state != "closed" or key in self._known:
+                continue
+            self._known[key] = None
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            yield _of_finding(finding, key, at, event=event)
+
+    def _find(self, event: Event, at: datetime) -> Iterable[Finding]:
+        assert self._kind is not None
+        if event.run is None or event.kind not in session.KINDS:
+            thread = pattern_book.last_thread(self._book)
+            return [] if thread is None else list(pattern_book.find_in_thread(self._book, thread, at))
+        state = self._sessions[event.run]
+        if event.kind not in TURNS or not (self._kind.session or self._kind.sessions) or not is_row(state):
+            return []
+        record = self._records[event.run] = make_record(state, at)
+        for run in self._records.keys() - self._sessions.keys():
+            del self._records[run]
+        return [*record.patterns, *(find_patterns_across(list(self._records.values())) if self._kind.sessions else ())]
 
 
-class Stuck(Sifting):
+class Stuck(PatternWatch):
     """Agents that fall silent while working, and series of setbacks. No event reports either."""
 
     def __init__(self) -> None:
         super().__init__()
         self._fleet = fleet.initial()
+        self._struggles: dict[str, Finding] = {}
+        """Session → the trouble that it is in."""
 
     def see(self, event: Event) -> Iterable[Occasion]:
-        """Add the event to the fleet and its thread."""
+        """Add the event to the fleet and to its thread or session."""
         self._fleet = fleet.apply(self._fleet, event)
         return super().see(event)
 
     def look(self, now: datetime) -> Iterator[Occasion]:
-        """Silent agents, then struggles."""
+        """Silent agents, then agents with one setback after another."""
         for agent in self._fleet.agents.values():
             if fleet.standing_at(agent, now=now, session=fleet.find_session(self._fleet, agent)) == "silent":
                 yield _silence(agent, now)
-        yield from self.open_ones(now)
+        for run in self._touched:
+            self._look_at_session(self._sessions[run])
+        self._touched.clear()
+        for finding in (*pattern_book.find_patterns(self._book, now), *self._struggles.values()):
+            if finding.kind == STRUGGLE and finding.state == "open" and finding.count >= MANY_SETBACKS:
+                yield _of_finding(finding, f"{STRUGGLE} {finding.thread} {finding.first}", finding.last_at)
+
+    def _look_at_session(self, state: SessionState) -> None:
+        self._struggles.pop(state.run, None)
+        if state.status.turn != "running" or not is_row(state):
+            return
+        troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+        for trouble in troubles:
+            if trouble.ended is None and trouble.attempts >= MANY_SETBACKS:
+                self._struggles[state.run] = make_open_struggle(state, trouble)
 
 
 def _silence(agent: FleetAgent, now: datetime) -> Occasion:
@@ -263,9 +310,11 @@ def _event_told(event: Event, naming: Naming) -> str:
     return say(event, key=key_of(event, beat_of(event)), naming=naming)
 
 
-def _of_arc(arc: Arc, key: str, at: datetime, event: Event | None = None) -> Occasion:
-    cause = arc.last if event is None else event.id or ""
-    return Occasion(key, cause, at, lambda _, naming: arc_told(arc, naming=naming), event, arc)
+def _of_finding(finding: Finding, key: str, at: datetime, event: Event | None = None) -> Occasion:
+    cause = finding.last if event is None else event.id or ""
+    if finding.thread.startswith("run:"):
+        finding = replace(finding, note="")  # it may quote a command's output, which only leaves with `full`
+    return Occasion(key, cause, at, lambda _, naming: describe_finding(finding, naming), event, finding)
 
 
 def line_of(occasion: Occasion, event: Event, naming: Naming) -> str:

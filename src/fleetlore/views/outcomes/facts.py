@@ -202,6 +202,10 @@ class Trouble(Struct, frozen=True):
     cause: str
     resolved: bool
     evidence: tuple[Source, ...]
+    attempts: int = 1
+    ended: int | None = None  # the step that fixed it
+    name: str = ""  # a kind of check, "ci", or the start of the command
+    ran: bool = True  # False: the check could not be run at all
 
 
 class Correction(Struct, frozen=True):

@@ -133,6 +133,7 @@ def _drop_before(record: Outcome, known: SessionState, inside: SessionState, sta
     record.troubles, record.corrections = keep(record.troubles), keep(record.corrections)
     record.flags, record.claims = keep(record.flags), keep(record.claims)
     record.files, record.helpers = keep(record.files), keep(record.helpers)
+    record.patterns = [pattern for pattern in record.patterns if microseconds(pattern.last_at) >= start]
     asked = find_request(inside)
     if asked is not None:
         record.asked = first_sentence(asked.text)

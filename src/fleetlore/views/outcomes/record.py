@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct, field
@@ -17,6 +17,7 @@ from fleetlore.views import cost_sums, session_status
 from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
+from fleetlore.views.outcomes.facts import Trouble as TroubleFact
 from fleetlore.views.outcomes.file_edits import agent_folder
 from fleetlore.views.outcomes.flags import find_loops
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
@@ -29,7 +30,9 @@ from fleetlore.views.outcomes.words import (
     short_request,
     shorten,
 )
-from fleetlore.views.session_status import Status, WaitingFor
+from fleetlore.views.patterns.model import Finding
+from fleetlore.views.patterns.session_rules import find_session_patterns
+from fleetlore.views.session_status import EPOCH, Status, WaitingFor
 
 CheckOutcome = Literal["pass", "fail", "could_not_run", "not_run", "no_edit"]
 CHECKS: tuple[Literal["tests", "lint", "types", "build"], ...] = ("tests", "lint", "types", "build")
@@ -134,6 +137,9 @@ class ChangedFile(Struct, kw_only=True):
     path: str
     added: int = 0
     removed: int = 0
+    first_at: datetime | None = None
+    """Its first edit."""
+    last_at: datetime | None = None
     evidence: Evidence = field(default_factory=list)
 
 
@@ -181,6 +187,10 @@ class Outcome(Struct, kw_only=True):
     files: list[ChangedFile]
     helpers: list[Helper]
     evidence: dict[str, Evidence]
+    folder: str = ""
+    """The folder that the session works in; paths of `files` are relative to it."""
+    patterns: list[Finding] = field(default_factory=list)
+    """The patterns within the session (docs/patterns.md)."""
 
 
 def make_record(state: SessionState, now: datetime) -> Outcome:
@@ -190,6 +200,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     delivered = _deliver(state, evidence)
     checks = judge_checks(state)
     amount = cost_sums.sum_total(state.spending)
+    troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
     asked = find_request(state)
     if asked is not None:
         evidence["asked"] = [asked.source]
@@ -219,13 +230,15 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
         tokens=amount.tokens,
         delivered=delivered,
         checks=checks,
-        troubles=_list_troubles(state),
+        troubles=_list_troubles(troubles),
         corrections=_list_corrections(state),
         flags=_list_flags(state),
         claims=_judge_statements(state, is_over=status != "running"),
         files=_add_up_files(state),
         helpers=_list_helpers(state),
         evidence=evidence,
+        folder=state.cwd,
+        patterns=find_session_patterns(state, troubles),
     )
     record.name = record.title or record.asked or state.project or state.run
     record.headline = write_headline(record, state)
@@ -334,8 +347,7 @@ def find_delivered_tasks(state: SessionState, start: int = 0) -> list[str]:
     return list(found)[:MOST_TASKS]
 
 
-def _list_troubles(state: SessionState) -> list[Trouble]:
-    found = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+def _list_troubles(found: Iterable[TroubleFact]) -> list[Trouble]:
     return [Trouble(what=one.what, cause=one.cause, resolved=one.resolved, evidence=[*one.evidence]) for one in found]
 
 
@@ -384,6 +396,8 @@ def _add_up_files(state: SessionState) -> list[ChangedFile]:
         file = files.setdefault(path, ChangedFile(path=path))
         file.added += edit.added
         file.removed += edit.removed
+        at = EPOCH + timedelta(microseconds=edit.step)
+        file.first_at, file.last_at = file.first_at or at, at
         file.evidence = [*file.evidence, edit.source][-MOST_EVIDENCE:]
     return list(files.values())
 

@@ -189,6 +189,10 @@ def _describe(problem: _Problem) -> Trouble:
         first.cause,
         problem.ended is not None,
         tuple(attempt.source for attempt in _spread(problem.attempts)),
+        len(problem.attempts),
+        problem.ended,
+        problem.name,
+        problem.ran,
     )
 
 

@@ -1,0 +1,138 @@
+"""Patterns in one session, by the rules that `patterns.toml` names: pure functions of the session's facts.
+
+Only steps of the session's own turns count. A pattern is closed when it is found: what a session leaves unfinished is a trouble of
+its record, not a pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from fleetlore.views.outcomes.corrections import find_corrections
+from fleetlore.views.outcomes.facts import CallStep, PullRequestOpened, Push, Source, Trouble
+from fleetlore.views.outcomes.session import SessionState
+from fleetlore.views.patterns.kinds import own_kinds
+from fleetlore.views.patterns.model import MOST_EVIDENCE, Finding
+from fleetlore.views.session_status import EPOCH
+
+VERSION = 1
+"""Raised with every change of the rules: stored records of another version are made again."""
+CHECKS = ("tests", "lint", "types", "build")
+Bounds = Mapping[str, Any]
+Rule = Callable[[SessionState, Sequence[Trouble], Bounds], Iterator[Finding]]
+
+
+def find_session_patterns(state: SessionState, troubles: Sequence[Trouble]) -> list[Finding]:
+    """The patterns in a session, in the order of their end."""
+    found: list[Finding] = []
+    for kind in own_kinds().values():
+        if kind.session:
+            for finding in RULES[kind.session["rule"]](state, troubles, kind.session):
+                finding.kind = kind.kind
+                found.append(finding)
+    return sorted(found, key=lambda finding: (finding.last_at, finding.first_at, finding.kind))
+
+
+def _time_of(step: int) -> datetime:
+    return EPOCH + timedelta(microseconds=step)
+
+
+def _make(state: SessionState, sources: Sequence[Source], first: int, last: int, *, count: int, note: str = "") -> Finding:
+    ids = list(dict.fromkeys(source.event for source in sources))
+    if len(ids) > MOST_EVIDENCE:
+        ids = [*ids[: MOST_EVIDENCE // 2], *ids[-MOST_EVIDENCE // 2 :]]
+    return Finding(
+        kind="",
+        thread=f"run:{state.run}",
+        agents=[state.agent] if state.agent else [],
+        state="closed",
+        first=ids[0],
+        last=ids[-1],
+        evidence=ids,
+        count=max(count, len(ids)),
+        first_at=_time_of(first),
+        last_at=_time_of(last),
+        note=note,
+    )
+
+
+def make_open_struggle(state: SessionState, trouble: Trouble) -> Finding:
+    """A trouble that a running session has not solved yet."""
+    last = next((failure.step for failure in reversed(state.failures) if failure.step >= trouble.step), trouble.step)
+    finding = _make(state, trouble.evidence, trouble.step, last, count=trouble.attempts, note=trouble.what)
+    finding.kind, finding.state = "struggle_and_recovery", "open"
+    return finding
+
+
+def _find_recoveries(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
+    """A trouble that took more than one attempt or some time, and was fixed."""
+    sources = {call.step: call.source for call in state.calls} | {run.step: run.source for run in state.checks}
+    passed = {(run.kind, run.step) for run in state.checks if run.result == "pass"}
+    for trouble in troubles:
+        if trouble.ended is None or not trouble.evidence or (fix := sources.get(trouble.ended)) is None:
+            continue
+        if not trouble.ran or re.fullmatch(bounds["names"], trouble.name) is None:
+            continue
+        if trouble.name in CHECKS and (trouble.name, trouble.ended) not in passed:
+            continue
+        seconds = (trouble.ended - trouble.step) / 1e6
+        if 0 <= seconds <= bounds["within"] and (trouble.attempts >= bounds["attempts"] or seconds > bounds["longer"]):
+            yield _make(state, (*trouble.evidence, fix), trouble.step, trouble.ended, count=trouble.attempts + 1, note=trouble.what)
+
+
+def _find_long_turns(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
+    """A turn of many calls in a row without a word from the person and without trouble, up to its answer."""
+    turns: dict[int, list[CallStep]] = {}
+    for call in state.calls:
+        if not call.helper:
+            turns.setdefault(call.turn, []).append(call)
+    disturbed = {prompt.turn for prompt in state.prompts if prompt.mid_turn or prompt.refuses is not None}
+    denied = {call.turn for call in state.calls if call.state in ("denied", "interrupted")}
+    answers = {answer.turn: answer for answer in state.answers}
+    for turn, calls in turns.items():
+        if turn not in answers or turn in disturbed or turn in denied or len(calls) < bounds["calls"]:
+            continue
+        first, last = calls[0], calls[-1]
+        if (last.at - first.at).total_seconds() < bounds["longer"]:
+            continue
+        if any((after.at - before.at).total_seconds() > bounds["pause"] for before, after in pairwise(calls)):
+            continue
+        if any(first.step <= trouble.step <= last.step for trouble in troubles):
+            continue
+        yield _make(state, [*(call.source for call in calls), answers[turn].source], first.step, last.step, count=len(calls))
+
+
+def _find_straight_deliveries(state: SessionState, troubles: Sequence[Trouble], bounds: Bounds) -> Iterator[Finding]:
+    """From the request to a pushed commit or a pull request, without trouble, correction, refusal or helper."""
+    handed_over: list[Push | PullRequestOpened] = [*state.pushes, *state.pull_requests]
+    if not (state.prompts and state.edits and state.commits and handed_over) or state.helpers:
+        return
+    request, end = state.prompts[0], min(delivery.step for delivery in handed_over)
+    edits = [edit for edit in state.edits if edit.covered and request.step < edit.step < end]
+    commits = [commit for commit in state.commits if request.step < commit.step <= end and not commit.rewritten]
+    if not edits or not commits or commits[0].step < edits[0].step or (end - request.step) / 1e6 > bounds["within"]:
+        return
+    steps = [request.step, *(call.step for call in state.calls if request.step < call.step <= end)]
+    if any((after - before) / 1e6 > bounds["pause"] for before, after in pairwise(steps)):
+        return
+    if any(trouble.step <= end for trouble in troubles) or any(prompt.refuses is not None for prompt in state.prompts if prompt.step < end):
+        return
+    if any(call.state in ("denied", "interrupted") for call in state.calls if call.step <= end):
+        return
+    if any(correction.step <= end for correction in find_corrections(state.prompts, state.answers, state.edits)):
+        return
+    delivered = [delivery.source for delivery in handed_over if delivery.step == end]
+    sources = [request.source, edits[0].source, *(commit.source for commit in commits), *delivered]
+    yield _make(state, sources, request.step, end, count=len(steps))
+
+
+RULES: Mapping[str, Rule] = {
+    "trouble": _find_recoveries,
+    "long_turn": _find_long_turns,
+    "straight_delivery": _find_straight_deliveries,
+}
+"""Rule → its function."""
