@@ -132,6 +132,19 @@ def find_newest_time(
     return max((min(at, now) for at in times if at is not None), default=None)
 
 
+def list_active_times(
+    log: BlockingRecorder, *, now: datetime, costs: Costs, wanted: Wanted = ALL, store: ProjectionStore | None = None
+) -> list[datetime]:
+    """When the sessions and tasks that are asked for began and when they were last active, in no order: cheap, for a calendar."""
+    if store is not None and wanted.upto is None and update(log, store, costs):
+        found = store.run_read(lambda connection: _select_times(connection, wanted), None)
+        if found is not None:
+            return found
+    times = [at for raw in _fold_all(log, now, costs, wanted, None) for one in (_decode_record(raw),) for at in (one.started, one.ended)]
+    times += [at for one in _fold_tasks(log, wanted).values() if wanted.takes_task(one) for at in (one.started, one.ended)]
+    return [at for at in times if at is not None]
+
+
 class PeriodOutcomes(NamedTuple):
     """What happened in a period."""
 
@@ -394,6 +407,19 @@ def _select_tasks(connection: apsw.Connection, wanted: Wanted) -> list[TaskState
         return [_decode_task(packed) for task in sorted(wanted.tasks) for (packed,) in ask(connection, sql, (*values, task))]
     sql = f"SELECT state FROM tasks WHERE {where} ORDER BY ended DESC, task DESC LIMIT ?"
     return [_decode_task(packed) for (packed,) in ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
+
+
+def _select_times(connection: apsw.Connection, wanted: Wanted) -> list[datetime]:
+    where, values = _where(wanted)
+    found = set[int]()
+    for sql, names in (
+        (f"SELECT run, started, ended FROM sessions WHERE is_row = 1 AND {where}", wanted.runs),
+        (f"SELECT task, started, ended FROM tasks WHERE {where}", wanted.tasks),
+    ):
+        for name, started, ended in ask(connection, sql, values):
+            if names is None or name in names:
+                found.update((started, ended))
+    return [session.EPOCH + timedelta(microseconds=at) for at in found if at]
 
 
 def _where(wanted: Wanted) -> tuple[str, tuple[int, ...]]:

@@ -25,13 +25,13 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
-from fleetlore.projections.outcomes import Wanted, find_outcomes
+from fleetlore.projections.outcomes import Wanted, find_outcomes, list_active_times
 from fleetlore.projections.runner import LogView, view_of
 from fleetlore.projections.signed_goals import SignedGoalsFold
 from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at_from
 from fleetlore.story.brief import Brief
-from fleetlore.story.reading import brief_of, read_records
+from fleetlore.story.reading import ReadPeriod, brief_of, read_records
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
@@ -166,11 +166,17 @@ class ViewCache:
 
     def make_brief(self, wanted: Wanted, zone: tzinfo) -> Brief:
         """The brief of a period; without one, of the newest day with sessions."""
+        return brief_of(self.read_period(wanted, zone), zone)
+
+    def read_period(self, wanted: Wanted, zone: tzinfo) -> ReadPeriod:
+        """The records of a period; without one, of the newest day with sessions."""
         newest_day = wanted.since is None and wanted.until is None
-        store = self._find_store()
-        now = self._now()
-        found = read_records(self.log, now=now, zone=zone, costs=self.costs, wanted=wanted, store=store, newest_day=newest_day)
-        return brief_of(found, zone)
+        store, now = self._find_store(), self._now()
+        return read_records(self.log, now=now, zone=zone, costs=self.costs, wanted=wanted, store=store, newest_day=newest_day)
+
+    def list_active_times(self, wanted: Wanted) -> list[datetime]:
+        """When sessions and tasks began and when they were last active."""
+        return list_active_times(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=self._find_store())
 
     def find_driver(self, goal: str) -> str | None:
         """The holder of a goal's lease; `None` if no driver runs it."""
