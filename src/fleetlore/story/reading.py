@@ -39,7 +39,10 @@ def read_records(
     """The records of `wanted.since` until `wanted.until`, or of the newest day with a session or a task."""
     if newest_day:
         newest = find_newest_time(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress) or now
-        since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        try:
+            since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        except OverflowError:  # stored with a time at the end of the calendar
+            since, until = bounds_of_day(now.astimezone(zone).date(), zone)
         wanted = wanted._replace(since=since, until=until)
     found = read_period(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress)
     return ReadPeriod(found.sessions, found.tasks, wanted.since, wanted.until)

@@ -68,6 +68,7 @@ def _notifying(settings: Settings, house: AppContext, url: str) -> Chore:
         rules_of(settings),
         naming=naming,
         url=url,
+        costs=house.view_cache.costs,
         on_trouble=lambda trouble: terminal.err(f"lore: {trouble}"),
     )
     return notifier.run

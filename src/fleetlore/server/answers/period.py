@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,6 +61,9 @@ def read_query(view_cache: ViewCache, query: PeriodQuery, position: Position | N
             since, until = bounds_of_day(query.day, zone)
         except OverflowError as error:
             raise Invalid(f"day: out of reach of the calendar: {query.day}") from error
+    for name, moment in (("since", since), ("until", until)):
+        if moment is not None and not _is_in(moment, zone):
+            raise Invalid(f"{name}: out of reach of the calendar: {moment.isoformat()}")
     scope = view_cache.resolve_scope(query.scope if query.agent is None else f"agent:{query.agent}")
     return select_scope(view_cache.log, scope, Wanted(since, until, upto=position)), zone
 
@@ -80,6 +83,16 @@ def _find_day(since: datetime | None, until: datetime | None, zone: tzinfo) -> d
         return day if bounds_of_day(day, zone) == (since, until) else None
     except OverflowError:
         return None
+
+
+def _is_in(moment: datetime, zone: tzinfo) -> bool:
+    """Whether the time zone has a date for a moment: at the ends of the calendar it may not."""
+    try:
+        moment.astimezone(UTC)
+        moment.astimezone(zone)
+    except OverflowError:
+        return False
+    return True
 
 
 def _date_in(at: datetime | None, zone: tzinfo) -> date | None:

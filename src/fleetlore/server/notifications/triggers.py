@@ -22,6 +22,8 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notifications.rules import Rule
+from fleetlore.server.notifications.schedule import Schedule
+from fleetlore.server.notifications.scheduled_brief import BriefPeriod, find_period
 from fleetlore.views import beats, fleet
 from fleetlore.views.agent_status_rules import find_standing_effect
 from fleetlore.views.event_text import event_stamp
@@ -54,6 +56,8 @@ class Occasion(NamedTuple):
     event: Event | None = None
     """The event itself, if it has just come."""
     arc: Arc | None = None
+    period: BriefPeriod | None = None
+    """Of a scheduled brief: what it covers."""
 
 
 class Watch:
@@ -80,6 +84,8 @@ def watch_for(rule: Rule, count: Counter) -> Watch:
             return Each(lambda event: matches_kind(event.kind, (rule.what,)))
         case "arc":
             return Arcs(rule.what)
+        case "brief":
+            return ScheduledBrief(rule.schedule)
         case "when":
             return WATCHES[rule.what](rule, count)
 
@@ -94,6 +100,19 @@ class Each(Watch):
         """Return the event if it satisfies the condition."""
         if self._is_meant(event):
             yield occasion_of(event)
+
+
+class ScheduledBrief(Watch):
+    """The newest scheduled time of a brief."""
+
+    def __init__(self, schedule: Schedule | None) -> None:
+        self._schedule = schedule
+
+    def look(self, now: datetime) -> Iterator[Occasion]:
+        """The brief that was due last."""
+        if self._schedule is not None:
+            period = find_period(self._schedule, now)
+            yield Occasion(period.key, "", period.until, lambda event, naming: "", period=period)
 
 
 def is_done(event: Event) -> bool:
