@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -29,7 +30,7 @@ def at(hour: int, minute: int = 0, *, days: int = 0) -> datetime:
 
 def session(when: datetime, run: str = "0b5e1111-0000-4000-8000-000000000001") -> list[Event]:
     """An agent that committed a change."""
-    fields = {"agent": "ada", "actor": "ada", "run": run}
+    fields: dict[str, Any] = {"agent": "ada", "actor": "ada", "run": run}
     call = Event(
         id=f"{run[:-1]}a",
         kind="tool.called",
