@@ -59,7 +59,22 @@ PRICE_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 MAX_PRICE_USD = 100_000
 
-_NOTIFY_TEXT_KEYS = ("name", "when", "kind", "arc", "scope", "log", "max_age", "webhook", "format", "secret", "token")
+_NOTIFY_TEXT_KEYS = (
+    "name",
+    "when",
+    "kind",
+    "arc",
+    "scope",
+    "log",
+    "max_age",
+    "webhook",
+    "format",
+    "secret",
+    "token",
+    "brief",
+    "zone",
+    "brief_format",
+)
 
 NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command")
 """The keys of a notification rule; `server/notifications/rules.py` has their meaning."""

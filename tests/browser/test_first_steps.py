@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_on_an_empty_log_every_page_teaches_how_to_fill_it_and_fills_by_itself(room: ControlRoom, visit: Visits) -> None:
-    pages = [visit(room, path) for path in ("/fleet", "/story", "/timeline", "/threads", "/costs", "/events")]
+    pages = [visit(room, path) for path in ("/fleet", "/timeline", "/threads", "/costs", "/events")]
     for page in pages:
         expect(page.locator(".teach code")).to_have_count(3)
         expect(page.locator(".teach")).to_contain_text("lore demo")

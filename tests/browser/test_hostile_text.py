@@ -17,7 +17,7 @@ from tests.browser.witness import scrolls_sideways
 
 pytestmark = pytest.mark.slow
 
-PAGES = ("fleet", "story", "timeline", "threads", "costs", "events")
+PAGES = ("fleet", "timeline", "threads", "costs", "events")
 SCRIPT = "<script>window.pwned=1</script>"
 IMAGE = "<img src=x onerror=window.pwned=2>"
 NAMES = (
@@ -79,7 +79,6 @@ def drawer_of(page: Page, name: str) -> None:
     """Open whatever the page opens on a click."""
     opener = {
         "fleet": "article.card .agent-name",
-        "story": ".sentence",
         "timeline": ".tl-name button",
         "threads": ".arc",
         "costs": ".agent-name",
@@ -123,11 +122,11 @@ def test_what_cannot_be_seen_is_shown_by_its_number(room: ControlRoom, visit: Vi
     expect(card.locator("h2 bdi")).to_have_text("202Egpj.exe")
 
 
-def test_an_agent_of_any_name_has_its_drawer_its_story_its_timeline_and_its_events(room: ControlRoom, visit: Visits) -> None:
+def test_an_agent_of_any_name_has_its_drawer_its_brief_its_timeline_and_its_events(room: ControlRoom, visit: Visits) -> None:
     name = NAMES[4]
     room.tell(deed(name, "One deed"), deed("ada", "Another"))
     page = visit(room, "/fleet")
-    for link, where in (("Its story", ".sentence"), ("Its timeline", ".tl-name"), ("All its events", ".ev-row")):
+    for link, where in (("Its brief", ".brief"), ("Its timeline", ".tl-name"), ("All its events", ".ev-row")):
         page.keyboard.press("f")
         page.locator("article.card", has_text=name).locator(".agent-name").click()
         expect(page.get_by_role("dialog").locator(".event-line")).to_have_count(1)

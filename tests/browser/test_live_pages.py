@@ -58,33 +58,6 @@ def test_nobody_is_announced_who_needed_a_person_before_the_page_was_opened(room
     expect(page.locator(".toast")).to_contain_text("dov")
 
 
-def test_a_sentence_is_written_while_somebody_reads_and_opens_what_it_rests_on(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
-    page = visit(room, "/story")
-    expect(page.locator(".sentence")).to_have_count(1)
-    room.tell(deed("ada", "The cookie was never set", "fleet.error", task="t1"))
-    sentence = page.locator(".sentence", has_text="The cookie was never set")
-    expect(sentence).to_be_visible()
-    sentence.click()
-    drawer = page.get_by_role("dialog")
-    expect(drawer).to_contain_text("fleet.error")
-    expect(drawer.locator(".json")).to_contain_text('"text": "The cookie was never set"')
-    page.keyboard.press("Escape")
-    expect(drawer).to_have_count(0)
-
-
-def test_an_arc_appears_in_the_margin_of_the_story(room: ControlRoom, visit: Visits) -> None:
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1", at=ago(9)))
-    page = visit(room, "/story")
-    expect(page.locator(".sentence")).to_have_count(1)
-    room.tell(deed("ada", "The cookie was never set", "fleet.error", task="t1", at=ago(6)))
-    room.tell(deed("ada", "It is set now", "fleet.recovery", task="t1", at=ago(1)))
-    arc = page.locator(".arc", has_text="Struggle and recovery")
-    expect(arc.first).to_be_visible()
-    arc.first.click()
-    expect(page.get_by_role("dialog")).to_contain_text("It is set now")
-
-
 def test_a_lane_and_its_marks_appear_on_the_timeline(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
     page = visit(room, "/timeline")
@@ -122,18 +95,6 @@ def test_a_thread_opens_and_closes(room: ControlRoom, visit: Visits) -> None:
     page.get_by_role("button", name="Open", exact=True).click()
     expect(thread).to_have_count(0)
     expect(page).to_have_url(re.compile("state=open"))
-
-
-def test_a_thread_leads_to_the_story_of_all_its_events(room: ControlRoom, visit: Visits) -> None:
-    """A session names its task once; its other events carry only the run."""
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1", run="r1"))
-    room.tell(*(deed("ada", f"Step {number} of the login", "fleet.error", run="r1") for number in range(3)))
-    page = visit(room, "/threads")
-    thread = page.locator(".thread", has_text="task t1")
-    expect(thread).to_contain_text("4 events")
-    thread.get_by_title("Its story").click()
-    expect(page).to_have_url(re.compile("story.*scope=task%3At1"))
-    expect(page.locator(".story")).to_contain_text("Step 2 of the login")
 
 
 def test_costs_rise(room: ControlRoom, visit: Visits) -> None:

@@ -14,7 +14,7 @@ from tests.browser.witness import scrolls_sideways
 pytestmark = pytest.mark.slow
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-PAGES = ("fleet", "story", "timeline", "threads", "costs", "events")
+PAGES = ("fleet", "brief", "timeline", "threads", "costs", "events")
 FAINTEST = 4.5
 """What WCAG asks for between text and what is behind it; 3 where the text is large."""
 CONTRASTS = """() => {

@@ -106,7 +106,7 @@ def test_when_the_server_comes_back_under_load_nothing_is_lost_and_nothing_doubl
 
 def test_every_page_is_right_again_after_a_restart(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"))
-    pages = {path: visit(room, path) for path in ("/story", "/timeline", "/threads")}
+    pages = {path: visit(room, path) for path in ("/timeline", "/threads")}
     visit.forgive(GONE)
     for page in pages.values():
         expect(page.locator("main")).to_contain_text("ada")

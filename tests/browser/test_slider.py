@@ -83,10 +83,10 @@ def test_the_address_carries_the_moment_through_reload_and_history(past: Control
     page.reload()
     expect(banner(page)).to_be_visible()
     expect(cards(page)).to_have_count(1)
-    page.keyboard.press("s")
-    expect(page).to_have_url(re.compile("/story.*as_of=20"))
-    expect(page.locator(".story")).to_contain_text("Found the cookie")
-    expect(page.locator(".story")).not_to_contain_text("Write the docs")
+    page.keyboard.press("e")
+    expect(page).to_have_url(re.compile("/events.*as_of=20"))
+    expect(page.locator(".ev-rows")).to_contain_text("Found the cookie")
+    expect(page.locator(".ev-rows")).not_to_contain_text("Write the docs")
     page.go_back()
     expect(cards(page)).to_have_count(1)
     page.go_back()
@@ -141,7 +141,6 @@ def test_the_slider_is_moved_by_keys(past: ControlRoom, visit: Visits) -> None:
 @pytest.mark.parametrize(
     ("path", "selector", "then", "now"),
     [
-        ("/story", ".story", "Found the cookie", "Write the docs"),
         ("/timeline", ".tl-names", "ada", "bram"),
         ("/threads", ".thread-list", "task t1", "task t2"),
         ("/costs", ".costs-tables", "ada", "bram"),

@@ -33,7 +33,7 @@ def test_the_rules_are_listed_without_their_secrets(lore: Lore, receiver: Receiv
         assert "SECRET" not in told
     assert lore("notify", "list").lines == [
         "needs-me  needs you  town  webhook 127.0.0.1  not begun yet",
-        "nobody runs them just now; `lore up` does",
+        "Not running. Start `lore up` to send notifications.",
     ]
     assert not (lore.folder / "../data/fleetlore/fleet.db").exists()
     listed = lore("notify", "list", "--json").json
@@ -43,7 +43,7 @@ def test_the_rules_are_listed_without_their_secrets(lore: Lore, receiver: Receiv
 
 
 def test_without_rules_it_says_where_to_write_them(lore: Lore) -> None:
-    assert "no rules for this log" in lore("notify", code=0).out
+    assert "No rules for this log" in lore("notify", code=0).out
     assert lore("notify", "--json", code=0).json == {"rules": [], "at_work": None}
 
 
@@ -75,7 +75,7 @@ def test_a_rule_that_does_not_work_says_why_and_fails(lore: Lore, receiver: Rece
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["test"], "which rule?"),
+        (["test"], "Which rule?"),
         (["test", "nobody"], "no rule is called 'nobody'; there are needs-me"),
         (["list", "needs-me"], "takes no rule"),
         (["test", "needs-me", "--event", "00000000-0000-7000-8000-000000000009"], "no event with the id"),

@@ -51,7 +51,7 @@ def test_an_event_that_a_rule_waits_for_is_told_and_recorded_once(town: Town, re
     told = receiver.next().json
     assert (told["rule"], told["when"], told["event"]["kind"], told["event"]["position"]) == ("errors", "fleet.error", ERROR.kind, position)
     assert "the build broke" in told["text"]
-    assert told["url"] == "http://127.0.0.1:7077/story"
+    assert told["url"] == "http://127.0.0.1:7077/brief"
     assert (notice.id, notice.cause, notice.text, notice.agent) == (told["id"], told["event"]["id"], told["text"], None)
     where = {"via": "webhook", "to": "127.0.0.1"}
     assert notice.data == {"rule": "errors", "event": told["event"]["id"], "when": "fleet.error", **where, "ok": True, "attempts": 1}

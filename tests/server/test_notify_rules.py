@@ -132,8 +132,8 @@ def test_a_wrong_type_is_an_error_of_every_command(home: Home, content: str, rea
     ("content", "reason"),
     [
         ("when = 'done'\ncommand = ['x']", "each rule needs a name"),
-        ("name = 'r'\ncommand = ['x']", "one of when, kind, arc is needed"),
-        ("name = 'r'\nwhen = 'done'\nkind = 'a.b'\ncommand = ['x']", "one of when, kind, arc is needed"),
+        ("name = 'r'\ncommand = ['x']", "one of when, kind, arc, brief is needed"),
+        ("name = 'r'\nwhen = 'done'\nkind = 'a.b'\ncommand = ['x']", "one of when, kind, arc, brief is needed"),
         ("name = 'r'\nwhen = 'done'", "one of webhook, command is needed"),
         (f"{RULE}command = ['x']", "one of webhook, command is needed"),
         ("name = 'r'\nwhen = 'angry'\ncommand = ['x']", "when: no such thing as 'angry'; there are needs you, stuck"),
@@ -208,4 +208,4 @@ def test_everything_that_a_rule_can_say_is_documented(word: str) -> None:
 
 def test_the_rules_of_the_manual_are_rules(home: Home) -> None:
     [example] = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
-    assert [rule.name for rule in home.rules(example)] == ["needs-me", "team", "phone", "errors", "comebacks"]
+    assert [rule.name for rule in home.rules(example)] == ["needs-me", "team", "phone", "errors", "morning", "comebacks"]

@@ -45,39 +45,25 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def told(story: Any) -> set[str]:
-    return {id for chapter in story["chapters"] for sentence in chapter["sentences"] for id in sentence["evidence"]}
-
-
-def test_the_key_of_every_thread_is_a_scope_that_shows_all_of_its_events(served: Served) -> None:
+def test_the_key_of_every_thread_is_a_scope(served: Served) -> None:
     threads = served.view("threads")["threads"]
     assert {thread["key"]: thread["events"] for thread in threads} == {"task:PAY-12": 4, "mission:launch": 1, "town": 1}
     for thread in threads:
-        assert len(told(served.view("story", scope=thread["key"], detail="full"))) >= thread["events"]
-    assert len(told(served.view("story", scope="task:PAY-12", detail="full"))) == 4
-    assert len(told(served.view("story", scope="task:PAY-12", detail="full", as_of=served.log.head()))) == 4
-
-
-def test_the_story_of_a_thread_is_read_page_by_page(served: Served) -> None:
-    newest = served.view("story", scope="task:PAY-12", detail="full", limit=1)
-    assert len(told(newest)) == 1
-    earlier = served.view("story", scope="task:PAY-12", detail="full", limit=3, before=newest["more"])
-    assert len(told(earlier)) == 3
-    assert earlier["more"] is None
-    titles = {sentence["title"] for story in (newest, earlier) for chapter in story["chapters"] for sentence in chapter["sentences"]}
-    assert titles == {"task PAY-12"}
+        assert served.get("/api/brief", scope=thread["key"]).status == 200
+    assert [one["session"] for one in served.view("story", scope="task:PAY-12")["story"]["paragraphs"]] == [RUN]
+    assert served.view("story", scope="agent:ada")["story"]["paragraphs"] == []
 
 
 @pytest.mark.parametrize("name", ["shop", "shop@main: Fix the parser", "0b5e1111", RUN])
 def test_a_shown_name_is_a_scope(served: Served, name: str) -> None:
-    for view, query in (("events", {}), ("search", {"q": "parser"}), ("story", {"detail": "full"})):
+    for view, query in (("events", {}), ("search", {"q": "parser"}), ("story", {}), ("brief", {})):
         wanted = served.view(view, scope=f"agent:{AGENT}", **query)
         assert served.view(view, scope=f"agent:{name}", **query) == wanted
     assert [lane["agent"] for lane in served.view("timeline", agent=[name])["lanes"]] == [AGENT]
 
 
 @pytest.mark.parametrize(("scope", "suggestion"), UNKNOWN)
-@pytest.mark.parametrize(("path", "query"), [("/api/events", {}), ("/api/search", {"q": "parser"}), ("/api/story", {})])
+@pytest.mark.parametrize(("path", "query"), [("/api/events", {}), ("/api/search", {"q": "parser"}), ("/api/story", {}), ("/api/brief", {})])
 def test_an_unknown_name_is_not_found_and_near_ones_are_suggested(
     served: Served, path: str, query: dict[str, Any], scope: str, suggestion: str
 ) -> None:

@@ -60,7 +60,7 @@ VIEWS = {
     "brief": (common.PeriodBrief, {"brief"}),
     "costs": (common.CostsPage, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (stage.Stage, {"play", "runs", "let_go"}),
-    "story": (common.StoryPage, {"opening", "chapters", "open", "closing", "more"}),
+    "story": (common.PeriodStory, {"story"}),
     "timeline": (
         common.TimelinePage,
         {"from", "to", "first_at", "last_at", "exact", "bucket_seconds", "families", "lanes", "marks", "links", "arcs", "more_lanes"},
@@ -355,7 +355,7 @@ def test_what_was_stored_is_there_in_the_next_request(own: Served) -> None:
         views = {name: own.view(name) for name in ("fleet", "story", "threads", "timeline", "events", "meta")}
         assert agent in {card["name"] for card in views["fleet"]["agents"]}
         assert views["events"]["events"][0]["position"] == position == views["meta"]["head"]
-        assert f"deed {number}" in str(views["story"]["chapters"])
+        assert f"deed {number}" in str(views["timeline"]["marks"])
         assert f"task:t{number}" in {row["key"] for row in views["threads"]["threads"]}
         assert agent in {lane["agent"] for lane in views["timeline"]["lanes"]}
         assert {views[name]["as_of"] for name in ("fleet", "story", "threads", "timeline")} == {position}
@@ -371,7 +371,7 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
     query = {"search": {"q": "SECRET"}}
     for name, as_of in asked:
         own.view(name, as_of=as_of, **query.get(name, {}))
-    assert "SECRET" in str(own.view("story", as_of=plain.position))
+    assert "SECRET" in str(own.view("timeline", as_of=plain.position))
     own.log.erase([secret.id or ""], "a slip")
     for name, as_of in asked:
         assert "SECRET" not in str(own.view(name, as_of=as_of, **query.get(name, {})))
@@ -393,10 +393,10 @@ def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(ow
         own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1), deed("more", 2)])
         [secret, plain, _] = stored(own)
         assert held.wait(PATIENCE)
-        assert "SECRET" in str(own.view("story", as_of=plain.position))
+        assert "SECRET" in str(own.view("timeline", as_of=plain.position))
         own.log.erase([secret.id or ""], "a slip")
         go_on.set()
-        assert "SECRET" not in str(own.view("story", as_of=plain.position))
+        assert "SECRET" not in str(own.view("timeline", as_of=plain.position))
 
 
 def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Served) -> None:
@@ -432,8 +432,6 @@ def test_a_view_as_of_a_position_is_that_of_a_log_that_ends_there(served: Served
             past = served.view(view, as_of=events[cut - 1].position)
             assert (then.pop("live"), past.pop("live")) == (True, False)
             for name in then:
-                if (view, name) == ("story", "closing"):
-                    continue
                 assert past[name] == then[name], (name, cut)
 
 
@@ -455,7 +453,7 @@ def test_a_moment_is_the_last_position_at_which_nothing_newer_was_known(own: Ser
     assert known(30) == known(99) == (positions[4], True)
     assert [row["text"] for row in own.view("events", as_of=at(12).isoformat())["events"]] == ["minute 5", "minute 10"]
     assert own.view("events", as_of=at(1).isoformat())["events"] == []
-    assert own.view("story", as_of=at(1).isoformat())["chapters"] == []
+    assert own.view("story", as_of=at(1).isoformat())["story"]["paragraphs"] == []
 
 
 def test_a_past_answer_is_the_same_however_often_and_whatever_came_since(own: Served) -> None:
@@ -561,7 +559,14 @@ def test_when_the_log_file_is_gone_nothing_is_acknowledged_and_it_is_not_ready(i
         ("/api/costs", {"since": "0"}, "since"),
         ("/api/story", {"scope": "planet:x"}, "no such scope"),
         ("/api/story", {"before": "5"}, "before"),
-        ("/api/story", {"before": "-"}, "before"),
+        ("/api/story", {"agent": "ada", "scope": "agent:bo"}, "agent or scope"),
+        ("/api/story", {"format": "chat"}, "format"),
+        ("/api/story", {"day": "2026-11-16", "since": "2026-11-16T00:00:00Z"}, "say day, or since"),
+        ("/api/brief", {"until": "2026-11-16T00:00:00Z"}, "say day, or since"),
+        ("/api/brief", {"day": "0001-01-01", "tz": "Asia/Tokyo"}, "out of reach of the calendar"),
+        ("/api/brief", {"format": "poem"}, "format"),
+        ("/api/evidence", {}, "id"),
+        ("/api/evidence", {"id": ["x"] * 51}, "id"),
         ("/api/story", {"detail": "gossip"}, "detail"),
         ("/api/timeline", {"from_": "2026-01-02T00:00:00Z", "to": "2026-01-02T00:00:00Z"}, "to: is not after from"),
         ("/api/timeline", {"width": 5000}, "width"),

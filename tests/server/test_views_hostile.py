@@ -20,6 +20,7 @@ from fleetlore import settings as config
 from fleetlore.server.app import make_app
 from fleetlore.server.open_context import open_context
 from fleetlore.server.types import common
+from fleetlore.server.types.evidence import Evidence
 from fleetlore.server.view_table import VIEWS
 from tests.server import asgi
 from tests.server.serving import homely, serve
@@ -40,6 +41,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 ANSWERS = {view.path: view.response for view in VIEWS} | {
     "/api/events": common.Events,
     "/api/search": common.SearchHits,
+    "/api/evidence": Evidence,
     "/api/meta": common.Meta,
 }
 
@@ -99,11 +101,16 @@ def test_any_stored_event_is_shown_by_every_view(tmp_path: Path, stored: list[Ev
             house.view("/api/timeline", query)
         house.view("/api/costs", {"since": first, "until": second})
         house.view("/api/events", {"since": first})
-        house.view("/api/story", {"before": known[-1].position, "limit": 1})
+        for path in ("/api/story", "/api/brief"):
+            assert house.ask(path, {"since": first, "until": second}).status in (200, 422)
         assert len(house.view("/api/events", {}).events) == len(known)
-        told = house.view("/api/story", {"detail": "full"})
-        proofs = {id for chapter in told.chapters for sentence in chapter.sentences for id in sentence.evidence}
-        assert proofs <= {event.id for event in known}
+        story = house.view("/api/story", {"detail": "full"}).story
+        cited = {source.event for paragraph in story.paragraphs for sentence in paragraph.sentences for source in sentence.evidence}
+        ids = [event.id for event in known]
+        assert cited <= set(ids)
+        shown = house.view("/api/evidence", {"id": ids[:50]})
+        assert len(shown.items) + shown.hidden <= len(ids[:50])
+        assert shown.missing == []
 
 
 PARAMETERS = ("as_of", "scope", "kind", "id", "after", "before", "since", "until", "from", "to", "limit", "order", "by", "tz", "q", "agent")

@@ -58,6 +58,13 @@ export async function get<T>(path: string, params?: Params, abort?: AbortSignal)
   return (await answer.json()) as T;
 }
 
+/** One answer of the server as text; refuses as `get` does. */
+export async function getText(path: string, params?: Params): Promise<string> {
+  const answer = await fetch(path + query(params), { headers: headers() });
+  if (!answer.ok) throw await refusal(answer);
+  return answer.text();
+}
+
 /** Sends something as JSON; refuses as `get` does, but a missing right does not lock the room. */
 export async function post<T>(path: string, body: unknown): Promise<T> {
   const answer = await fetch(path, { method: "POST", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify(body) });

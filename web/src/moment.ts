@@ -176,12 +176,12 @@ effect(() => {
 });
 
 /** An answer of the server at the moment that is looked at, kept fresh while that is now. Keeps the last answer while it loads. */
-export function useView<T>(path: string, params: Params = {}): Seen<T> {
+export function useView<T>(path: string, params: Params = {}, pause?: number): Seen<T> {
   const moment = asOf.value;
   const asked = { ...params, as_of: moment };
   const found = useMemo(() => source<T>(path, asked, moment === null), [path + query(asked)]);
   const kept = useMemo(() => ({ path, data: null as T | null }), [path]);
-  useEffect(() => found.hold(), [found]);
+  useEffect(() => found.hold(pause), [found]);
   const state = found.state.value;
   if (state.data !== null) kept.data = state.data;
   return { ...state, data: state.data ?? kept.data, stale: state.data === null };

@@ -2,6 +2,26 @@ import { batch, computed, signal } from "@preact/signals";
 
 import { query, type Params } from "./api";
 
+/** Pages that have another name now: old links keep working. */
+const MOVED: Record<string, string> = { story: "brief" };
+
+/** The address in its present form. */
+export function moved(pathname: string, search: string): string {
+  const [, first = "", ...others] = pathname.split("/");
+  const name = Object.hasOwn(MOVED, first) ? MOVED[first] : undefined;
+  if (name === undefined) return pathname + search;
+  const kept = new URLSearchParams(search);
+  kept.delete("detail");
+  const text = kept.toString();
+  return ["", name, ...others].join("/") + (text ? `?${text}` : "");
+}
+
+function settle(): void {
+  const address = moved(location.pathname, location.search);
+  if (address !== location.pathname + location.search) history.replaceState(history.state, "", address + location.hash);
+}
+
+settle();
 const path = signal(location.pathname);
 const search = signal(location.search);
 
@@ -20,6 +40,7 @@ function decoded(text: string): string {
 }
 
 function read(): void {
+  settle();
   batch(() => {
     path.value = location.pathname;
     search.value = location.search;

@@ -137,31 +137,94 @@ export interface ArcsAnswer extends Head {
   counts: Record<string, number>;
 }
 
-export interface Sentence {
-  text: string;
-  thread: string | null;
-  title: string | null;
-  evidence: string[];
-  at: string;
-  beat: string | null;
-  agent: string | null;
-  shown: string | null;
+/** Where a fact comes from: the event, and the record's own id in the program. */
+export interface Source {
+  event: string;
+  source: string;
 }
 
-export interface Chapter {
+export interface BriefLine {
+  text: string;
+  sessions: string[];
+  tasks: string[];
+  evidence: Source[];
+}
+
+export interface Brief {
   title: string;
-  first_at: string;
-  last_at: string;
-  sentences: Sentence[];
-  arcs: Arc[];
+  since: string | null;
+  until: string | null;
+  delivered: BriefLine[];
+  in_progress: BriefLine[];
+  went_wrong: BriefLine[];
+  check_this: BriefLine[];
+  needs_you: BriefLine[];
+  bill: { text: string; sessions: number; usd: number | null; tokens: number; commits: number; pull_requests: number; tasks_closed: number };
+}
+
+/** `days`: the day that is shown, and the nearest days with sessions before and after it. */
+export interface BriefAnswer extends Head {
+  brief: Brief;
+  days: { shown: string | null; previous: string | null; next: string | null };
+}
+
+export interface StorySentence {
+  text: string;
+  evidence: Source[];
+}
+
+export interface StoryParagraph {
+  title: string;
+  session: string | null;
+  started: string | null;
+  ended: string | null;
+  sentences: StorySentence[];
+}
+
+export interface Story {
+  title: string;
+  since: string | null;
+  until: string | null;
+  paragraphs: StoryParagraph[];
+  bill: string;
 }
 
 export interface StoryAnswer extends Head {
-  opening: string;
-  chapters: Chapter[];
-  open: { key: string; title: string }[];
-  closing: string;
-  more: string | null;
+  story: Story;
+}
+
+export interface FileDiff {
+  path: string;
+  diff: string;
+  is_new: boolean;
+  is_cut: boolean;
+}
+
+export interface EvidenceItem {
+  id: string;
+  kind: string;
+  at: string | null;
+  agent: string | null;
+  session: string | null;
+  task: string | null;
+  what: "command" | "edit" | "read" | "search" | "other" | "text";
+  text: string;
+  tool: string;
+  command: string;
+  description: string;
+  folder: string;
+  paths: string[];
+  edits: FileDiff[];
+  state: "ok" | "failed" | "denied" | "interrupted" | "unknown";
+  exit_code: number | null;
+  output: string;
+  is_cut: boolean;
+}
+
+export interface EvidenceAnswer {
+  items: EvidenceItem[];
+  missing: string[];
+  hidden: number;
 }
 
 export interface Figures {

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 SUMMARY = "list the rules by which you are notified, and try one"
 
 _EXAMPLES = (
-    ("lore notify list", "every rule, whom it tells, and how far it has come"),
-    ("lore notify test needs-me", "send one notice now, and say how that ended"),
-    ("lore notify test needs-me --event 0190…", "the same about an event of the log, as it would be told"),
+    ("lore notify list", "every rule, where it sends, and how far it has read"),
+    ("lore notify test needs-me", "send one notification now, and show the result"),
+    ("lore notify test morning --print", "print the message, such as a scheduled brief, instead of sending it"),
+    ("lore notify test needs-me --event 0190…", "the same about an event of the log"),
 )
 _NOTES = """\
-Rules stand under [[notify]] in your own fleetlore.toml, and run while `lore up` does; docs/notifications.md tells how.
+Rules are [[notify]] tables in your own fleetlore.toml. They run while `lore up` does: docs/notifications.md.
 """
 
 
@@ -35,7 +36,8 @@ def configure(parser: ArgumentParser) -> None:
     """What to do, with which rule."""
     parser.add_argument("action", choices=("list", "test"), nargs="?", default="list", help="list the rules, or try one")
     parser.add_argument("rule", metavar="RULE", nargs="?", help="for test: the name of the rule")
-    parser.add_argument("--event", metavar="ID", help="for test: an event of the log to tell of (else one that is made up)")
+    parser.add_argument("--event", metavar="ID", help="for test: the event of the log to send (default: a made-up one)")
+    parser.add_argument("--print", action="store_true", help="for test: print the message instead of sending it")
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -43,7 +45,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """List them, or try one."""
     if args.action == "list":
-        if args.rule is not None or args.event is not None:
+        if args.rule is not None or args.event is not None or args.print:
             raise UsageError("`lore notify list` takes no rule; write `lore notify test RULE`")
         return _list(args)
     return _test(args)
@@ -64,9 +66,9 @@ def _list(args: Namespace) -> int:
         if rule.note is not None:
             terminal.out(terminal.sanitise(f"  {rule.note}"))
     if not rules:
-        terminal.out("no rules for this log; docs/notifications.md shows some, to be written into your own fleetlore.toml")
+        terminal.out("No rules for this log. docs/notifications.md shows some for your own fleetlore.toml.")
     elif holder is None:
-        terminal.out("nobody runs them just now; `lore up` does")
+        terminal.out("Not running. Start `lore up` to send notifications.")
     return OK
 
 
@@ -101,7 +103,11 @@ def _test(args: Namespace) -> int:
 
     settings = open_log.settings_of(args)
     rule = _find(settings, args.rule)
-    message = _message(args, rule)
+    message = _read_brief(args, rule, settings) if rule.by == "brief" else _message(args, rule)
+    if args.print:
+        for line in message.text.splitlines():
+            terminal.out(terminal.sanitise(line))
+        return OK
     outcome = deliver(rule.target, message)
     if args.json:
         terminal.out_value({"rule": rule.name, "to": rule.target.shown, "ok": outcome.error is None, "error": outcome.error})
@@ -117,7 +123,7 @@ def _find(settings: Settings, name: str | None) -> Rule:
 
     rules = {rule.name: rule for rule in rules_of(settings)}
     if name is None:
-        raise UsageError("which rule? write `lore notify test RULE`; `lore notify list` shows them")
+        raise UsageError("Which rule? Write `lore notify test RULE`; `lore notify list` shows them")
     if name not in rules:
         raise Invalid(f"no rule is called {name!r}; there are {', '.join(rules) or 'none for this log'}")
     return rules[name]
@@ -137,6 +143,22 @@ def _message(args: Namespace, rule: Rule) -> Message:
         event = _event(args)
         occasion = occasion_of(event)._replace(key=f"test {clock.uuid7()}")
     return compose(rule, occasion, event, AS_THEY_ARE)
+
+
+def _read_brief(args: Namespace, rule: Rule, settings: Settings) -> Message:
+    """The brief that was due last, whether it was sent or not. Unlike a scheduled one it is also sent if nothing happened."""
+    from fleetlore.server.notifications.runner import ACTOR
+    from fleetlore.server.notifications.scheduled_brief import compose_brief, find_period, read_brief
+    from fleetlore.views.costs import Costs
+    from fleetlore.views.prices import Prices
+
+    if args.event is not None or rule.schedule is None:
+        raise UsageError("--event does not go with a rule that sends a brief")
+    now = clock.now()
+    period = find_period(rule.schedule, now)
+    with open_log.open_existing_log(args, settings=settings) as log:
+        brief = read_brief(log, rule, period, Costs(Prices(settings.prices.value)), now)
+    return compose_brief(rule, clock.uuid7(), brief, period, actor=ACTOR, url=None)
 
 
 def _event(args: Namespace) -> Event:

@@ -32,7 +32,7 @@ from fleetlore.views.outcomes.period import make_period_record
 from fleetlore.views.outcomes.record import Outcome, make_record
 from fleetlore.views.outcomes.session import SessionState
 from fleetlore.views.patterns import session_rules
-from fleetlore.views.session_status import is_settled
+from fleetlore.views.session_status import EPOCH, is_settled
 from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
 CHUNK = 5000
@@ -135,6 +135,19 @@ def find_newest_time(
     times = [_decode_record(raw).ended for raw in found]
     times += [task.at for task in list_tasks(log, costs=costs, wanted=newest._replace(limit=20), store=store)]
     return max((min(at, now) for at in times if at is not None), default=None)
+
+
+def list_active_times(
+    log: BlockingRecorder, *, now: datetime, costs: Costs, wanted: OutcomeQuery = ALL, store: ProjectionStore | None = None
+) -> list[datetime]:
+    """When the sessions and tasks that are asked for began and when they were last active, in no order: cheap, for a calendar."""
+    if store is not None and wanted.upto is None and update(log, store, costs):
+        found = store.run_read(lambda connection: _select_times(connection, wanted), None)
+        if found is not None:
+            return found
+    times = [at for raw in _fold_all(log, now, costs, wanted, None) for one in (_decode_record(raw),) for at in (one.started, one.ended)]
+    times += [at for one in _fold_tasks(log, wanted).values() if wanted.takes_task(one) for at in (one.started, one.ended)]
+    return [at for at in times if at is not None]
 
 
 class PeriodOutcomes(NamedTuple):
@@ -401,6 +414,19 @@ def _select_tasks(connection: apsw.Connection, wanted: OutcomeQuery) -> list[Tas
         return [_decode_task(packed) for task in sorted(wanted.tasks) for (packed,) in ask(connection, sql, (*values, task))]
     sql = f"SELECT state FROM tasks WHERE {where} ORDER BY ended DESC, task DESC LIMIT ?"
     return [_decode_task(packed) for (packed,) in ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
+
+
+def _select_times(connection: apsw.Connection, wanted: OutcomeQuery) -> list[datetime]:
+    where, values = _where(wanted)
+    found = set[int]()
+    for sql, names in (
+        (f"SELECT run, started, ended FROM sessions WHERE is_row = 1 AND {where}", wanted.runs),
+        (f"SELECT task, started, ended FROM tasks WHERE {where}", wanted.tasks),
+    ):
+        for name, started, ended in ask(connection, sql, values):
+            if names is None or name in names:
+                found.update((started, ended))
+    return [EPOCH + timedelta(microseconds=at) for at in found if at]
 
 
 def _where(wanted: OutcomeQuery) -> tuple[str, tuple[int, ...]]:

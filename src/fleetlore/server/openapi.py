@@ -23,7 +23,7 @@ from fleetlore.server.endpoints.stage import Injection
 from fleetlore.server.endpoints.town import TOWN_COMMANDS, NewMission
 from fleetlore.server.queries import Query
 from fleetlore.server.schema_names import published_name, rename_definitions
-from fleetlore.server.types import common, graph
+from fleetlore.server.types import common, evidence, graph
 from fleetlore.server.view_table import VIEWS
 
 _REF = "#/components/schemas/{name}"
@@ -40,6 +40,7 @@ class ProblemBody(Struct, kw_only=True):
 
 _READ_PATHS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
+    ("/api/evidence", "What source events show: commands with their output, diffs, texts", queries.EvidenceQuery, evidence.Evidence),
     ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.SearchHits),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
     ("/api/sessions/{id}", "What happened in one session, with evidence", queries.AsOfQuery, common.SessionPage),
@@ -76,6 +77,10 @@ def build_document() -> bytes:
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": {"parameters": [_GOAL_ID]} | _write_operation(summary, body)} for path, summary, body in _GOAL_POSTS}
     paths["/api/graph/active"]["get"]["responses"] |= _problem_responses(404, 409)
+    for view in VIEWS:
+        if view.write is not None:
+            content = paths[view.path]["get"]["responses"]["200"]["content"]
+            content |= {media_type: {"schema": {"type": "string"}} for media_type in ("text/plain", "text/markdown", "text/html")}
     for path in _READS_BY_NAME:
         paths[path]["get"]["responses"] |= _problem_responses(404)
     for path, summary, body, reply in _CHAT_POSTS:

@@ -91,24 +91,37 @@ class SessionsQuery(AsOfQuery, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class BriefQuery(AsOfQuery, kw_only=True):
-    """The brief of a period; without one, of the newest day with sessions."""
+class PeriodQuery(AsOfQuery, kw_only=True):
+    """A period; without one, the newest day with sessions."""
 
     scope: Scope = "town"
+    agent: Annotated[str, Meta(max_length=500, description="The same as scope=agent:X; not together with scope.")] | None = None
     day: Annotated[date, Meta(description="One day of the time zone, such as 2026-11-15.")] | None = None
     since: Annotated[Time, Meta(description="From then on; not together with day.")] | None = None
     until: Annotated[Time, Meta(description="Before then; only together with since.")] | None = None
     tz: Text = "UTC"
 
 
-class StoryQuery(AsOfQuery, kw_only=True):
-    """The chronicle."""
+class BriefQuery(PeriodQuery, kw_only=True):
+    """The brief of a period."""
 
-    scope: Scope = "town"
-    before: PositionText | None = None
-    limit: Annotated[int, Meta(ge=1, le=5000)] = 1500
-    detail: Literal["headline", "story", "full"] = "story"
-    tz: Text = "UTC"
+    format: Annotated[Literal["json", "text", "markdown", "html", "chat"], Meta(description="JSON, or the same as text.")] = "json"
+
+
+class StoryQuery(PeriodQuery, kw_only=True):
+    """The story of a period."""
+
+    detail: Annotated[
+        Literal["headline", "story", "full"], Meta(description="headline: only what came of each session. full: as story, for now.")
+    ] = "story"
+    limit: Annotated[int, Meta(ge=1, le=5000, description="At most so many paragraphs, the newest.")] = 1500
+    format: Annotated[Literal["json", "text", "markdown", "html"], Meta(description="JSON, or the same as text.")] = "json"
+
+
+class EvidenceQuery(Query, kw_only=True):
+    """Source events."""
+
+    id: Annotated[list[Text], Meta(min_length=1, max_length=50, description="Ids of events, as lines and sentences cite them.")]
 
 
 class TimelineQuery(AsOfQuery, kw_only=True):

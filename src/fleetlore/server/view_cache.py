@@ -20,7 +20,7 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup
 from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
-from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes
+from fleetlore.projections.outcomes import OutcomeQuery, find_outcomes, list_active_times
 from fleetlore.projections.patterns import make_patterns_view
 from fleetlore.projections.runner import LogView, view_of
 from fleetlore.projections.signed_goals import SignedGoalsFold
@@ -166,6 +166,10 @@ class ViewCache:
             newest_day=wanted.since is None and wanted.until is None,
             newest_event=newest_event,
         )
+
+    def list_active_times(self, wanted: OutcomeQuery) -> list[datetime]:
+        """When sessions and tasks began and when they were last active."""
+        return list_active_times(self.log, now=self._now(), costs=self.costs, wanted=wanted, store=self._find_store())
 
     def find_driver(self, goal: str) -> str | None:
         """The holder of a goal's lease; `None` if no driver runs it."""

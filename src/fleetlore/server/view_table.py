@@ -12,16 +12,15 @@ from msgspec import Struct
 
 from fleetlore.errors import Invalid, UnknownName
 from fleetlore.log.base import Position
-from fleetlore.projections.outcomes import OutcomeQuery, runs_in, select_scope
+from fleetlore.projections.outcomes import OutcomeQuery, runs_in
 from fleetlore.server import queries
-from fleetlore.server.answers import arcs, costs, fleet, goals, stage, story, threads, timeline, town
+from fleetlore.server.answers import arcs, costs, fleet, goals, period, stage, threads, timeline, town
 from fleetlore.server.queries import AsOfQuery, parse_time_zone
 from fleetlore.server.types import common
 from fleetlore.server.types import goals as types_goals
 from fleetlore.server.types import stage as types_stage
 from fleetlore.server.types import town as types_town
 from fleetlore.server.view_cache import ViewCache
-from fleetlore.story.brief import bounds_of_day
 from fleetlore.views.cost_sums import CostDimension
 from fleetlore.views.patterns.kinds import all_kinds, describe_unknown
 
@@ -35,6 +34,8 @@ class ApiView(NamedTuple):
     response: type[Struct]
     make: Callable[[ViewCache, Any, Position | None], Struct]
     """Blocks. The position is `None` for the head."""
+    write: Callable[[Any, str], str] | None = None
+    """Writes the response in the text format that `query.format` names, if there are any."""
 
 
 def _make_fleet(view_cache: ViewCache, query: AsOfQuery, position: Position | None) -> common.Fleet:
@@ -90,35 +91,6 @@ def make_session(view_cache: ViewCache, id: str, position: Position | None) -> c
     return common.SessionPage(**head, session=found[0])
 
 
-def _make_brief(view_cache: ViewCache, query: queries.BriefQuery, position: Position | None) -> common.PeriodBrief:
-    zone, since, until = parse_time_zone(query.tz), query.since, query.until
-    if (query.day is not None and since is not None) or (until is not None and since is None):
-        raise Invalid("say day, or since, or since and until")
-    if query.day is not None:
-        try:
-            since, until = bounds_of_day(query.day, zone)
-        except OverflowError as error:
-            raise Invalid(f"day: out of reach of the calendar: {query.day}") from error
-    wanted = select_scope(view_cache.log, view_cache.resolve_scope(query.scope), OutcomeQuery(since, until, upto=position))
-    with view_cache.snapshot(position, ("calendar",)) as snapshot:
-        head = snapshot.head_fields()
-    return common.PeriodBrief(**head, brief=view_cache.make_brief(wanted, zone))
-
-
-def _make_story(view_cache: ViewCache, query: queries.StoryQuery, position: Position | None) -> common.StoryPage:
-    wanted = story.StoryOptions(
-        view_cache.resolve_scope(query.scope),
-        view_cache.check_position(query.before, "before"),
-        query.limit,
-        query.detail,
-        parse_time_zone(query.tz),
-    )
-    with view_cache.snapshot(position, story.NEEDS if position is None else story.NEEDS_IN_PAST) as snapshot:
-        head, views = snapshot.head_fields(), story.copy_views(snapshot, wanted.scope)
-    stretch = story.read_events(view_cache.log, wanted, views, position)
-    return story.build_story(stretch, wanted, views, head)
-
-
 def _make_timeline(view_cache: ViewCache, query: queries.TimelineQuery, position: Position | None) -> common.TimelinePage:
     if query.from_ is not None and query.to is not None and query.to <= query.from_:
         raise Invalid("to: is not after from; a window ends after it begins")
@@ -157,15 +129,17 @@ VIEWS: tuple[ApiView, ...] = (
         "What a day delivered, what went wrong, what to check, who needs you",
         queries.BriefQuery,
         common.PeriodBrief,
-        _make_brief,
+        period.make_brief,
+        period.write_brief,
     ),
     ApiView("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, common.CostsPage, _make_costs),
     ApiView(
         "/api/story",
-        "The chronicle of a stretch of the log, each sentence with its proof",
+        "What each session of a day did, what came of it first, each sentence with its source events",
         queries.StoryQuery,
-        common.StoryPage,
-        _make_story,
+        common.PeriodStory,
+        period.make_story,
+        period.write_story,
     ),
     ApiView("/api/timeline", "What happened when, by agent", queries.TimelineQuery, common.TimelinePage, _make_timeline),
     ApiView("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, types_stage.Stage, _make_stage),

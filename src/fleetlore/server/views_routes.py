@@ -18,12 +18,14 @@ from fleetlore.log.base import Position, position_after
 from fleetlore.projections import search
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.server import queries
+from fleetlore.server.answers.evidence import read_evidence
+from fleetlore.server.answers.period import MEDIA_TYPES
 from fleetlore.server.context import AppContext
 from fleetlore.server.types import common
 from fleetlore.server.view_table import VIEWS, ApiView, make_session
 from fleetlore.views.fleet import SILENT_AFTER
 
-JSON = "application/json"
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 _COSTLY_PATHS = frozenset(("/api/brief", "/api/story", "/api/timeline"))
 """Slow views: made once for all requests at the same head, and a few at a time, like views of the past and searches."""
 MAX_PAGE_BYTES = 8 << 20
@@ -48,7 +50,8 @@ def _view_handler(view: ApiView) -> Callable[[Request], Awaitable[Response]]:
             if is_costly
             else context.run(_render_view, context, view, query)
         )
-        return Response(await made, media_type=JSON)
+        format = getattr(query, "format", "json")
+        return Response(await made, media_type=JSON if format == "json" else MEDIA_TYPES.get(format, TEXT))
 
     return get_view
 
@@ -58,7 +61,9 @@ def _render_view(context: AppContext, view: ApiView, query: queries.AsOfQuery) -
     position = view_cache.resolve_position(query.as_of)
 
     def make() -> bytes:
-        return msgspec.json.encode(view.make(view_cache, query, position))
+        answer = view.make(view_cache, query, position)
+        format = getattr(query, "format", "json")
+        return msgspec.json.encode(answer) if view.write is None or format == "json" else view.write(answer, format).encode()
 
     is_shared = position is None and view.path in _COSTLY_PATHS and view_cache.live_views.caught_up
     cached_at = (context.log.head() or "") if is_shared else position
@@ -76,6 +81,14 @@ async def get_session(request: Request) -> Response:
 
 def _read_session(context: AppContext, id: str, query: queries.AsOfQuery) -> common.SessionPage:
     return make_session(context.view_cache, id, context.view_cache.resolve_position(query.as_of))
+
+
+async def get_evidence(request: Request) -> Response:
+    """What source events show: commands with their output, edits as diffs, texts."""
+    context: AppContext = request.app.state.context
+    await context.keys.need(request, "read")
+    query = queries.parse_query(request, queries.EvidenceQuery)
+    return json_response(await context.run(read_evidence, context.log, query.id))
 
 
 async def get_events(request: Request) -> Response:
@@ -196,6 +209,7 @@ def _build_meta(context: AppContext, scopes: list[str], sealed: bool) -> common.
 
 ROUTES = [
     Route("/api/events", get_events, methods=["GET"]),
+    Route("/api/evidence", get_evidence, methods=["GET"]),
     Route("/api/search", search_events, methods=["GET"]),
     Route("/api/meta", get_meta, methods=["GET"]),
     Route("/api/sessions/{id}", get_session, methods=["GET"]),

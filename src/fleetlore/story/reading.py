@@ -67,7 +67,10 @@ def read_records(
     if newest_day:
         newest = find_newest_time(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress)
         newest = max((at for at in (newest, newest_event) if at is not None), default=now)
-        since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        try:
+            since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        except OverflowError:  # stored with a time at the end of the calendar
+            since, until = bounds_of_day(now.astimezone(zone).date(), zone)
         wanted = wanted._replace(since=since, until=until)
     found = read_period(log, now=now, costs=costs, wanted=wanted, store=store, progress=progress)
     return ReadPeriod(found.sessions, found.tasks, wanted.since, wanted.until)

@@ -18,7 +18,7 @@ import { keyOf, sceneOf, scriptOf, voicesOf, type Turn } from "./stage-model";
 import { Say } from "./stage-say";
 import { Script } from "./stage-script";
 import { Curtain } from "./stage-verdict";
-import { toEnd, usePlace } from "./story-place";
+import { toEnd, usePlace } from "./reading-place";
 
 const SHIPPED = [
   ["the-tin", "The Tin", "Four neighbours must agree what one thing goes into the time capsule. The parish clerk decides."],

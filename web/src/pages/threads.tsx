@@ -47,7 +47,7 @@ function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
   return (
     <li class={`thread ${thread.state}`}>
       <div class="thread-head">
-        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("story", { scope: thread.key })} title="Its story"><Words text={thread.title} /></button></h2>
+        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("brief", { scope: thread.key })} title="Its brief"><Words text={thread.title} /></button></h2>
         <span class={`thread-state ${thread.state}`}>{thread.state}</span>
       </div>
       <p class="thread-line">

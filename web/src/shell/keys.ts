@@ -19,6 +19,7 @@ const DEEDS: Record<string, () => void> = {
   "]": () => stepMoment(1),
   l: () => asOf.peek() !== null && setAsOf(null, "push"),
   p: togglePlay,
+  s: () => go("brief"), // the key of the Story page, which it replaced
 };
 
 function deedOf(key: string): (() => void) | undefined {

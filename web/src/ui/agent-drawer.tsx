@@ -24,7 +24,7 @@ function AgentBody({ name }: { name: string }) {
     <>
       <p class="row">
         {agent?.goal && <Link page={`goals/${encodeURIComponent(agent.goal)}`} params={{}}>Its goal</Link>}
-        <Link page="story" params={{ scope }}>Its story</Link>
+        <Link page="brief" params={{ scope }}>Its brief</Link>
         <Link page="timeline" params={{ agent: name }}>Its timeline</Link>
         <Link page="events" params={{ scope }}>All its events</Link>
       </p>

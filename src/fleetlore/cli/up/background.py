@@ -71,6 +71,7 @@ def _make_notify_job(settings: Settings, house: AppContext, url: str) -> Backgro
         rules_of(settings),
         naming=naming,
         url=url,
+        costs=house.view_cache.costs,
         on_trouble=lambda trouble: terminal.err(f"lore: {trouble}"),
     )
     return notifier.run

@@ -16,12 +16,15 @@ import msgspec
 from fleetlore.events.codec import encode_with_position
 from fleetlore.events.envelope import Event
 from fleetlore.server.notifications.rules import PLACEHOLDERS, Command, Webhook
+from fleetlore.story.brief import Brief
 from fleetlore.views.patterns.model import Finding
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
 LONGEST_CONTENT = 2000
 """Discord's limit in characters."""
+LONGEST_NTFY = 4096
+"""Bytes; ntfy turns longer messages into attachments."""
 _MARKDOWN = re.compile(r"([\\*_~`|>#\[\]()<@:-])")
 _is_trace = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
 
@@ -34,12 +37,14 @@ class Message(NamedTuple):
     rule: str
     when: str
     text: str
-    """One sentence on one line."""
+    """One sentence on one line; of a brief, all its lines."""
     at: datetime
     event: Event
     arc: Finding | None = None
     url: str | None = None
     """The page to open, if known."""
+    brief: Brief | None = None
+    """What a scheduled notification sends; `event` then only says when it was due."""
 
 
 class Call(NamedTuple):
@@ -74,13 +79,13 @@ def arguments_of(command: Command, message: Message) -> list[str]:
         "id": message.event.id or "",
         "url": message.url or "",
     }
-    placed = {f"{{{name}}}": harmless(values[name]) for name in PLACEHOLDERS}
+    placed = {f"{{{name}}}": harmless(values[name], keep_lines=message.brief is not None) for name in PLACEHOLDERS}
     return [placed.get(word, word) for word in command.argv]
 
 
-def harmless(argument: str) -> str:
+def harmless(argument: str, *, keep_lines: bool = False) -> str:
     """Make an argument safe: after a space, `-x` is not an option and `@file` not a file."""
-    line = "".join(letter if letter.isprintable() else " " for letter in argument)
+    line = "".join(letter if letter.isprintable() or (keep_lines and letter == "\n") else " " for letter in argument)
     return line if not line or line[0].isalnum() else f" {line}"
 
 
@@ -91,6 +96,8 @@ def json_of(message: Message) -> bytes:
         fields["url"] = message.url
     if message.arc is not None:
         fields["arc"] = message.arc
+    if message.brief is not None:
+        return msgspec.json.encode({**fields, "brief": message.brief})
     return msgspec.json.encode({**fields, "event": msgspec.Raw(encode_with_position(message.event))})
 
 
@@ -119,7 +126,15 @@ def _ntfy(message: Message) -> Form:
     more = {"Title": f"Fleetlore: {message.rule}" if message.rule.isascii() else "Fleetlore"}
     if message.url:
         more["Click"] = message.url
-    return TEXT, message.text.encode(errors="replace"), more
+    return TEXT, _cut_lines(message.text, LONGEST_NTFY).encode(errors="replace"), more
+
+
+def _cut_lines(text: str, most_bytes: int) -> str:
+    """As many lines as there is room for; a single line is left as it is."""
+    lines = text.split("\n")
+    while len(lines) > 1 and len("\n".join(lines).encode(errors="replace")) > most_bytes:
+        lines = [*lines[:-2], "…"] if lines[-1] == "…" else [*lines[:-1], "…"]
+    return "\n".join(lines)
 
 
 def _plain(message: Message) -> Form:

@@ -14,14 +14,16 @@ from fleetlore.errors import ConfigError, Invalid
 from fleetlore.events.catalog import is_kind_or_family
 from fleetlore.events.names import is_name
 from fleetlore.log.base import TOWN, check_scope
+from fleetlore.server.notifications.schedule import Schedule, parse_schedule
 from fleetlore.settings import Notice, Settings
 from fleetlore.views.patterns.kinds import GONE_KINDS, all_kinds, is_shown
 
 When = Literal["needs you", "stuck", "budget", "done", "progress"]
 WHENS: tuple[When, ...] = ("needs you", "stuck", "budget", "done", "progress")
-By = Literal["when", "kind", "arc"]
+By = Literal["when", "kind", "arc", "brief"]
 Format = Literal["json", "slack", "discord", "ntfy", "plain"]
 FORMATS: tuple[Format, ...] = ("json", "slack", "discord", "ntfy", "plain")
+BRIEF_FORMATS = ("chat", "text", "markdown")
 PLACEHOLDERS = ("text", "rule", "when", "kind", "agent", "id", "url")
 
 CURSORS = "notify/"
@@ -30,6 +32,8 @@ LONGEST_NAME = 100
 MOST_TURNS = 10_000
 USUAL_TURNS = 10
 USUAL_AGE = timedelta(hours=1)
+LATEST_BRIEF = timedelta(hours=6)
+"""A brief that is later than this, because nothing ran when it was due, is not sent any more."""
 OLDEST = timedelta(days=366)
 OWN_FAMILY = "notify."
 """Kinds that trigger no rule: notifications about notifications would never end."""
@@ -78,7 +82,7 @@ class Rule(NamedTuple):
     name: str
     by: By
     what: str
-    """One of `WHENS`, a kind or family, or a kind of pattern, depending on `by`."""
+    """One of `WHENS`, a kind or family, a kind of pattern, or the schedule of a brief, depending on `by`."""
     target: Target
     scope: str = TOWN
     every: int = USUAL_TURNS
@@ -87,6 +91,9 @@ class Rule(NamedTuple):
     """Older occasions are not sent."""
     full: bool = False
     """Whether prompts and code are sent too."""
+    schedule: Schedule | None = None
+    """When a brief is sent."""
+    brief_format: str = "chat"
     source: str = ""
     """The file that defines it."""
 
@@ -105,6 +112,8 @@ class Rule(NamedTuple):
         """What triggers it, in words."""
         if self.what == "progress":
             return f"progress, every {self.every} turns"
+        if self.schedule is not None:
+            return f"brief {self.what} ({self.schedule.zone.key})"
         return self.what if self.by == "when" else f"{self.by} {self.what}"
 
     @property
@@ -145,6 +154,8 @@ def _rule(notice: Notice) -> Rule:
             every=_turns(table),
             max_age=_age(table),
             full=table.get("full", False),
+            schedule=_schedule(table),
+            brief_format=_brief_format(table),
             source=notice.source,
         )
     except Invalid as error:
@@ -159,14 +170,34 @@ def _only_one(table: Mapping[str, Any], *keys: str) -> str:
 
 
 def _trigger(table: Mapping[str, Any]) -> tuple[By, str]:
-    by = cast("By", _only_one(table, "when", "kind", "arc"))
+    by = cast("By", _only_one(table, "when", "kind", "arc", "brief"))
     what: str = table[by]
+    if by == "brief":
+        return by, " ".join(what.lower().split())
     known = WHENS if by == "when" else tuple(all_kinds())
     if by != "kind" and what not in known and not (by == "arc" and what in GONE_KINDS):
         raise Invalid(f"{by}: no such thing as {what!r}; there are {', '.join(known)}")
     if by == "kind" and (not is_kind_or_family(what) or what.startswith(OWN_FAMILY)):
         raise Invalid(f"kind: {what!r} is neither a kind such as fleet.error nor a family such as town.* (and notices tell of no notices)")
     return by, what
+
+
+def _schedule(table: Mapping[str, Any]) -> Schedule | None:
+    if "brief" in table:
+        if "full" in table:
+            raise Invalid("full: does not go with brief; a brief never has private events in it")
+        return parse_schedule(table["brief"], table.get("zone", "UTC"))
+    for key in ("zone", "brief_format"):
+        if key in table:
+            raise Invalid(f'{key}: only goes with a brief, as in brief = "daily 08:30"')
+    return None
+
+
+def _brief_format(table: Mapping[str, Any]) -> str:
+    form: str = table.get("brief_format", "chat")
+    if form not in BRIEF_FORMATS:
+        raise Invalid(f"brief_format: no such format: {form!r}; there are {', '.join(BRIEF_FORMATS)}")
+    return form
 
 
 def _turns(table: Mapping[str, Any]) -> int:
@@ -180,7 +211,7 @@ def _turns(table: Mapping[str, Any]) -> int:
 
 def _age(table: Mapping[str, Any]) -> timedelta:
     if "max_age" not in table:
-        return USUAL_AGE
+        return LATEST_BRIEF if "brief" in table else USUAL_AGE
     nanoseconds = durations.parse_duration(table["max_age"])
     if not 0 < nanoseconds <= OLDEST.total_seconds() * 1e9:
         raise Invalid(f'max_age: an age of at most {OLDEST.days} days is needed, as in max_age = "1h"')

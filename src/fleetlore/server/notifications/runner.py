@@ -19,16 +19,18 @@ from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
+from fleetlore.server.notifications.scheduled_brief import BriefPeriod, compose_brief, is_empty, read_brief
 from fleetlore.server.notifications.send import SendResult
 from fleetlore.server.notifications.triggers import TURNS, Occasion, line_of, turn_of, watch_for
 from fleetlore.views import names
+from fleetlore.views.costs import Costs
 
 CHUNK = 100
 LOOK_BACK = 5000
 """Events before the cursor that a rule reads when it starts, to know the current state."""
 ACTOR = "fleetlore"
 PAGES = {"needs you": "fleet", "stuck": "fleet", "progress": "fleet", "budget": "costs"}
-"""The page for each trigger; the story for all others."""
+"""The page for each trigger; the brief for all others."""
 
 
 class Pace(NamedTuple):
@@ -69,6 +71,8 @@ class Means(NamedTuple):
     url: str | None
     now: clock.Clock
     pace: Pace
+    costs: Costs
+    """Prices for briefs."""
 
 
 class Stopped(Exception):
@@ -175,13 +179,22 @@ class RuleRun:
         id = notice_id(self.rule, occasion)
         if self._log.get([id]):
             return False
-        event = occasion.event or next(iter(self._log.get([occasion.cause])), None)
-        if event is None:  # erased meanwhile
+        message = self._compose_brief(id, occasion.period) if occasion.period is not None else self._compose(occasion)
+        if message is None:
             return False
-        message = compose(self.rule, occasion, event, self._naming(), url=self._means.url)
         outcome, attempts = self._means.send(self.rule, message)
         self._record(message, occasion, outcome, attempts)
         return True
+
+    def _compose(self, occasion: Occasion) -> Message | None:
+        event = occasion.event or next(iter(self._log.get([occasion.cause])), None)
+        if event is None:  # erased meanwhile
+            return None
+        return compose(self.rule, occasion, event, self._naming(), url=self._means.url)
+
+    def _compose_brief(self, id: str, period: BriefPeriod) -> Message | None:
+        brief = read_brief(self._log, self.rule, period, self._means.costs, self._means.now())
+        return None if is_empty(brief) else compose_brief(self.rule, id, brief, period, actor=ACTOR, url=self._means.url)
 
     def _naming(self) -> Naming:
         return naming_of(self._names) if self._means.naming is None else self._means.naming()
@@ -215,7 +228,7 @@ def compose(rule: Rule, occasion: Occasion, event: Event, naming: Naming, *, url
         at=occasion.at,
         event=shown,
         arc=occasion.arc,
-        url=None if url is None else f"{url.rstrip('/')}/{PAGES.get(rule.what, 'story')}",
+        url=None if url is None else f"{url.rstrip('/')}/{PAGES.get(rule.what, 'brief')}",
     )
 
 
@@ -230,8 +243,8 @@ def sent(rule: Rule, message: Message, occasion: Occasion, outcome: SendResult, 
     """The record of a notification. It is in no agent's or task's scope, because it is no sign of life."""
     data = {
         "rule": rule.name,
-        "event": occasion.cause,
-        "when": rule.what,
+        "event": occasion.cause or None,
+        "when": message.when,
         "arc": None if occasion.arc is None else occasion.arc.kind,
         "via": rule.via,
         "to": rule.target.shown,
@@ -243,8 +256,8 @@ def sent(rule: Rule, message: Message, occasion: Occasion, outcome: SendResult, 
         id=message.id,
         kind="notify.sent",
         actor=ACTOR,
-        cause=occasion.cause,
-        text=message.text,
+        cause=occasion.cause or None,
+        text=message.text.partition("\n")[0],
         visibility="system",
         data={key: value for key, value in data.items() if value is not None},
     )

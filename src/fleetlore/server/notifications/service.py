@@ -26,6 +26,7 @@ from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
 from fleetlore.server.notifications.runner import Means, Pace, RuleRun, Stopped
 from fleetlore.server.notifications.send import SendResult, deliver
+from fleetlore.views.costs import Costs
 
 LEASE = "notify"
 
@@ -58,7 +59,9 @@ class Notifier:
         pace: Pace = PACE,
         send: Deliver = deliver,
         chance: Callable[[], float] = random.random,
+        costs: Costs | None = None,
     ) -> None:
+        self._costs = costs or Costs()
         self._rules, self._naming, self._url, self._now, self._pace = tuple(rules), naming, url, now, pace
         self._open_log, self._open_shared = open_log, open_shared
         self._tell, self._deliver, self._chance = on_trouble, send, chance
@@ -103,6 +106,7 @@ class Notifier:
             url=self._url,
             now=self._now,
             pace=self._pace,
+            costs=self._costs,
         )
         threads = [
             Thread(

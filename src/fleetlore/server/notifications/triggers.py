@@ -19,6 +19,8 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notifications.rules import Rule
+from fleetlore.server.notifications.schedule import Schedule
+from fleetlore.server.notifications.scheduled_brief import BriefPeriod, find_period
 from fleetlore.views import fleet
 from fleetlore.views.agent_status_rules import find_standing_effect
 from fleetlore.views.costs import Costs
@@ -70,6 +72,8 @@ class Occasion(NamedTuple):
     event: Event | None = None
     """The event itself, if it has just come."""
     arc: Finding | None = None
+    period: BriefPeriod | None = None
+    """Of a scheduled brief: what it covers."""
 
 
 class TriggerWatch:
@@ -96,6 +100,8 @@ def watch_for(rule: Rule, count: Counter) -> TriggerWatch:
             return Each(lambda event: matches_kind(event.kind, (rule.what,)))
         case "arc":
             return PatternsClosed(rule.what)
+        case "brief":
+            return ScheduledBrief(rule.schedule)
         case "when":
             return WATCHES[rule.what](rule, count)
 
@@ -110,6 +116,19 @@ class Each(TriggerWatch):
         """Return the event if it satisfies the condition."""
         if self._is_meant(event):
             yield occasion_of(event)
+
+
+class ScheduledBrief(TriggerWatch):
+    """The newest scheduled time of a brief."""
+
+    def __init__(self, schedule: Schedule | None) -> None:
+        self._schedule = schedule
+
+    def look(self, now: datetime) -> Iterator[Occasion]:
+        """The brief that was due last."""
+        if self._schedule is not None:
+            period = find_period(self._schedule, now)
+            yield Occasion(period.key, "", period.until, lambda event, naming: "", period=period)
 
 
 def is_done(event: Event) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from fleetlore.story.brief import Brief
+from fleetlore.story.story import Story as StoryOfPeriod
 from fleetlore.views.agent_status_rules import AgentStanding
 from fleetlore.views.outcomes.record import Outcome
 from fleetlore.views.session_status import Status, WaitingFor
@@ -177,10 +178,28 @@ class SessionPage(Head, kw_only=True):
     session: Outcome
 
 
+class Days(Struct, kw_only=True):
+    """Where to go from a period."""
+
+    shown: date | None
+    """The day that is shown; `null` for a longer or shorter period."""
+    previous: date | None
+    """The newest day before the period with sessions."""
+    next: date | None
+    """The first day after the period with sessions."""
+
+
 class PeriodBrief(Head, kw_only=True):
     """The brief of a period: every line with its sessions, tasks and source events."""
 
     brief: Brief
+    days: Days
+
+
+class PeriodStory(Head, kw_only=True):
+    """The story of a period: a paragraph per session, every sentence with its source events."""
+
+    story: StoryOfPeriod
 
 
 class SentenceRow(Struct, kw_only=True):

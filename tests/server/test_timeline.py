@@ -1,4 +1,4 @@
-"""The story and the timeline over HTTP: each sentence has its proof, pages leave nothing out, and counts agree however wide the window."""
+"""The timeline over HTTP: counts agree however wide the window."""
 
 from __future__ import annotations
 
@@ -39,103 +39,12 @@ def own(tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-def sentences(story: Any) -> list[Any]:
-    return [sentence for chapter in story["chapters"] for sentence in chapter["sentences"]]
-
-
 def moment(text: str) -> datetime:
     return msgspec.convert(text, datetime)
 
 
 def deed(minutes: float, agent: str = "ada", kind: str = "fleet.commit", **fields: Any) -> Event:
     return Event(kind=kind, agent=agent, actor=agent or "x", at=START + timedelta(minutes=minutes), **fields)
-
-
-# --- the story
-
-
-@pytest.mark.parametrize("detail", ["headline", "story", "full"])
-def test_every_sentence_is_proved_by_events_that_exist(served: Served, detail: str) -> None:
-    story = served.view("story", detail=detail)
-    known = {event.id: event for event in served.log.read()}
-    assert sentences(story)
-    for sentence in sentences(story):
-        assert sentence["text"]
-        assert sentence["evidence"]
-        assert set(sentence["evidence"]) <= set(known)
-        assert any(known[id].at == moment(sentence["at"]) for id in sentence["evidence"])
-    for chapter in story["chapters"]:
-        assert chapter["first_at"] <= chapter["last_at"]
-        for arc in chapter["arcs"]:
-            assert set(arc["evidence"]) <= set(known)
-    assert [chapter["first_at"] for chapter in story["chapters"]] == sorted(chapter["first_at"] for chapter in story["chapters"])
-
-
-def test_the_full_story_tells_every_event_once_and_shorter_ones_none_twice(served: Served) -> None:
-    every = Counter(event.id for event in served.log.read())
-    full, story, headline = (
-        Counter(id for sentence in sentences(served.view("story", detail=detail)) for id in sentence["evidence"])
-        for detail in ("full", "story", "headline")
-    )
-    assert full == every
-    assert story < every
-    assert headline < every
-
-
-@pytest.mark.parametrize("limit", [1, 7, 50])
-def test_pages_leave_no_event_out_and_tell_none_twice(served: Served, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Counter[str]] = []
-    place = None
-    while True:
-        story = served.view("story", limit=limit, before=place, detail="full")
-        told.insert(0, Counter(id for sentence in sentences(story) for id in sentence["evidence"]))
-        place = story["more"]
-        if place is None:
-            break
-    events = [event.id for event in served.log.read()]
-    assert sum(map(len, told)) == len(events)
-    assert sum(told, Counter()) == Counter(events)
-    starts = range(len(events), 0, -limit)
-    assert told == [Counter(events[max(0, start - limit) : start]) for start in reversed(starts)]
-
-
-def test_a_scope_is_told_alone(served: Served) -> None:
-    story = served.view("story", scope="task:wh-3", detail="full")
-    told = {id for sentence in sentences(story) for id in sentence["evidence"]}
-    assert told > {event.id for event in served.log.read("task:wh-3")}, "its sessions do not name it in every event"
-    [thread] = [thread for thread in served.view("threads")["threads"] if thread["key"] == "task:wh-3"]
-    assert len(told) == thread["events"]
-    told = {id for sentence in sentences(served.view("story", scope="agent:ada", detail="full")) for id in sentence["evidence"]}
-    assert told == {event.id for event in served.log.read("agent:ada")}
-    assert served.get("/api/story", scope="task:nobody").status == 404
-
-
-def test_late_events_are_told_where_they_happened(own: Served) -> None:
-    own.log.append([deed(minutes, text=f"minute {minutes}", task=f"t{minutes}") for minutes in (30, 10, 20)])
-    times = [sentence["at"] for sentence in sentences(own.view("story", detail="full"))]
-    assert times == sorted(times)
-    assert len(times) == 3
-
-
-def test_the_newest_page_tells_what_happened_last_and_not_the_history_that_was_imported_after_it(own: Served) -> None:
-    week, day = 7 * 1440, 1440
-    order = [*(week + n for n in range(5)), *(2 * day + n for n in range(5)), *range(5)]
-    own.log.append([deed(minutes, text=f"minute {minutes}", task=f"t{minutes}") for minutes in order])
-    assert own.view("fleet")["caught_up"]
-    pages, place = [], None
-    while True:
-        story = own.view("story", limit=5, before=place, detail="full")
-        pages.append([sentence["at"] for sentence in sentences(story)])
-        if (place := story["more"]) is None:
-            break
-    times = [[START + timedelta(minutes=minutes) for minutes in page] for page in (order[:5], order[5:10], order[10:])]
-    assert [[moment(at) for at in page] for page in pages] == times
-
-
-def test_the_time_zone_is_the_one_asked_for(served: Served) -> None:
-    here, there = served.view("story")["opening"], served.view("story", tz="Asia/Tokyo")["opening"]
-    assert "08:20" in here
-    assert "17:20" in there
 
 
 # --- the timeline

@@ -1,0 +1,107 @@
+"""The responses of `/api/brief` and `/api/story`: the brief and the story of one period."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, tzinfo
+from typing import Any
+
+from msgspec.structs import replace
+
+from fleetlore.errors import Invalid
+from fleetlore.log.base import TOWN, Position
+from fleetlore.projections.outcomes import OutcomeQuery, select_scope
+from fleetlore.server.queries import BriefQuery, PeriodQuery, StoryQuery, parse_time_zone
+from fleetlore.server.types.common import Days, PeriodBrief, PeriodStory
+from fleetlore.server.view_cache import ViewCache
+from fleetlore.story import brief_formats, story_formats
+from fleetlore.story.brief import bounds_of_day
+from fleetlore.story.reading import brief_of, story_of
+
+MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
+"""Of formats that are not `text/plain`."""
+
+
+def make_brief(view_cache: ViewCache, query: BriefQuery, position: Position | None) -> PeriodBrief:
+    """The brief, and the days before and after it."""
+    wanted, zone = read_query(view_cache, query, position)
+    brief = brief_of(view_cache.read_period(wanted, zone), zone)
+    times = view_cache.list_active_times(wanted._replace(since=None, until=None))
+    return PeriodBrief(**_read_head(view_cache, position), brief=brief, days=find_days(times, brief.since, brief.until, zone))
+
+
+def make_story(view_cache: ViewCache, query: StoryQuery, position: Position | None) -> PeriodStory:
+    """The story."""
+    wanted, zone = read_query(view_cache, query, position)
+    story = story_of(view_cache.read_period(wanted, zone), zone)
+    paragraphs = story.paragraphs[-query.limit :]
+    if query.detail == "headline":
+        paragraphs = [replace(paragraph, sentences=paragraph.sentences[:1]) for paragraph in paragraphs]
+    return PeriodStory(**_read_head(view_cache, position), story=replace(story, paragraphs=paragraphs))
+
+
+def write_brief(answer: PeriodBrief, format: str) -> str:
+    """The brief in another format than JSON."""
+    return brief_formats.FORMATS[format](answer.brief)
+
+
+def write_story(answer: PeriodStory, format: str) -> str:
+    """The story in another format than JSON."""
+    return story_formats.FORMATS[format](answer.story)
+
+
+def read_query(view_cache: ViewCache, query: PeriodQuery, position: Position | None) -> tuple[OutcomeQuery, tzinfo]:
+    """Which records are asked for, and in which time zone."""
+    zone, since, until = parse_time_zone(query.tz), query.since, query.until
+    if (query.day is not None and since is not None) or (until is not None and since is None):
+        raise Invalid("say day, or since, or since and until")
+    if query.agent is not None and query.scope != TOWN:
+        raise Invalid("say agent or scope, not both")
+    if query.day is not None:
+        try:
+            since, until = bounds_of_day(query.day, zone)
+        except OverflowError as error:
+            raise Invalid(f"day: out of reach of the calendar: {query.day}") from error
+    for name, moment in (("since", since), ("until", until)):
+        if moment is not None and not _is_in(moment, zone):
+            raise Invalid(f"{name}: out of reach of the calendar: {moment.isoformat()}")
+    scope = view_cache.resolve_scope(query.scope if query.agent is None else f"agent:{query.agent}")
+    return select_scope(view_cache.log, scope, OutcomeQuery(since, until, upto=position)), zone
+
+
+def find_days(times: list[datetime], since: datetime | None, until: datetime | None, zone: tzinfo) -> Days:
+    """The days with sessions next to a period; the day itself if the period is one."""
+    earlier = max((at for at in times if since is not None and at < since), default=None)
+    later = min((at for at in times if until is not None and at >= until), default=None)
+    return Days(shown=_find_day(since, until, zone), previous=_date_in(earlier, zone), next=_date_in(later, zone))
+
+
+def _find_day(since: datetime | None, until: datetime | None, zone: tzinfo) -> date | None:
+    day = _date_in(since, zone)
+    if day is None or until is None:
+        return None
+    try:
+        return day if bounds_of_day(day, zone) == (since, until) else None
+    except OverflowError:
+        return None
+
+
+def _is_in(moment: datetime, zone: tzinfo) -> bool:
+    """Whether the time zone has a date for a moment: at the ends of the calendar it may not."""
+    try:
+        moment.astimezone(UTC)
+        moment.astimezone(zone)
+    except OverflowError:
+        return False
+    return True
+
+
+def _date_in(at: datetime | None, zone: tzinfo) -> date | None:
+    try:
+        return None if at is None else at.astimezone(zone).date()
+    except OverflowError:  # at the ends of the calendar
+        return at.date() if at is not None else None
+
+
+def _read_head(view_cache: ViewCache, position: Position | None) -> dict[str, Any]:
+    with view_cache.snapshot(position, ("calendar",)) as snapshot:
+        return snapshot.head_fields()

@@ -1,0 +1,103 @@
+import { memo } from "preact/compat";
+
+import type { Brief, BriefLine, Story, StoryParagraph, StorySentence } from "../shapes";
+import { openEvidence, type Cited } from "../ui/evidence";
+import { Words } from "../ui/words";
+import { splitWho } from "./brief-period";
+
+type SectionName = "delivered" | "in_progress" | "went_wrong" | "check_this" | "needs_you";
+
+export const SECTIONS: readonly (readonly [SectionName, string])[] = [
+  ["delivered", "Delivered"],
+  ["in_progress", "In progress, not committed"],
+  ["went_wrong", "Went wrong"],
+  ["check_this", "Check this"],
+  ["needs_you", "Needs you"],
+];
+
+export function anchorOf(session: string): string {
+  return `session-${session}`;
+}
+
+/** Scrolls to a session's paragraph and gives it the focus. */
+export function goToSession(session: string): void {
+  const place = document.getElementById(anchorOf(session));
+  place?.scrollIntoView({ block: "start" });
+  place?.focus({ preventScroll: true });
+}
+
+function Line({ line, titles }: { line: BriefLine; titles: ReadonlyMap<string, string> }) {
+  const [said, who] = splitWho(line.text);
+  const cited: Cited = {
+    text: line.text,
+    events: line.evidence.map(({ event }) => event),
+    sessions: line.sessions.map((session) => ({ session, title: titles.get(session) ?? session.slice(0, 8) })),
+    tasks: line.tasks,
+  };
+  return (
+    <li>
+      <button type="button" class="brief-line" onClick={() => openEvidence(cited, goToSession)} title="Show the evidence">
+        <Words text={said} />
+        {who && <>{" "}<span class="brief-who"><Words text={who} /></span></>}
+      </button>
+    </li>
+  );
+}
+
+/** The sections of a brief that have lines. */
+export const BriefSections = memo(function BriefSections({ brief, story }: { brief: Brief; story: Story | null }) {
+  const titles = new Map((story?.paragraphs ?? []).flatMap(({ session, title }) => (session ? [[session, title] as const] : [])));
+  return (
+    <>
+      {SECTIONS.map(([name, heading]) => brief[name].length > 0 && (
+        <section key={name} id={name} class={`brief-section ${name.replace("_", "-")}`} aria-labelledby={`${name}-heading`}>
+          <h3 id={`${name}-heading`}>{heading}</h3>
+          <ul>{brief[name].map((line, index) => <Line key={index + line.text} line={line} titles={titles} />)}</ul>
+        </section>
+      ))}
+    </>
+  );
+});
+
+function Sentence({ sentence, paragraph }: { sentence: StorySentence; paragraph: StoryParagraph }) {
+  const events = sentence.evidence.map(({ event }) => event);
+  if (events.length === 0) return <><Words text={sentence.text} />{" "}</>;
+  const sessions = paragraph.session ? [{ session: paragraph.session, title: paragraph.title }] : [];
+  const open = (): void => openEvidence({ text: sentence.text, events, sessions, tasks: [] }, goToSession);
+  return (
+    <>
+      <span
+        class="sentence" role="button" tabIndex={0} title="Show the evidence" onClick={open}
+        onKeyDown={(press) => {
+          if (press.key !== "Enter" && press.key !== " ") return;
+          press.preventDefault();
+          open();
+        }}
+      >
+        <Words text={sentence.text} />
+      </span>{" "}
+    </>
+  );
+}
+
+function Paragraph({ paragraph }: { paragraph: StoryParagraph }) {
+  const [title, facts] = splitWho(paragraph.title);
+  return (
+    <section class="paragraph" id={paragraph.session ? anchorOf(paragraph.session) : undefined} tabIndex={-1}>
+      <h4><Words text={title} /></h4>
+      {facts && <p class="paragraph-facts"><Words text={facts} /></p>}
+      <p>{paragraph.sentences.map((sentence, index) => <Sentence key={index} sentence={sentence} paragraph={paragraph} />)}</p>
+    </section>
+  );
+}
+
+/** A paragraph per session, in the order in which they began. */
+export const StoryPart = memo(function StoryPart({ story }: { story: Story }) {
+  if (story.paragraphs.length === 0) return null;
+  return (
+    <section class="story" aria-labelledby="story-heading">
+      <h3 id="story-heading">Session by session</h3>
+      {story.paragraphs.map((paragraph, index) => <Paragraph key={paragraph.session ?? index} paragraph={paragraph} />)}
+    </section>
+  );
+});
