@@ -112,10 +112,10 @@ def make_story(
             beside = book.beside_sessions.get(paragraph.session or "")
             if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
                 nothing = load_phrases("story")["session"]["nothing"]
-                paragraph.sentences = [one for one in paragraph.sentences if one.text != nothing]
+                paragraph.sentences = [written for written in paragraph.sentences if written.text != nothing]
                 paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
-                for one in paragraph.sentences:
-                    one.evidence = one.evidence or sentence.evidence
+                for written in paragraph.sentences:
+                    written.evidence = written.evidence or sentence.evidence
     others = [*_write_tasks(closed, book, threads, brief), *threads.write_threads(book)]
     if detail == "headline":
         others = [paragraph for paragraph in map(_keep_first_sentence, others) if paragraph.sentences]
@@ -153,6 +153,8 @@ def _write_tasks(tasks: Sequence[TaskOutcome], book: ThreadBook, threads: Thread
         StorySentence(text=_end_sentence(line.text), evidence=line.evidence)
         for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_task_workers(), *brief.list_open_tasks())
     ]
+    if sentences and (counts := threads.tell_counts(digests.values())) is not None:
+        sentences.append(counts)
     if sentences:
         started = min((digest.first for digest in digests.values() if digest.first is not None), default=None)
         yield StoryParagraph(title=load_phrases("threads")["title"]["tasks"], started=started, sentences=sentences)
