@@ -18,6 +18,7 @@ from fleetlore.story.brief import (
     CLOSED,
     ERROR_OF_OUTCOME,
     LIMITS,
+    SERIOUS,
     BriefLine,
     BriefWriter,
     count_attempts,
@@ -58,6 +59,7 @@ from fleetlore.views.task_outcomes import TaskOutcome
 WORDS_PER_SESSION = 107
 """On average: 1,500 words for 14 sessions."""
 LEAST_WORDS = 300
+HEADLINE_RISK = 60
 LONGEST_PROMPT = 190
 """A record cuts prompts at 200 characters."""
 
@@ -203,7 +205,12 @@ class _ParagraphWriter:
 
     def write_headline(self, one: Outcome, line: BriefLine) -> StoryParagraph:
         """One line: what came of the session."""
-        sentences = [StorySentence(text=line.text, evidence=line.evidence)]
+        flags = sorted((flag for flag in one.flags if flag.executed and flag.flag in SERIOUS), key=rank_flag)
+        text, evidence = line.text, line.evidence
+        if flags:
+            risk = self._fill("headline", "risk", {"what": shorten_text(flags[0].what, HEADLINE_RISK).rstrip(".")})
+            text, evidence = text + risk, [*evidence[: MOST_EVIDENCE - 1], *flags[0].evidence[:1]]
+        sentences = [StorySentence(text=text, evidence=evidence)]
         title = name_topic(one, self._limits.title)
         return StoryParagraph(title=title, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
 
