@@ -154,10 +154,10 @@ def test_it_ends_with_three_commands_that_work(lore: Lore) -> None:
 
     lines = lore("demo", "--no-serve", "--speed", "0", "--log", "sqlite:my demo.db", "--town", "harbour", code=0).lines
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("  lore ")]
-    assert [command[0] for command in commands] == ["status", "tell", "events"]
-    status, tell, events = (lore(*command, code=0) for command in commands)
+    assert [command[0] for command in commands] == ["status", "story", "events"]
+    status, story, events = (lore(*command, code=0) for command in commands)
     assert "1 needs you" in status.out
-    assert "task wh-1" in tell.out
+    assert "(wh-1, " in story.out
     assert "fleet.abandon" in events.out
 
 

@@ -18,6 +18,7 @@ from fleetlore.story.brief import (
     CLOSED,
     ERROR_OF_OUTCOME,
     LIMITS,
+    SERIOUS,
     BriefLine,
     BriefWriter,
     count_attempts,
@@ -58,6 +59,7 @@ from fleetlore.views.task_outcomes import TaskOutcome
 WORDS_PER_SESSION = 107
 """On average: 1,500 words for 14 sessions."""
 LEAST_WORDS = 300
+HEADLINE_RISK = 60
 LONGEST_PROMPT = 190
 """A record cuts prompts at 200 characters."""
 
@@ -112,10 +114,10 @@ def make_story(
             beside = book.beside_sessions.get(paragraph.session or "")
             if beside is not None and (sentence := threads.tell_beside(beside)) is not None:
                 nothing = load_phrases("story")["session"]["nothing"]
-                paragraph.sentences = [one for one in paragraph.sentences if one.text != nothing]
+                paragraph.sentences = [written for written in paragraph.sentences if written.text != nothing]
                 paragraph.sentences.insert(1 if paragraph.session in delivered else 0, sentence)
-                for said in paragraph.sentences:
-                    said.evidence = said.evidence or sentence.evidence
+                for written in paragraph.sentences:
+                    written.evidence = written.evidence or sentence.evidence
     others = [*_write_tasks(closed, book, threads, brief), *threads.write_threads(book)]
     if detail == "headline":
         others = [paragraph for paragraph in map(_keep_first_sentence, others) if paragraph.sentences]
@@ -153,6 +155,8 @@ def _write_tasks(tasks: Sequence[TaskOutcome], book: ThreadBook, threads: Thread
         StorySentence(text=_end_sentence(line.text), evidence=line.evidence)
         for line in (*brief.list_closed_tasks(), *brief.list_task_troubles(), *brief.list_task_workers(), *brief.list_open_tasks())
     ]
+    if sentences and (counts := threads.tell_counts(digests.values())) is not None:
+        sentences.append(counts)
     if sentences:
         started = min((digest.first for digest in digests.values() if digest.first is not None), default=None)
         yield StoryParagraph(title=load_phrases("threads")["title"]["tasks"], started=started, sentences=sentences)
@@ -201,7 +205,12 @@ class _ParagraphWriter:
 
     def write_headline(self, one: Outcome, line: BriefLine) -> StoryParagraph:
         """One line: what came of the session."""
-        sentences = [StorySentence(text=line.text, evidence=line.evidence)]
+        flags = sorted((flag for flag in one.flags if flag.executed and flag.flag in SERIOUS), key=rank_flag)
+        text, evidence = line.text, line.evidence
+        if flags:
+            risk = self._fill("headline", "risk", {"what": shorten_text(flags[0].what, HEADLINE_RISK).rstrip(".")})
+            text, evidence = text + risk, [*evidence[: MOST_EVIDENCE - 1], *flags[0].evidence[:1]]
+        sentences = [StorySentence(text=text, evidence=evidence)]
         title = name_topic(one, self._limits.title)
         return StoryParagraph(title=title, session=one.session, started=one.started, ended=one.ended, sentences=sentences)
 

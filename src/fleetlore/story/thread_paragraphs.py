@@ -170,6 +170,14 @@ class ThreadWriter:
             counts = self._count(digest, left_out=left_out)
             yield self._sentence("thread", "counts" if ends else "only_counts", {"counts": counts}, digest.cited)
 
+    def tell_counts(self, digests: Iterable[ThreadDigest]) -> StorySentence | None:
+        """How much there was in several tasks beside their assignments and ends."""
+        whole = ThreadDigest(key="tasks")
+        for digest in digests:
+            whole.merge(digest)
+        counts = self._count(whole, with_quotes=False, left_out=TASK_KINDS | FRAME_KINDS)
+        return self._sentence("thread", "counts", {"counts": counts}, whole.cited) if counts else None
+
     def _tell_who(self, digest: ThreadDigest) -> StorySentence:
         ranked = sorted(digest.agents.items(), key=lambda pair: (-pair[1], pair[0]))
         named = [f"{self._name_of(name)} ({count:,})" for name, count in ranked[:5]]
