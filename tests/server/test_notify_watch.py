@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleetlore import Event
-from fleetlore.chronicle.naming import AS_THEY_ARE
 from fleetlore.events.catalog import known_kinds
 from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
 from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, line_of, watch_for
 from fleetlore.testing import START, FrozenClock, counting_ids
 from fleetlore.views.agent_status_rules import EFFECT_BY_KIND
+from fleetlore.views.thread_names import AS_THEY_ARE
 
 
 def watch(what: str, *, by: Any = "when", every: int = 10) -> TriggerWatch:

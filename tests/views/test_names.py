@@ -12,7 +12,6 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from fleetlore.chronicle.naming import AS_THEY_ARE, naming_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import names
 from fleetlore.views.names import (
@@ -24,6 +23,7 @@ from fleetlore.views.names import (
     short_name,
     truncate_to_first_words,
 )
+from fleetlore.views.thread_names import AS_THEY_ARE, naming_of
 from tests.strategies import events, json_values
 
 NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)

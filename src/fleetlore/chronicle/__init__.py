@@ -1,1 +1,1 @@
-"""Told as prose: arcs sifted from beats, phrases for every kind, and the telling of it all. Pure: no I/O, clock or chance."""
+"""Import paths of 0.1 that docs/extending.md named, until 0.3: see `fleetlore.story` and `fleetlore.views.patterns`."""

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 def extension_points() -> list[ExtensionPoint[Any]]:
     """Every place where a package can add something."""
-    from fleetlore.chronicle.vocabulary import VOCABULARIES
     from fleetlore.dialects.installed import DIALECT_EXTENSIONS
     from fleetlore.events.installed_kinds import KINDS
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
     from fleetlore.goal.harnesses import HARNESSES
     from fleetlore.graph.registry import NODES
     from fleetlore.programs.registry import PROGRAMS
+    from fleetlore.story.vocabulary import VOCABULARIES
 
     return [PROGRAMS, DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
 

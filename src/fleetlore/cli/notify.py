@@ -131,10 +131,10 @@ def _find(settings: Settings, name: str | None) -> Rule:
 
 def _message(args: Namespace, rule: Rule) -> Message:
     """What is sent: nothing of it is recorded, and no cursor moves."""
-    from fleetlore.chronicle.naming import AS_THEY_ARE
     from fleetlore.events.envelope import Event
     from fleetlore.server.notifications.runner import compose
     from fleetlore.server.notifications.triggers import occasion_of
+    from fleetlore.views.thread_names import AS_THEY_ARE
 
     if args.event is None:
         event = Event(id=clock.uuid7(), at=clock.now(), kind="notify.test", actor="fleetlore")

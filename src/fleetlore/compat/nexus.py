@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.chronicle.naming import AS_THEY_ARE
 from fleetlore.dialects import nexus
 from fleetlore.errors import DialectError
 from fleetlore.events.catalog import beat_of
@@ -36,6 +35,7 @@ from fleetlore.story.voices import load_voice
 from fleetlore.views.event_text import event_stamp
 from fleetlore.views.patterns import book as pattern_book
 from fleetlore.views.patterns.wording import describe_finding
+from fleetlore.views.thread_names import AS_THEY_ARE
 from fleetlore.views.threads import QUIET_BEATS
 
 FOLDER = Path("~/.nexus/chronicle")

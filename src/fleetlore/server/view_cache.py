@@ -13,7 +13,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from fleetlore import clock
-from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.errors import Invalid, LogError
 from fleetlore.log.base import Position
 from fleetlore.log.coordination import Coordination
@@ -31,6 +30,7 @@ from fleetlore.story.reading import ReadPeriod, brief_of, read_records
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes.record import Outcome
+from fleetlore.views.thread_names import Naming, naming_of
 from fleetlore.views.time_ranges import TimeBlock, TimeIndex
 
 CATCH_UP_SECONDS = 1.0

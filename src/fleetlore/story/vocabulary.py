@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from fleetlore.events.installed_kinds import check_kind
 from fleetlore.plugins import ExtensionPoint
 from fleetlore.story.voices import check_templates
+from fleetlore.views.patterns.installed import InstalledPatterns, check_patterns
 
 PhraseGroups = tuple[tuple[str, ...], ...]
 """Groups of templates, best first; the templates of a group are used in turn."""
@@ -77,6 +78,13 @@ def _convert_template(kind: str, template: str) -> tuple[str, frozenset[str]]:
     return "".join(written), frozenset(names)
 
 
+def check_vocabulary_parts(thing: Any) -> tuple[Mapping[str, PhraseGroups], InstalledPatterns]:
+    """Both parts of a vocabulary, its phrases and its patterns, or the error that says why it cannot be used."""
+    return check_phrases(thing), check_patterns(thing)
+
+
+VOCABULARIES: ExtensionPoint[Any] = ExtensionPoint("fleetlore.chronicle", lambda name, thing: check_vocabulary_parts(thing))
+"""For `lore doctor`: the whole vocabulary. Phrases and patterns are loaded where they are used."""
 PHRASES: ExtensionPoint[Mapping[str, PhraseGroups]] = ExtensionPoint(
     "fleetlore.chronicle", lambda name, thing: check_phrases(thing), claims=lambda phrases: phrases
 )

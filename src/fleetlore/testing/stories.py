@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from fleetlore.chronicle import vocabulary
-from fleetlore.chronicle.vocabulary import Vocabulary
 from fleetlore.events.envelope import Event
 from fleetlore.story.event_values import EventValues
 from fleetlore.story.phrases import parse_phrase
-from fleetlore.story.vocabulary import check_phrases
+from fleetlore.story.vocabulary import Vocabulary, check_vocabulary_parts
 from fleetlore.views.costs import Costs
 from fleetlore.views.outcomes import fold
 from fleetlore.views.patterns import book
@@ -26,14 +24,14 @@ _HOSTILE_TEXT = "a\n# b {agent} {0} %s <b>\x1b[31m\u202e"
 def check_vocabulary(words: Vocabulary) -> None:
     """Check a vocabulary with hostile values in every template. `AssertionError` says what failed."""
     try:
-        checked = vocabulary.check_vocabulary(words)
+        phrases, patterns = check_vocabulary_parts(words)
     except Exception as error:
         raise AssertionError(f"the vocabulary cannot be used: {error}") from error
-    for kind, groups in check_phrases(words).items():
+    for kind, groups in phrases.items():
         for template in (template for group in groups for template in group):
             _check_phrase(kind, template)
-    for pattern in checked.arcs:
-        assert checked.arcs_told.get(pattern.kind), f"there are no words for the arc {pattern.kind!r}; put some into arcs_told"
+    for pattern in patterns.patterns:
+        assert patterns.closed.get(pattern.kind), f"there are no words for the arc {pattern.kind!r}; put some into arcs_told"
 
 
 def _check_phrase(kind: str, template: str) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from fleetlore.chronicle.arcs import Part, Pattern
-from fleetlore.chronicle.vocabulary import Vocabulary
 from fleetlore.events.payload import Beat
+from fleetlore.story.vocabulary import Vocabulary
+from fleetlore.views.patterns.model import Part, Pattern
 
 BEATS: Mapping[str, Beat] = {
     "kanban.card_taken": "claim",

@@ -12,9 +12,9 @@ from fleetlore.errors import FleetloreError
 from fleetlore.log.connect import connect
 
 if TYPE_CHECKING:
-    from fleetlore.chronicle.naming import Naming
     from fleetlore.server.context import AppContext
     from fleetlore.settings import Settings
+    from fleetlore.views.thread_names import Naming
 
 DAY = 86_400.0
 JOIN_SECONDS = 5.0

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
-from fleetlore.chronicle.naming import Naming
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.outcomes import OutcomeQuery
@@ -20,6 +19,7 @@ from fleetlore.views.patterns.book import PatternBook
 from fleetlore.views.patterns.kinds import is_shown
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.wording import describe_finding
+from fleetlore.views.thread_names import Naming
 
 NEEDS = ("arcs", "names")
 """Views that the snapshot must contain."""

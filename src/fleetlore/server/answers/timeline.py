@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from fleetlore.chronicle.naming import Naming
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
@@ -26,6 +25,7 @@ from fleetlore.views.event_text import EPOCH, event_line, event_rank, event_stam
 from fleetlore.views.patterns import book as pattern_book
 from fleetlore.views.patterns.kinds import is_shown
 from fleetlore.views.patterns.model import Finding
+from fleetlore.views.thread_names import Naming
 from fleetlore.views.time_ranges import PositionRange, TimeIndex
 
 NEEDS = ("arcs", "fleet", "names", "pace")

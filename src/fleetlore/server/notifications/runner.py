@@ -8,7 +8,6 @@ from time import monotonic
 from typing import NamedTuple
 
 from fleetlore import clock
-from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.errors import Forgotten
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
@@ -24,6 +23,7 @@ from fleetlore.server.notifications.send import SendResult
 from fleetlore.server.notifications.triggers import TURNS, Occasion, line_of, turn_of, watch_for
 from fleetlore.views import names
 from fleetlore.views.costs import Costs
+from fleetlore.views.thread_names import Naming, naming_of
 
 CHUNK = 100
 LOOK_BACK = 5000

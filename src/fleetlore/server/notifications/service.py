@@ -18,7 +18,6 @@ from threading import Thread
 from time import monotonic
 
 from fleetlore import clock
-from fleetlore.chronicle.naming import Naming
 from fleetlore.errors import FleetloreError, LeaseLost
 from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.log.recorder import BlockingRecorder
@@ -27,6 +26,7 @@ from fleetlore.server.notifications.rules import Rule, Target
 from fleetlore.server.notifications.runner import Means, Pace, RuleRun, Stopped
 from fleetlore.server.notifications.send import SendResult, deliver
 from fleetlore.views.costs import Costs
+from fleetlore.views.thread_names import Naming
 
 LEASE = "notify"
 

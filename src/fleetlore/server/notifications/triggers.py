@@ -11,16 +11,14 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from fleetlore.chronicle.grammar import ended, number, span, words
-from fleetlore.chronicle.naming import Naming
-from fleetlore.chronicle.phrasing import say
-from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notifications.rules import Rule
 from fleetlore.server.notifications.schedule import Schedule
 from fleetlore.server.notifications.scheduled_brief import BriefPeriod, find_period
+from fleetlore.story.event_sentences import EventDescriber
+from fleetlore.story.phrases import clean_text, end_sentence, format_span, spell_number
 from fleetlore.views import fleet
 from fleetlore.views.agent_status_rules import find_standing_effect
 from fleetlore.views.costs import Costs
@@ -38,6 +36,7 @@ from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.session_rules import make_open_struggle
 from fleetlore.views.patterns.steps import is_spent
 from fleetlore.views.patterns.wording import describe_finding
+from fleetlore.views.thread_names import Naming
 
 TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
@@ -205,7 +204,7 @@ def _turns_told(scope: str, turns: int) -> Words:
 
     def describe(_: Event, naming: Naming) -> str:
         who = naming.agent(name) if kind == "agent" else naming.label(scope)
-        return f"{who} has come to the end of {number(turns)} {'turn' if turns == 1 else 'turns'}"
+        return f"{who} has come to the end of {spell_number(turns)} {'turn' if turns == 1 else 'turns'}"
 
     return describe
 
@@ -312,10 +311,10 @@ class Stuck(PatternWatch):
 
 def _silence(agent: FleetAgent, now: datetime) -> Occasion:
     seen = agent.last_seen or now
-    at_work = f", last at work on task {words(agent.task)}" if agent.task else ""
+    at_work = f", last at work on task {clean_text(agent.task, LONGEST_LINE)}" if agent.task else ""
 
     def describe(_: Event, naming: Naming) -> str:
-        return f"No sign of life from {naming.agent(agent.name)} for {span(now - seen)}{at_work}"
+        return f"No sign of life from {naming.agent(agent.name)} for {format_span(now - seen)}{at_work}"
 
     return Occasion(f"silent {agent.name} {seen.isoformat()}", agent.last_id or "", seen + SILENT_AFTER, describe)
 
@@ -326,7 +325,7 @@ def occasion_of(event: Event, text: Words | None = None) -> Occasion:
 
 
 def _event_told(event: Event, naming: Naming) -> str:
-    return say(event, key=key_of(event, beat_of(event)), naming=naming)
+    return EventDescriber(name_of=naming.agent).describe(event)
 
 
 def _of_finding(finding: Finding, key: str, at: datetime, event: Event | None = None) -> Occasion:
@@ -340,7 +339,7 @@ def line_of(occasion: Occasion, event: Event, naming: Naming) -> str:
     """The notification's text: one line of printable characters. Still untrusted."""
     text = "".join(letter if letter.isprintable() else " " for letter in occasion.words(event, naming))
     line = " ".join(text.split())
-    return ended(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rsplit(' ', 1)[0]}…")
+    return end_sentence(line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rsplit(' ', 1)[0]}…")
 
 
 WATCHES: Mapping[str, Callable[[Rule, Counter], TriggerWatch]] = {

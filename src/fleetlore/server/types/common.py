@@ -202,47 +202,6 @@ class PeriodStory(Head, kw_only=True):
     story: StoryOfPeriod
 
 
-class SentenceRow(Struct, kw_only=True):
-    """One sentence and its source events."""
-
-    text: str
-    thread: str
-    title: str
-    evidence: list[str]
-    at: datetime
-    beat: str
-    agent: str
-    shown: str
-
-
-class ChapterRow(Struct, kw_only=True):
-    """One chapter of the story."""
-
-    title: str
-    first_at: datetime | None
-    last_at: datetime | None
-    sentences: list[SentenceRow]
-    arcs: list[ArcRow]
-
-
-class OpenThread(Struct, kw_only=True):
-    """A thread that is still open."""
-
-    key: str
-    title: str
-
-
-class StoryPage(Head, kw_only=True):
-    """The story of one page of events."""
-
-    opening: str
-    chapters: list[ChapterRow]
-    open: list[OpenThread]
-    closing: str
-    more: str | None
-    """The next page's `before`; `null` if there are no earlier events."""
-
-
 class LaneRow(Struct, kw_only=True):
     """One agent on the timeline."""
 
