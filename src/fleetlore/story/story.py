@@ -253,7 +253,7 @@ class _ParagraphWriter:
             if report and not any(report in claim.text for claim in self._find_unproven(one)):
                 yield self._sentence("session", "reported", {"answer": quote_inside(report)}, answer)
         elif delivered.answer and not self._is_refuted(one):
-            text = self._quote(shorten_paths(delivered.answer))
+            text = self._quote(delivered.answer)
             yield self._sentence("session", "answered", {"answer": text}, answer)
         elif one.status != "running":
             yield self._sentence("session", "nothing", {}, one.evidence.get("status") or one.evidence.get("asked", []))
@@ -263,7 +263,7 @@ class _ParagraphWriter:
         return any(claim.verdict == "contradicted" and (claim.text in answer or answer in claim.text) for claim in one.claims)
 
     def _tell_request(self, one: Outcome, title: str) -> Iterator[StorySentence]:
-        asked = self._quote(shorten_paths(one.asked))
+        asked = self._quote(one.asked)
         if asked and not name_request(one, 1000).startswith(title.rstrip("…. ")):
             yield self._sentence("session", "asked", {"person": one.person, "asked": asked}, one.evidence.get("asked", ()))
 

@@ -120,8 +120,9 @@ def name_agent(agent: str) -> str:
 
 
 def name_repo(one: Outcome) -> str:
-    """The repository without its owner."""
-    return (one.repo or "").rpartition("/")[2]
+    """The repository without its owner; nothing for a person's home folder."""
+    name = (one.repo or "").rpartition("/")[2]
+    return "" if name == one.person else name
 
 
 def format_usd(usd: float | None) -> str:
