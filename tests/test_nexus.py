@@ -448,7 +448,7 @@ def test_the_words_are_those_of_the_nexus_voice(path: Path, kind: EventKind) -> 
     writer = written(path, deed(kind.value, detail="the hinges"))
     sentence = EventDescriber(voice=load_voice("nexus")).describe(DIALECT.decode(path.read_bytes()[:-1]))
     assert f"At 09:00: {sentence}" in writer.render()
-    assert f"- **09:00:00** — {sentence}\n" in writer.render_markdown()
+    assert f"- **09:00:00** — {sentence}\n" in f"{writer.render_markdown()}\n"
 
 
 def test_neighbours_of_a_kind_have_different_words_and_keep_them_in_every_window(path: Path) -> None:

@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from fleetlore import Event
 from fleetlore.events.catalog import known_kinds
+from fleetlore.server.notifications import triggers
 from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
 from fleetlore.server.notifications.triggers import WATCHES, Occasion, TriggerWatch, line_of, watch_for
 from fleetlore.testing import START, FrozenClock, counting_ids
 from fleetlore.views.agent_status_rules import EFFECT_BY_KIND
+from fleetlore.views.patterns.kinds import all_kinds
 from fleetlore.views.thread_names import AS_THEY_ARE
 
 
@@ -179,9 +181,12 @@ def test_a_kind_is_one_or_a_family(kind: str, rings: int) -> None:
     assert len(play.tell(Event(kind="fleet.error", agent="a"), Event(kind="fleet.idle", agent="a"), Event(kind="x.y", actor="a"))) == rings
 
 
-def test_an_arc_rings_when_it_closes() -> None:
+def test_a_pattern_that_is_shown_rings_when_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggers, "all_kinds", lambda: {name: replace(kind, shown=True) for name, kind in all_kinds().items()})
     play = Play(watch("abandon_then_retry", by="arc"))
+    play.tell(Event(kind="fleet.dispatch", agent="ada", task="t1"))
     assert play.tell(Event(kind="fleet.abandon", agent="ada", task="t1")) == []
+    play.clock.advance(120)
     [retry] = play.tell(Event(kind="fleet.dispatch", agent="bo", task="t1"))
     assert retry.arc is not None
     assert (retry.arc.kind, retry.event and retry.event.agent) == ("abandon_then_retry", "bo")

@@ -70,14 +70,13 @@ def find_patterns(
     log: BlockingRecorder, settings: Settings, scope: str = TOWN, *, now: datetime | None = None, since: datetime | None = None
 ) -> list[Finding]:
     """The patterns of a scope that ended or went on since a time: closed ones in the order of their end, then open ones."""
-    from fleetlore.cli.fold import newest_blocks
-    from fleetlore.projections.newest_events import read_newest
+    from fleetlore.cli.fold import fold
+    from fleetlore.views import time_ranges
     from fleetlore.views.patterns.book import sort_key
 
     resolved = scopes.resolve_scope(log, scope)
     if now is None:
-        newest = next(iter(read_newest(log, newest_blocks(log), limit=1)), None)
-        now = (newest.at if newest is not None else None) or clock.now()
+        now = fold(log, time_ranges, "calendar").newest or clock.now()
     found = [*_find_in_threads(log, resolved, now, is_recent=since is not None), *_find_in_sessions(log, settings, resolved, now, since)]
     found = [finding for finding in found if (since is None or finding.last_at >= since) and finding.last_at <= now]
     found.sort(key=lambda finding: (finding.state == "open", *sort_key(finding)))
@@ -119,7 +118,12 @@ def _find_in_sessions(log: BlockingRecorder, settings: Settings, scope: str, now
 
 
 def _write_json(finding: Finding) -> None:
-    terminal.out_value(finding)
+    import msgspec
+
+    from fleetlore.views.patterns.wording import describe_finding
+    from fleetlore.views.thread_names import AS_THEY_ARE
+
+    terminal.out_value({**msgspec.to_builtins(finding), "text": f"{describe_finding(finding, AS_THEY_ARE)}."})
 
 
 def _write_line(finding: Finding) -> None:

@@ -123,7 +123,7 @@ def _find(settings: Settings, name: str | None) -> Rule:
 
     rules = {rule.name: rule for rule in rules_of(settings)}
     if name is None:
-        raise UsageError("Which rule? Write `lore notify test RULE`; `lore notify list` shows them")
+        raise UsageError("name a rule, as in `lore notify test RULE`; `lore notify list` shows them")
     if name not in rules:
         raise Invalid(f"no rule is called {name!r}; there are {', '.join(rules) or 'none for this log'}")
     return rules[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, tzinfo
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import TOWN
@@ -156,12 +156,23 @@ def find_first_of_newest(log: BlockingRecorder, index: TimeIndex, scope: Selecti
 
 def find_newest_event(log: BlockingRecorder, index: TimeIndex, scope: Selection, now: datetime) -> datetime | None:
     """The time of the newest event outside of sessions that is more than a sign of life; one in the future does not count."""
-    found = read_newest(log, newest_blocks(index), scope, limit=NEWEST_SEEN)
-    times = (event_stamp(event)[0] for event in found if is_news(event))
+    return newest_time_of(read_newest(log, newest_blocks(index), scope, limit=NEWEST_SEEN), now)
+
+
+def newest_time_of(events: Iterable[Event], now: datetime) -> datetime | None:
+    """The newest time of events that are more than a sign of life; one in the future does not count."""
+    times = (event_stamp(event)[0] for event in events if is_news(event))
     return max((at for at in times if at <= now + timedelta(days=1)), default=None)
 
 
-def read_book(events: PeriodEvents, found: ReadPeriod, index: TimeIndex, zone: tzinfo) -> ThreadBook:
+class EventSource(Protocol):
+    """Events of a period."""
+
+    def read(self) -> Iterator[Event]:
+        """The events in the order of the log."""
+
+
+def read_book(events: EventSource, found: ReadPeriod, index: TimeIndex, zone: tzinfo) -> ThreadBook:
     """What happened outside of the sessions of a period, by thread."""
     since, until = found.since or index.first, found.until or index.newest
     book = ThreadBook((one.session for one in found.sessions), zone, since, until)

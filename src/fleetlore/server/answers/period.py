@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
@@ -11,23 +13,22 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import TOWN, Position
+from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import event_order
-from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.outcomes import OutcomeQuery, select_scope
-from fleetlore.projections.thread_events import select
+from fleetlore.projections.thread_events import Selection, read_selection, select
 from fleetlore.server.queries import BriefQuery, PeriodQuery, StoryQuery, parse_time_zone
 from fleetlore.server.types.common import Days, PeriodBrief, PeriodStory
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.story import brief_formats, story_formats
 from fleetlore.story.brief import bounds_of_day
 from fleetlore.story.event_story import tell_events
-from fleetlore.story.reading import PeriodEvents, ReadPeriod, brief_of, find_newest_event, read_book, story_of
+from fleetlore.story.reading import EventSource, PeriodEvents, ReadPeriod, brief_of, find_newest_event, newest_time_of, read_book, story_of
 from fleetlore.story.story import Story
 from fleetlore.views.event_text import event_stamp
-from fleetlore.views.time_ranges import newest_blocks
 
 MOST_FULL_EVENTS = 2000
-"""Events that `detail=full` describes: the newest of the log that are in the period."""
+"""Events that `detail=full` describes: the last of the period."""
 MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
 """Of formats that are not `text/plain`."""
 
@@ -41,20 +42,22 @@ def make_brief(view_cache: ViewCache, query: BriefQuery, position: Position | No
 
 
 def make_story(view_cache: ViewCache, query: StoryQuery, position: Position | None) -> PeriodStory:
-    """The story: sessions, tasks and what else happened; of the past only sessions and tasks. `full` describes the newest events."""
+    """The story: sessions, tasks and what else happened. `full` describes the newest events."""
     wanted, zone = read_query(view_cache, query, position)
     scope = view_cache.resolve_scope(query.scope if query.agent is None else f"agent:{query.agent}")
     with view_cache.snapshot(position, ("calendar", "names", "threads")) as snapshot:
         head, naming, now = snapshot.head_fields(), snapshot.naming, snapshot.now
         selection, index = select(scope, snapshot.states["threads"]), copy.deepcopy(snapshot.states["calendar"])
-    if position is not None:
-        return PeriodStory(**head, story=_limit(story_of(view_cache.read_period(wanted, zone), zone, name_of=naming.agent), query.limit))
-    newest = find_newest_event(view_cache.log, index, selection, now) if wanted.since is None and wanted.until is None else None
+    past = None if position is None else _PastEvents(view_cache.log, selection, position)
+    newest = None
+    if wanted.since is None and wanted.until is None:
+        newest = find_newest_event(view_cache.log, index, selection, now) if past is None else past.find_newest(now)
     period = view_cache.read_period(wanted, zone, newest)
-    events = PeriodEvents(view_cache.log, index, selection, period.since, period.until)
+    events: EventSource = PeriodEvents(view_cache.log, index, selection, period.since, period.until)
+    if past is not None:
+        events = past.within(period)
     if query.detail == "full":
-        newest_first = read_newest(view_cache.log, newest_blocks(index), selection, limit=MOST_FULL_EVENTS)
-        found = sorted((event for event in newest_first if _is_within(event, period)), key=event_order)
+        found = sorted(deque(events.read(), MOST_FULL_EVENTS), key=event_order)
         paragraphs = list(tell_events(found, zone=zone, name_of=naming.agent))
         story = replace(story_of(period, zone), paragraphs=paragraphs)
     else:
@@ -66,9 +69,25 @@ def _limit(story: Story, most: int) -> Story:
     return replace(story, paragraphs=story.paragraphs[-most:])
 
 
-def _is_within(event: Event, period: ReadPeriod) -> bool:
-    at = event_stamp(event)[0]
-    return (period.since is None or at >= period.since) and (period.until is None or at < period.until)
+class _PastEvents:
+    """The events of a scope up to a position, read whole: questions about the past are rare."""
+
+    def __init__(self, log: BlockingRecorder, scope: Selection, position: Position, period: ReadPeriod | None = None) -> None:
+        self._log, self._scope, self._position, self._period = log, scope, position, period
+
+    def within(self, period: ReadPeriod) -> _PastEvents:
+        return _PastEvents(self._log, self._scope, self._position, period)
+
+    def read(self) -> Iterator[Event]:
+        for event in read_selection(self._log, self._scope):
+            at = event_stamp(event)[0]
+            since, until = (None, None) if self._period is None else (self._period.since, self._period.until)
+            is_within = (since is None or at >= since) and (until is None or at < until)
+            if is_within and (event.position or "") <= self._position:
+                yield event
+
+    def find_newest(self, now: datetime) -> datetime | None:
+        return newest_time_of(self.read(), now)
 
 
 def write_brief(answer: PeriodBrief, format: str) -> str:

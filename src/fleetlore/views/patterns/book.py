@@ -24,7 +24,7 @@ from fleetlore.views.patterns.matching import Matched, match_steps, settle_findi
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.steps import BRANCH, Step, find_thread, is_git, read_step
 
-VERSION = 8
+VERSION = 9
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 MOST_STEPS = 400
 """A thread with more steps is cut to half of them."""
@@ -108,7 +108,7 @@ def _add_step(book: PatternBook, thread: str, step: Step) -> None:
     if not steps or steps[-1].at < step.at:
         steps.append(step)
     elif all(known.id != step.id for known in steps[bisect_left(steps, step.at, key=_step_time) :]):
-        insort(steps, step, key=_step_time)
+        insort(steps, step, key=_step_order)
     book.cache.pop(thread, None)
     if len(steps) > MOST_STEPS and book.is_bounded:
         _cut_thread(book, thread)
@@ -116,6 +116,10 @@ def _add_step(book: PatternBook, thread: str, step: Step) -> None:
 
 def _step_time(step: Step) -> datetime:
     return step.at
+
+
+def _step_order(step: Step) -> tuple[datetime, tuple[str, int, str]]:
+    return step.at, step.place
 
 
 def _follow_work(book: PatternBook, event: Event, thread: str, step: Step) -> None:

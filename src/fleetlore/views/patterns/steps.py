@@ -18,6 +18,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import BEATS
 from fleetlore.views import task_outcomes
+from fleetlore.views.event_text import event_rank
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.session import KINDS as SESSION_KINDS
 from fleetlore.views.patterns.model import ENDED, EXHAUSTED, REJECTION
@@ -49,6 +50,8 @@ class Step(Struct, frozen=True, array_like=True, gc=False):
     signs: frozenset[str]
     who: str
     cause: str = ""
+    place: tuple[str, int, str] = ("", 0, "")
+    """Source, line and tie-breaker: orders events of the same time, whichever was imported first."""
 
 
 def read_step(event: Event) -> Step | None:
@@ -61,7 +64,8 @@ def read_step(event: Event) -> Step | None:
     if is_git(event):
         signs = _signs(COAUTHOR) if event.kind == "fleet.collab" else signs
     at = event.at if event.at.tzinfo is not None else event.at.replace(tzinfo=UTC)
-    return Step(at, event.id, signs, event.agent or event.actor or "", event.cause or "")
+    (_, source, line), tie_breaker = event_rank(event)
+    return Step(at, event.id, signs, event.agent or event.actor or "", event.cause or "", (source, line, tie_breaker))
 
 
 def read_signs(event: Event) -> frozenset[str]:
