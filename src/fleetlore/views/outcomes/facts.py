@@ -143,6 +143,7 @@ class Failure(Struct, frozen=True):
     cause: str
     signature: str
     expected: bool = False  # a lookup, a planned red test, a denied permission, an interruption
+    shown_by: Source | None = None  # of a background command: the call whose result showed the failure
 
 
 class CallFacts(Struct, frozen=True):

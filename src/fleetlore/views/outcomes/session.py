@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.programs.tool_calls import (
@@ -46,7 +47,7 @@ from fleetlore.views.outcomes.facts import (
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 
-VERSION = 4
+VERSION = 5
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -428,9 +429,11 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> None:
     code = data.get("exit_code")
     call_state = _state_of(event)
     if pending.call.polls and not is_running:
-        _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "")
+        _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "", shown_by=pending.source)
     elif (task := find_output_file(pending.call)) and call_state == "ok":
         _finish_background(state, task, call_state, None, output, is_over=False)
+    elif told.text is not None and not pending.call.polls:
+        output = told.text
     if call_state == "denied" and data.get("by") == "user":
         _note_refusal(state, event, pending, at)
     if code is None and call_state == "ok" and pending.call.kind == "command" and not is_running and is_success_implied(pending.dialect):
@@ -460,7 +463,7 @@ def _note_end_of_command(state: SessionState, event: Event, at: datetime) -> Non
 
 
 def _finish_background(
-    state: SessionState, task: str, call_state: CallState, code: int | None, output: str, *, is_over: bool = True
+    state: SessionState, task: str, call_state: CallState, code: int | None, output: str, *, is_over: bool = True, shown_by: Source | None = None
 ) -> None:
     """What became known of a background command counts as the result of the command. Its output may have been read before its end."""
     started = state.background.get(task)
@@ -479,6 +482,8 @@ def _finish_background(
         _keep(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):
         _keep(state.pushes, found.pushes)
+    if found.failure is not None and not any(failure.step == started.step for failure in state.failures):
+        _keep(state.failures, (replace(found.failure, shown_by=shown_by),))
 
 
 def _call_of(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:
