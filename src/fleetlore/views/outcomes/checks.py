@@ -90,6 +90,7 @@ _NOT_RUN = (
     ("is not installed", r"^error: (?:toolchain|component|'cargo[\w-]*')[^\n]{0,100}is not installed"),
     ("Cannot find package", r"ERR_MODULE_NOT_FOUND[^\n]{0,100}(?:vitest|jest|eslint|typescript)"),
     ("couldn't find an eslint.config", r"ESLint couldn't find an? (?:eslint\.config|config)"),
+    ("did not match any test files", r"did not match any test files"),
     ("no test target named", r"^error: no (?:test|bin|example|lib) target"),
     ("did not match any packages", r"^error: package ID specification [^\n]{1,100} did not match any packages"),
     ("could not find `Cargo.toml`", r"could not find `Cargo\.toml`"),

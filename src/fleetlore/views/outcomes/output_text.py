@@ -71,9 +71,11 @@ def read_output(call: ToolCall) -> Output:
         text = text[at + 9 :]
     elif found and found.start() == 0:
         text = text[found.end() :]
-    if len(text) < 400 or "Shell cwd was reset" in text[-400:]:
-        text = _program_note.sub("", text)
-    return Output(text, code)
+    return Output(_drop_notes(text), code)
+
+
+def _drop_notes(text: str) -> str:
+    return _program_note.sub("", text) if len(text) < 400 or "Shell cwd was reset" in text[-400:] else text
 
 
 class _WrappedMetadata(Struct):

@@ -18,9 +18,8 @@ from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
 MAX_WHAT = 200
-# A check that failed and passes again after so many calls was repaired at once; if it failed more than once, so many.
+# What failed once and works again after so many calls was repaired at once ...
 CHEAP_CALLS = 2
-CHEAP_CALLS_OF_REPEATS = 3
 # ... unless the repair was a rewrite of so many lines.
 REWRITE_LINES = 20
 # A command that is not important in itself is a trouble if it fails so often.
@@ -286,8 +285,7 @@ def _is_trouble_of_check(problem: _Problem, session: _Session) -> bool:
     if problem.ended is None:
         return True
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
-    cheap = CHEAP_CALLS_OF_REPEATS if repeated else CHEAP_CALLS
-    return session.count_calls(first.step, problem.ended) > cheap or lines >= REWRITE_LINES
+    return repeated or session.count_calls(first.step, problem.ended) > CHEAP_CALLS or lines >= REWRITE_LINES
 
 
 def _is_test_first(first: _Attempt, previous: int, session: _Session) -> bool:
@@ -457,5 +455,5 @@ def _cost_effort(problem: _Problem, session: _Session) -> bool:
         return False  # perhaps only a try
     calls = session.count_calls(first.step, problem.ended)
     if count > 1:
-        return calls > CHEAP_CALLS_OF_REPEATS
+        return calls > CHEAP_CALLS
     return calls > CHEAP_CALLS and bool(session.edits_between(first.step, problem.ended))
