@@ -20,9 +20,7 @@ _SEARCHES = frozenset(("web_search", "grep_files", "list_dir", "tool_search"))
 _FILE_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ")
 _MOVED = "*** Move to: "
 _BEGIN_PATCH = "*** Begin Patch"
-_END_PATCH = "*** End Patch"
 # Newer versions let the model write a script that calls the tools: `const r = await tools.exec_command({"cmd": "make"})`.
-_SCRIPTS = frozenset(("exec", "code"))
 _MOST_SCRIPT = 200_000
 _script_call = re.compile(r"\btools\.(\w{1,60})\(")
 _literal = r"""("(?:[^"\\]|\\.){0,50000}"|'(?:[^'\\]|\\.){0,50000}'|`(?:[^`\\]|\\.){0,50000}`)"""
@@ -43,8 +41,8 @@ def read_input(tool: str, given: object) -> CallInput | None:
         return _read_command(fields)
     if tool == "write_stdin":
         return CallInput("other", polls=str(fields.get("session_id") or ""))
-    if tool in _SCRIPTS and isinstance(given, str) and not fields:
-        return _read_script(given[:_MOST_SCRIPT])
+    if tool == "exec" and isinstance(script := fields.get("code", given), str):
+        return _read_script(script[:_MOST_SCRIPT])
     if tool == "wait" and fields.get("cell_id") is not None:
         return CallInput("other", polls=f"cell {fields['cell_id']}")
     if tool in _READS:
@@ -64,11 +62,11 @@ def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallO
     return CallOutput("running", terminal) if isinstance(terminal, str) else CallOutput()
 
 
-def _read_script(script: str) -> CallInput | None:
-    """What a script calls: its commands as one list, or its patch."""
+def _read_script(script: str) -> CallInput:
+    """What a script calls: its commands as one list, or a patch. A patch that was applied has a record of its own with its edits."""
     names = _script_call.findall(script)
-    if "apply_patch" in names and _BEGIN_PATCH in script:
-        return _read_patch(_find_patch(script), {})
+    if "apply_patch" in names:
+        return CallInput("edit")
     if "exec_command" in names or "shell_command" in names:
         commands = [_unquote(found) for found in _script_command.findall(script)[:20]]
         folders = _script_folder.search(script)
@@ -76,14 +74,6 @@ def _read_script(script: str) -> CallInput | None:
     if "write_stdin" in names and (found := _script_terminal.search(script)):
         return CallInput("other", polls=found[1])
     return CallInput("other")
-
-
-def _find_patch(script: str) -> str:
-    """The patch in a string of a script, without the escapes of the string."""
-    start = script.index(_BEGIN_PATCH)
-    end = script.find(_END_PATCH, start)
-    patch = script[start : end if end >= 0 else len(script)]
-    return _unquote(f'"{patch}"') if script[start - 1 : start] in ("'", '"') else patch.replace("\\`", "`").replace("\\\\", "\\")
 
 
 def _unquote(literal: str) -> str:
@@ -108,7 +98,8 @@ def _read_script_output(given: CallInput, output: str) -> CallOutput:
     terminal = _printed_terminal.search(output[-200:])
     if terminal is not None:
         return CallOutput("running", terminal[1], text=text)
-    return CallOutput("completed", given.polls or None, text=text)
+    # That the script came to its end does not say how its commands ended.
+    return CallOutput("unknown", given.polls or None, text=text)
 
 
 def _fields_of(given: object) -> Mapping[str, Any]:

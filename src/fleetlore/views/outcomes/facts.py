@@ -65,6 +65,7 @@ class CheckRun(Struct, frozen=True):
     whole: bool = True  # False: a selection of tests, files or packages
     cached: bool = False  # nothing was really run
     meant_to_fail: bool = False  # the call's own description says that red is expected
+    shown_by: Source | None = None  # of a background command: the call whose result showed this
 
 
 class CommitMade(Struct, frozen=True):

@@ -428,6 +428,8 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> None:
     is_running = told.state == "running" or data.get("running") is True
     code = data.get("exit_code")
     call_state = _state_of(event)
+    if call_state == "ok" and told.state == "unknown":
+        call_state = "unknown"
     if pending.call.polls and not is_running:
         _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "", shown_by=pending.source)
     elif (task := find_output_file(pending.call)) and call_state == "ok":
@@ -477,7 +479,7 @@ def _finish_background(
     found = read_call(_call_of(started, call_state, code, output))
     if any(run.result != "unproven" for run in found.checks):
         state.checks = [run for run in state.checks if run.step != started.step]
-    _keep(state.checks, found.checks)
+    _keep(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))
     if not any(commit.step == started.step for commit in state.commits):
         _keep(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):

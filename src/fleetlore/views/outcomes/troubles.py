@@ -105,6 +105,7 @@ class _Attempt(Struct, frozen=True):
     source: Source
     what: str
     cause: str
+    shown_by: Source | None = None
 
 
 class _Problem(Struct):
@@ -188,13 +189,14 @@ def _describe(problem: _Problem) -> Trouble:
         " ".join(what[: 2 * MAX_WHAT].split())[:MAX_WHAT],
         first.cause,
         problem.ended is not None,
-        tuple(attempt.source for attempt in _spread(problem.attempts)),
+        _cite(problem.attempts),
     )
 
 
-def _spread(attempts: list[_Attempt]) -> list[_Attempt]:
-    """The first attempts and the last one."""
-    return attempts if len(attempts) <= MAX_EVIDENCE else [*attempts[: MAX_EVIDENCE - 1], attempts[-1]]
+def _cite(attempts: list[_Attempt]) -> tuple[Source, ...]:
+    """The first attempts and the last one; of a background command also the call whose result showed its failure."""
+    cited = [source for attempt in attempts for source in (attempt.shown_by, attempt.source) if source is not None]
+    return tuple(cited if len(cited) <= MAX_EVIDENCE else [*cited[: MAX_EVIDENCE - 1], cited[-1]])
 
 
 # --- checks ---
@@ -222,7 +224,7 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
             current = None
         if run.result == "pass":
             continue
-        attempt = _Attempt(run.step, run.source, _name_run(run), run.reason)
+        attempt = _Attempt(run.step, run.source, _name_run(run), run.reason, run.shown_by)
         if current is None:
             same_call = [problem for problem in open_problems.values() if problem.attempts[-1].step == run.step]
             current = same_call[0] if same_call else _Problem(run.kind, ran=run.result == "fail", previous=previous)
@@ -337,7 +339,7 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
         if problem is None:
             problem = open_problems[name] = _Problem(name)
             done.append(problem)
-        problem.attempts.append(_Attempt(failure.step, failure.source, failure.what, failure.cause))
+        problem.attempts.append(_Attempt(failure.step, failure.source, failure.what, failure.cause, failure.shown_by))
     for problem in done:
         if problem.ended is None:
             problem.ended = _find_success(problem.name, problem.attempts[-1].step, None, session)
