@@ -44,6 +44,7 @@ from fleetlore.views.outcomes.facts import (
     TextEdit,
     ToolCall,
 )
+from fleetlore.views.outcomes.failures import STOPPED_CODES, TURN_BROKEN
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 
@@ -299,6 +300,7 @@ def _note_reply(state: SessionState, event: Event, at: datetime) -> None:
     if _helper_of(state, event) or _is_late(state, at):
         return
     _go_on(state, at)
+    state.error = ""  # the model answers again
     state.model = _text(event.data.get("model"), 100) or state.model
     if isinstance(said, str) and said.strip():
         source = _source(event, event.data.get("row") or event.data.get("message_id"))
@@ -336,6 +338,9 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
         state.turn_state, state.error = "failed", _text(event.text, LONGEST_WHAT)
     else:
         state.turn_state = "ended"
+    if state.error and reason != "interrupted":
+        failure = Failure(_next_step(state, at), state.turn_source, TURN_BROKEN, state.error, TURN_BROKEN)
+        _keep(state.failures, (failure,))
     if state.turn_state != "ended":
         return
     text = state.text
@@ -484,7 +489,8 @@ def _finish_background(
         _keep(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):
         _keep(state.pushes, found.pushes)
-    if found.failure is not None and not any(failure.step == started.step for failure in state.failures):
+    is_known = any(failure.step == started.step for failure in state.failures)
+    if found.failure is not None and found.failure.cause and code not in STOPPED_CODES and not is_known:
         _keep(state.failures, (replace(found.failure, shown_by=shown_by),))
 
 

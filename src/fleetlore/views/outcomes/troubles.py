@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from fleetlore.views.outcomes.facts import CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
-from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED
+from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED, TURN_BROKEN, find_environment
 from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
@@ -333,7 +333,7 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
         problem = open_problems.get(name)
         if problem is not None:
             success = _find_success(name, problem.attempts[-1].step, failure.step, session)
-            if success is not None:
+            if success is not None and not _is_same_cause(problem, failure):
                 problem.ended = success
                 problem = None
         if problem is None:
@@ -346,7 +346,20 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
     return [problem for problem in done if _is_trouble_of_command(problem, session, by_step)]
 
 
+_VARIABLE = re.compile(r"['\"`(/][^'\"`\s]{0,300}|\d+|[0-9a-f]{7,40}")
+
+
+def _is_same_cause(problem: _Problem, failure: Failure) -> bool:
+    """Whether the same thing goes wrong again, although the command worked in between: two lines that differ in names only."""
+    last = problem.attempts[-1].cause
+    return bool(failure.cause) and _VARIABLE.sub("", last) == _VARIABLE.sub("", failure.cause)
+
+
 def _name_problem(failure: Failure, call: CallStep | None) -> str:
+    if failure.signature == TURN_BROKEN:
+        return TURN_BROKEN
+    if (environment := find_environment(failure.cause)) and (call is None or call.kind in ("command", "other")):
+        return environment
     if call is not None and call.kind == "edit":
         return f"{EDIT_NAME}{call.what}"
     if call is None or call.kind != "command":
@@ -377,6 +390,11 @@ def find_heads(command: str) -> tuple[str, ...]:
 
 def _find_success(name: str, after: int, before: int | None, session: _Session) -> int | None:
     """The step of the next call of the same command that worked."""
+    if name == TURN_BROKEN or find_environment(name):
+        place = bisect_right(session.call_steps, after)
+        later = (call.step for call in session.calls[place:] if call.kind == "command" and call.step not in session.failed)
+        step = next((step for step in later), None)
+        return step if step is not None and (before is None or step < before) else None
     if name.startswith(EDIT_NAME):
         steps = [edit.step for edit in session.edits if edit.step > after and edit.path.endswith(name[len(EDIT_NAME) :])]
         return next((step for step in steps if before is None or step < before), None)
@@ -401,6 +419,8 @@ _NOT_FOUND = re.compile(
     r"(?i)string to replace not found|string not found|no match(?:es)? found|could not find|failed to find|does not match|not unique"
     r"|found \d+ matches"
 )
+# Something else, such as a formatter, rewrites the file.
+_CHANGED_MEANWHILE = re.compile(r"(?i)modified since (?:it was )?(?:last )?read|changed (?:on disk )?since")
 # The program is not installed, or the command was written wrongly.
 _MISTYPED = re.compile(
     r"(?i)command not found|: not found$|could not be found in this|is not recognized as|unknown (?:flag|option|command|argument|shorthand)"
@@ -414,7 +434,7 @@ def _is_trouble_of_edits(problem: _Problem, session: _Session) -> bool:
     """An edit that failed more than once because the text was not found, and took several calls more; or that is not possible."""
     if any(_UNUSABLE.search(attempt.cause) for attempt in problem.attempts):
         return True
-    wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause)]
+    wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause) or _CHANGED_MEANWHILE.search(attempt.cause)]
     if len(wrong) < 2:
         return False
     end = problem.ended if problem.ended is not None else wrong[-1].step
@@ -423,6 +443,8 @@ def _is_trouble_of_edits(problem: _Problem, session: _Session) -> bool:
 
 def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[int, CallStep]) -> bool:
     first, last = problem.attempts[0], problem.attempts[-1]
+    if problem.name == TURN_BROKEN:
+        return True
     call = by_step.get(first.step)
     kind = call.kind if call is not None else "other"
     count = len(problem.attempts)
@@ -432,6 +454,8 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         # An edit or a lookup is only tried again; a tool that changes something is wanted.
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
         return kind == "other" and (wanted or count >= MANY_FAILURES)
+    if find_environment(problem.name):
+        return count > 1 or _was_run_again(first, call, session)
     if problem.name == "server":
         place = bisect_right(session.prompt_steps, last.step)
         end = session.prompt_steps[place] if place < len(session.prompt_steps) else session.call_steps[-1] + 1
@@ -447,14 +471,37 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
     return _cost_effort(problem, session)
 
 
+def _was_run_again(first: _Attempt, call: CallStep | None, session: _Session) -> bool:
+    """Whether the same command follows, as after a refusal of the sandbox."""
+    heads = find_heads(call.what)[-1:] if call is not None else ()
+    place = bisect_right(session.call_steps, first.step)
+    return bool(heads) and any(heads[0] in find_heads(later.what) for later in session.calls[place : place + 4] if later.kind == "command")
+
+
+# The server refuses the push; that the branch has no upstream yet is not meant.
+_REJECTED = re.compile(r"\[(?:remote )?rejected\]|protected branch|push declined")
+_FORCING = re.compile(
+    r" (?:-f|--force(?:-with-lease)?|--no-verify|--no-gpg-sign|--legacy-peer-deps|--break-system-packages|--allow-[a-z-]+)\b|\bsudo "
+)
+
+
+def _was_forced(failed: int, ended: int, session: _Session) -> bool:
+    """Whether the attempt that worked overrode what refused the first one."""
+    what = {call.step: call.what for call in session.calls if call.step in (failed, ended)}
+    return _FORCING.search(what.get(ended, "")) is not None and _FORCING.search(what.get(failed, "")) is None
+
+
 def _cost_effort(problem: _Problem, session: _Session) -> bool:
     first, last, count = problem.attempts[0], problem.attempts[-1], len(problem.attempts)
     if _IMPORTANT.match(problem.name):
-        return count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1
+        if count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1:
+            return True
+        return _REJECTED.search(first.cause) is not None or _was_forced(first.step, problem.ended, session)
     if count >= MANY_FAILURES:
         return True
     if problem.ended is None:
-        return False  # perhaps only a try
+        # Once is perhaps only a try; twice for the same reason, and then given up, is not.
+        return count > 1 and bool(first.cause) and _VARIABLE.sub("", first.cause) == _VARIABLE.sub("", last.cause)
     calls = session.count_calls(first.step, problem.ended)
     if count > 1:
         return calls > CHEAP_CALLS
