@@ -222,7 +222,9 @@ def _find_all(call: ToolCall, rules: FlagRules, context: FlagContext) -> Iterato
     if call.command:
         yield from _flags_of_script(call, rules, context)
     if call.state != "failed":  # a failed edit wrote nothing and will be tried again
-        known = frozenset((*context.suppressed, *(line for edit in call.edits[:50] for line in _suppressed_lines(edit.old or ""))))
+        known: frozenset[str] = frozenset()
+        if call.edits:
+            known = frozenset((*context.suppressed, *(line for edit in call.edits[:50] for line in _suppressed_lines(edit.old or ""))))
         for edit in call.edits[:50]:
             if edit.old is not None or not _REPLACED.match(call.output[:400]):
                 yield from _flags_of_edit(edit, rules, known)
@@ -249,7 +251,8 @@ def _suppressed_lines(text: str) -> list[str]:
         at = text.find(mark)
         while at >= 0 and len(lines) < MOST_REMEMBERED:
             lines[_line_around(text, at)] = None
-            at = text.find(mark, text.find("\n", at)) if "\n" in text[at:] else -1
+            end = text.find("\n", at)
+            at = text.find(mark, end) if end >= 0 else -1
     return list(lines)
 
 

@@ -156,7 +156,7 @@ _CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Error", r"^[ \t]*(?P<cause>(?:[\w.]{1,60}(?:Error|Exception)): [^\n]*)"),
     ),
     "": (
-        ("[", r"^(?P<cause>\[(?!INFO|WARN|DEBUG|ERROR\])[A-Z][A-Z ]{2,20}\][^\n]*)"),
+        ("[", r"^(?P<cause>\[(?!INFO|WARN|DEBUG|STARTED|COMPLETED|SKIPPED|FAILED|ERROR\])[A-Z][A-Z ]{2,20}\][^\n]*)"),
         ("nothing ", r"^(?P<cause>nothing (?:to commit|added to commit)[^\n]*)"),
         ("fatal: ", r"^(?P<cause>fatal: [^\n]*)"),
         ("rejected]", r"^ ! (?P<cause>\[(?:remote )?rejected\][^\n]*)"),
