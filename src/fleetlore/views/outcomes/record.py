@@ -347,7 +347,7 @@ def _deliver(state: SessionState, evidence: dict[str, Evidence]) -> Delivered:
 
 
 def _list_troubles(state: SessionState) -> list[Trouble]:
-    found = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+    found = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts, state.answers)
     return [Trouble(what=one.what, cause=one.cause, resolved=one.resolved, evidence=[*one.evidence]) for one in found]
 
 

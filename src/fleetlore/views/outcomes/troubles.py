@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.facts import CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.facts import Answer, CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
 from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED, TURN_BROKEN, find_environment
 from fleetlore.views.outcomes.shell import parse_script
 
@@ -129,6 +129,7 @@ class _Session:
         self.call_steps = [call.step for call in calls]
         self.edit_steps = [edit.step for edit in self.edits]
         self.prompt_steps = [prompt.step for prompt in self.prompts]
+        self.answers: list[Answer] = []
         self.failed: frozenset[int] = frozenset()  # steps of calls that failed, whatever their exit code
 
     def count_calls(self, after: int, before: int) -> int:
@@ -140,8 +141,9 @@ class _Session:
     def edits_between(self, after: int, before: int) -> list[FileEdit]:
         return self.edits[bisect_right(self.edit_steps, after) : bisect_left(self.edit_steps, before)]
 
-    def edited_before(self, step: int) -> bool:
-        return bool(self.edit_steps) and self.edit_steps[0] < step
+    def edited_before(self, step: int, *, covered: bool = False) -> bool:
+        """Whether files were changed before a step; `covered`: files that a check is about."""
+        return any(edit.covered or not covered for edit in self.edits[: bisect_left(self.edit_steps, step)])
 
     def edit_after(self, step: int) -> FileEdit | None:
         place = bisect_right(self.edit_steps, step)
@@ -166,9 +168,11 @@ def find_troubles(
     checks: Iterable[CheckRun] = (),
     edits: Iterable[FileEdit] = (),
     prompts: Iterable[Prompt] = (),
+    answers: Iterable[Answer] = (),
 ) -> tuple[Trouble, ...]:
     """The troubles of a session, in order. All arguments are in the order of their steps."""
     session = _Session(calls, edits, prompts)
+    session.answers = list(answers)
     failures = list(failures)
     session.failed = frozenset(failure.step for failure in failures)
     runs = list(checks)
@@ -279,15 +283,34 @@ def _is_trouble_of_check(problem: _Problem, session: _Session) -> bool:
         first = problem.attempts[0]
     if _was_asked_for(problem.name, first, session):
         return False
-    if problem.ran and not session.edited_before(first.step):
+    if problem.ran and not session.edited_before(first.step, covered=True):
         return False  # the state that the session found, not one that it caused
-    repeated = len(problem.attempts) > 1
-    if not repeated and _FORMAT.search(first.cause):
+    if all(_FORMAT.search(attempt.cause) for attempt in problem.attempts):
         return False  # the formatter repairs it
+    repeated = len(problem.attempts) > 1
+    if problem.ended is None and problem.name == "tests" and _was_planned(first, session):
+        return False
     if problem.ended is None:
-        return True
+        return repeated or problem.name != "tests" or not _is_of_no_test(problem)
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
     return repeated or session.count_calls(first.step, problem.ended) > CHEAP_CALLS or lines >= REWRITE_LINES
+
+
+_PLANNED = re.compile(
+    r"(?i)\bexpected (?:test )?fail(?:ure|s|ing)?\b|\b(?:expected|meant|supposed|intended) to fail\b|\bfail(?:s|ed|ing)? (?:as|by) (?:expected|planned|intended|design)"
+)
+
+
+def _was_planned(first: _Attempt, session: _Session) -> bool:
+    """Whether the answer after a failing run says that the failure is meant."""
+    answer = next((answer for answer in session.answers if answer.step > first.step), None)
+    return answer is not None and _PLANNED.search(answer.text) is not None
+
+
+def _is_of_no_test(problem: _Problem) -> bool:
+    """A run that the runner calls failed although no test failed: something around the tests is missing."""
+    what = problem.attempts[0].what.partition("(")[2]
+    return bool(what) and not re.search(r"fail|error|problem|issue|warning", what)
 
 
 def _is_test_first(first: _Attempt, previous: int, session: _Session) -> bool:
