@@ -44,14 +44,19 @@ _SERVER_WORDS = word_set("dev start serve server runserver uvicorn gunicorn flas
 CI_FAILED = "CI failed"
 SERVER_FAILED = "Server did not start"
 TURN_BROKEN = "The turn broke off"
+JOINED_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+"""Where the words of an error code such as `ConnectionRefused` meet."""
 STOPPED_CODES = frozenset((130, 137, 143, 144))
 """Exit codes of a command that was stopped by a signal, as servers are."""
-# The machine or the sandbox, not the command: every command meets it.
-_environment = re.compile(
-    r"(?i)\bENOSPC\b|no space left on device|disk quota exceeded|could(?:n['’]t| not) resolve host|\bENOTFOUND\b|\bEAI_AGAIN\b"
-    r"|temporary failure in name resolution|network is unreachable|cannot allocate memory|resource temporarily unavailable"
-    r"|read-only file system|\bEROFS\b|operation not permitted|too many open files|connection reset by|broken pipe|cannot fork"
+# The machine, the network or the sandbox, not the command: every command meets it.
+_ENVIRONMENT = (
+    ("disk full", r"\bENOSPC\b|no space left on device|disk quota exceeded"),
+    ("no network", r"could(?:n['’]t| not) resolve host|\bENOTFOUND\b|\bEAI_AGAIN\b|failure in name resolution|network is unreachable"),
+    ("no memory", r"cannot allocate memory|resource temporarily unavailable|cannot fork|too many open files"),
+    ("sandbox", r"read-only file system|\bEROFS\b|operation not permitted"),
 )
+ENVIRONMENTS = frozenset(name for name, _ in _ENVIRONMENT)
+_environment = re.compile("|".join(f"(?P<{name.replace(' ', '_')}>{pattern})" for name, pattern in _ENVIRONMENT), re.IGNORECASE)
 _last_error = re.compile(r"(?i)(?:error|fatal|panic)\b[:\[ ]")
 _number = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
 
@@ -95,9 +100,9 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
 
 
 def find_environment(cause: str) -> str:
-    """What is wrong with the machine, the network or the sandbox, in the words of the error; "" if the cause is another."""
+    """What is wrong with the machine, the network or the sandbox; "" if the cause is another."""
     found = _environment.search(cause)
-    return found.group().lower() if found else ""
+    return (found.lastgroup or "").replace("_", " ") if found else ""
 
 
 def _find_words_of_person(text: str) -> str:

@@ -44,7 +44,7 @@ from fleetlore.views.outcomes.facts import (
     TextEdit,
     ToolCall,
 )
-from fleetlore.views.outcomes.failures import STOPPED_CODES, TURN_BROKEN
+from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_BROKEN
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 
@@ -339,7 +339,8 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
     else:
         state.turn_state = "ended"
     if state.error and reason != "interrupted":
-        failure = Failure(_next_step(state, at), state.turn_source, TURN_BROKEN, state.error, TURN_BROKEN)
+        cause = JOINED_WORDS.sub(" ", state.error)
+        failure = Failure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN)
         _keep(state.failures, (failure,))
     if state.turn_state != "ended":
         return

@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from fleetlore.views.outcomes.facts import Answer, CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
-from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED, TURN_BROKEN, find_environment
+from fleetlore.views.outcomes.failures import CI_FAILED, ENVIRONMENTS, SERVER_FAILED, TURN_BROKEN, find_environment
 from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
@@ -175,7 +175,8 @@ def find_troubles(
     session.answers = list(answers)
     failures = list(failures)
     session.failed = frozenset(failure.step for failure in failures)
-    runs = list(checks)
+    # A check that the machine or the network kept from running has the same problem as other commands.
+    runs = [run for run in checks if run.result != "could_not_run" or not find_environment(run.reason)]
     problems = [problem for problem in _group_checks(runs) if _is_trouble_of_check(problem, session)]
     problems += _find_command_problems(failures, {run.step for run in runs}, session)
     problems.sort(key=lambda problem: problem.attempts[0].step)
@@ -356,7 +357,7 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
         problem = open_problems.get(name)
         if problem is not None:
             success = _find_success(name, problem.attempts[-1].step, failure.step, session)
-            if success is not None and not _is_same_cause(problem, failure):
+            if success is not None and name not in ENVIRONMENTS and not _is_same_cause(problem, failure):
                 problem.ended = success
                 problem = None
         if problem is None:
@@ -413,7 +414,7 @@ def find_heads(command: str) -> tuple[str, ...]:
 
 def _find_success(name: str, after: int, before: int | None, session: _Session) -> int | None:
     """The step of the next call of the same command that worked."""
-    if name == TURN_BROKEN or find_environment(name):
+    if name == TURN_BROKEN or name in ENVIRONMENTS:
         place = bisect_right(session.call_steps, after)
         later = (call.step for call in session.calls[place:] if call.kind == "command" and call.step not in session.failed)
         step = next((step for step in later), None)
@@ -477,7 +478,7 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         # An edit or a lookup is only tried again; a tool that changes something is wanted.
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
         return kind == "other" and (wanted or count >= MANY_FAILURES)
-    if find_environment(problem.name):
+    if problem.name in ENVIRONMENTS:
         return count > 1 or _was_run_again(first, call, session)
     if problem.name == "server":
         place = bisect_right(session.prompt_steps, last.step)
