@@ -29,7 +29,9 @@ _script_folder = re.compile(r"""["']?\bworkdir["']?\s{0,5}:\s{0,5}""" + _literal
 _script_terminal = re.compile(r"""["']?\bsession_id["']?\s{0,5}:\s{0,5}["']?(\w{1,40})""")
 _cell = re.compile(r"Script running with cell ID (\S{1,40})")
 _printed_terminal = re.compile(r"(?i)\bsession[_ ]?id[\"']?\s{0,3}[=:]\s{0,3}[\"']?(\d{1,12})[\"'}\s]{0,5}\Z")
-_script_header = re.compile(r"Script (?:completed|failed|running)[^\n]{0,60}\n(?:Wall time[^\n]{0,40}\n)?(?:Output:\n)?\n?(?:Script error:\n)?")
+_script_header = re.compile(
+    r"Script (?:completed|failed|running)[^\n]{0,60}\n(?:Wall time[^\n]{0,40}\n)?(?:Output:\n)?\n?(?:Script error:\n)?"
+)
 
 
 def read_input(tool: str, given: object) -> CallInput | None:

@@ -69,6 +69,10 @@ _TEMPORARY = re.compile(
     r"|(?:^|/)\.?(?:tmp|temp|scratch(?:pad)?)(?:[-_.\w]*)(?:/|$)|AppData/Local/Temp|%TEMP%|\$env:TEMP",
     re.IGNORECASE,
 )
+# The folder of another program in the place for temporary files: other sessions use it.
+_SHARED_TEMPORARY = re.compile(
+    r"^(?:/private)?/(?:tmp|var/tmp)/?(?:\*|(?:claude|codex|gemini|cursor|tmux|ssh|systemd|com)[-.][\w.*-]{1,80})?/?$"
+)
 _BUILD_FOLDERS = words_of(
     """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
     .nyc_output .coverage __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .venv venv env virtualenv .gradle
@@ -89,7 +93,7 @@ def is_disposable(path: str, directory: str = "") -> bool:
     """Whether deleting this path loses nothing: a temporary folder, or something that a build makes again."""
     whole = path if path.startswith(("/", "~", "$", "%")) or not directory else f"{directory}/{path}"
     if _TEMPORARY.search(whole[:2000]):
-        return True
+        return _SHARED_TEMPORARY.match(path) is None
     parts = [part for part in path[:2000].replace("\\", "/").split("/") if part not in ("", ".", "*", "**")]
     if any(part in _BUILD_FOLDERS or _BUILD_NAMES.fullmatch(part) for part in parts):
         return True

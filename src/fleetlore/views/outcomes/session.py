@@ -471,7 +471,14 @@ def _note_end_of_command(state: SessionState, event: Event, at: datetime) -> Non
 
 
 def _finish_background(
-    state: SessionState, task: str, call_state: CallState, code: int | None, output: str, *, is_over: bool = True, shown_by: Source | None = None
+    state: SessionState,
+    task: str,
+    call_state: CallState,
+    code: int | None,
+    output: str,
+    *,
+    is_over: bool = True,
+    shown_by: Source | None = None,
 ) -> None:
     """What became known of a background command counts as the result of the command. Its output may have been read before its end."""
     started = state.background.get(task)
