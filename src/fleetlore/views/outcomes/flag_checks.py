@@ -216,6 +216,8 @@ def _find_deletes(command: SimpleCommand, rest: list[str], script: Script) -> bo
         if word.startswith(("-", "(", "!")):
             break
         roots.append(word)
+    if any(_SHARED_TEMPORARY.match(root) for root in roots):
+        return True
     if roots and all(is_disposable(root, directory) or root.startswith("$") for root in roots):
         return False
     if not roots and is_disposable("", directory):
