@@ -230,8 +230,10 @@ def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], outpu
 def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[Push, ...]:
     """One push per push command that delivered something; "Everything up-to-date" delivered nothing."""
     pushes: list[Push] = []
+    # A trial repository is pushed to a folder; what reaches a server is delivered, wherever it was cloned.
+    reached_server = _server.search(output.text) is not None
     for command in commands:
-        if not _is_push(command, call.cwd):
+        if not _is_push(command, call.cwd, reached_server=reached_server):
             continue
         arguments = git_subcommand(command.words)[1] if command.program == "git" else command.words[1:]
         lines = [
@@ -258,7 +260,10 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     return tuple(pushes[:20])
 
 
-def _is_push(command: SimpleCommand, cwd: str) -> bool:
+_server = re.compile(r"^To (?:https?://|ssh://|git@)\S", re.M)
+
+
+def _is_push(command: SimpleCommand, cwd: str, *, reached_server: bool) -> bool:
     words = command.words
     if command.background or not words:
         return False
@@ -266,7 +271,7 @@ def _is_push(command: SimpleCommand, cwd: str) -> bool:
         sub, arguments, folder = git_subcommand(words)
         if sub == "subtree":
             sub = arguments[0] if arguments else ""
-        if sub != "push" or is_scratch(folder or command.directory, cwd):
+        if sub != "push" or (not reached_server and is_scratch(folder or command.directory, cwd)):
             return False
         if {"--dry-run", "-n", "--delete", "-d", "--help"} & set(arguments):
             return False
