@@ -210,7 +210,9 @@ def _rule_runs(claim: ClaimText, name: str, runs: Sequence[CheckRun], facts: Cla
 
 
 _PASSED = re.compile(r"\b(\d{1,7}) (?:tests? |examples? )?(?:pass|ok\b|succe)")
-_CLAIMED = re.compile(r"\b(\d{1,7})(?:/\d{1,7})? (?:[\w`'-]+ ){0,4}?(?:pass|succe|green)|\b(\d{1,7})(?: [\w`'-]+){0,3} tests? (?:\w+ )?pass", re.IGNORECASE)
+_CLAIMED = re.compile(
+    r"\b(\d{1,7})(?:/\d{1,7})? (?:[\w`'-]+ ){0,4}?(?:pass|succe|green)|\b(\d{1,7})(?: [\w`'-]+){0,3} tests? (?:\w+ )?pass", re.IGNORECASE
+)
 
 
 def _find_counted(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRun | None:

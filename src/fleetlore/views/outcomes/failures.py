@@ -84,10 +84,17 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
         text = _error_tag.sub("", output.text[:4000])
         expected = call.kind in ("read", "search") or _sibling.search(text) is not None or call.tool in _QUESTION_TOOLS
         return _make(call, f"{_name_attempt(call, commands)} failed", find_cause(text), commands, expected=expected)
+    return _read_failed_command(call, commands, output)
+
+
+def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> Failure | None:
+    """The failure of a command that is no check."""
     hidden = _find_hidden_failure(commands, output)
-    if hidden is None and (call.state != "failed" and output.exit_code in (0, None)):
-        if call.state != "unknown" or not _last_error.match(output.text.rstrip()[-400:].rpartition("\n")[2]):
-            return None
+    is_failed = call.state == "failed" or output.exit_code not in (0, None)
+    if call.state == "unknown" and not is_failed:
+        is_failed = _last_error.match(output.text.rstrip()[-400:].rpartition("\n")[2]) is not None
+    if hidden is None and not is_failed:
+        return None
     text = _error_tag.sub("", output.text)
     if hidden is not None:
         return _make(call, hidden[0], find_cause(text), commands, expected=False, target=hidden[1])

@@ -491,7 +491,8 @@ _TRIGGER = re.compile(
     r"(?m)^[ \t]{1,8}(push|pull_request|merge_group)(?:_target)?[ \t]*:|^on:[^\n]{0,80}\b(push|pull_request|merge_group)\b"
 )
 _ASSERTION = re.compile(
-    r"(?m)^[ \t]*(?:assert\w*[ \t(!.]|expect\(|(?:self|Assert|XCT)\.?[Aa]ssert\w*\(|require\.\w+\(|t\.(?:Error|Fatal)f?\(|#expect\(|refute )[^\n]{0,400}"
+    r"(?m)^[ \t]*(?:assert\w*[ \t(!.]|expect\(|(?:self|Assert|XCT)\.?[Aa]ssert\w*\(|require\.\w+\("
+    r"|t\.(?:Error|Fatal)f?\(|#expect\(|refute )[^\n]{0,400}"
 )
 _STRING = re.compile(r"\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|`[^`\n]{0,300}`")
 _SUBJECT = re.compile(r"[A-Za-z_][\w.]{2,80}")
