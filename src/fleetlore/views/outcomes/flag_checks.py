@@ -69,9 +69,9 @@ _TEMPORARY = re.compile(
     r"|(?:^|/)\.?(?:tmp|temp|scratch(?:pad)?)(?:[-_.\w]*)(?:/|$)|AppData/Local/Temp|%TEMP%|\$env:TEMP",
     re.IGNORECASE,
 )
-# The folder of another program in the place for temporary files: other sessions use it.
+# The place for temporary files itself, or the folder of a program in it, with the number of the user: others use it too.
 _SHARED_TEMPORARY = re.compile(
-    r"^(?:/private)?/(?:tmp|var/tmp)/?(?:\*|(?:claude|codex|gemini|cursor|tmux|ssh|systemd|com)[-.][\w.*-]{1,80})?/?$"
+    r"^(?:/private)?/(?:tmp|var/tmp)/?(?:\*|[a-z]{2,30}-(?:0|50\d|100\d)|(?:ssh-|systemd-|com\.)[\w.*-]{1,80})?/?$"
 )
 _BUILD_FOLDERS = words_of(
     """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
