@@ -60,7 +60,8 @@ def is_scratch(folder: str, cwd: str) -> bool:
 
 def read_commits(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[CommitMade, ...]:
     """Commits that the output shows as `[branch sha] subject`, and quiet ones that the exit code proves."""
-    makers = [command for command in commands if _makes_commits(command, call.cwd)]
+    reached_server = _server.search(output.text) is not None
+    makers = [command for command in commands if _makes_commits(command, call.cwd, reached_server=reached_server)]
     lines = list(islice(_commit_line.finditer(output.text), 50)) if "] " in output.text else []
     if not makers:
         if not lines or not _may_commit_inside(commands, call.cwd):
@@ -108,12 +109,12 @@ def _commit_verb(command: SimpleCommand) -> str:
     return {"gt": "gt", "jj": "jj"}.get(command.program, "commit")
 
 
-def _makes_commits(command: SimpleCommand, cwd: str) -> bool:
+def _makes_commits(command: SimpleCommand, cwd: str, *, reached_server: bool) -> bool:
     words = command.words
     program = command.program
     if program == "git":
         sub, arguments, folder = git_subcommand(words)
-        if sub not in _COMMITTING or is_scratch(folder or command.directory, cwd):
+        if sub not in _COMMITTING or (not reached_server and is_scratch(folder or command.directory, cwd)):
             return False
         return not (
             sub in ("merge", "rebase", "cherry-pick", "revert", "am") and {"--abort", "--quit", "--no-commit", "-n"} & set(arguments)

@@ -6,6 +6,7 @@ record from it. Events of sub-agents belong to the session that launched them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -64,6 +65,8 @@ DISORDER = 2_000_000
 """Microseconds."""
 IDLE_AFTER = timedelta(minutes=10)
 """A longer pause between two events of a turn is not counted as activity."""
+LINE_NUMBERS = re.compile(r"^[ \t]{0,8}\d{1,6}→", re.MULTILINE)
+"""Before every line of a file that a tool shows."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 TurnState = Literal["none", "running", "ended", "interrupted", "failed"]
@@ -439,7 +442,7 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> None:
     if pending.call.polls and not is_running:
         _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "", shown_by=pending.source)
     elif (task := find_output_file(pending.call)) and call_state == "ok":
-        _finish_background(state, task, call_state, None, output, is_over=False)
+        _finish_background(state, task, call_state, None, LINE_NUMBERS.sub("", output), is_over=False)
     elif told.text is not None and not pending.call.polls:
         output = told.text
     if call_state == "denied" and data.get("by") == "user":
