@@ -39,6 +39,21 @@ PATCH = """*** Begin Patch
         ("codex", "shell", {"command": ["bash", "-lc", "cargo test"], "workdir": "/w"}, CallInput("command", "cargo test", cwd="/w")),
         ("codex", "exec_command", {"cmd": "npm test"}, CallInput("command", "npm test")),
         ("codex", "shell", {"command": ["git", "commit", "-m", "two words"]}, CallInput("command", "git commit -m 'two words'")),
+        (
+            "codex",
+            "exec",
+            {"code": 'const r = await tools.exec_command({"cmd":"make test && echo \\"ok\\"","workdir":"/w"}); text(r.output);'},
+            CallInput("command", 'make test && echo "ok"', cwd="/w"),
+        ),
+        (
+            "codex",
+            "exec",
+            "await Promise.all([tools.exec_command({cmd: 'ls'}), tools.exec_command({cmd: `pwd`})])",
+            CallInput("command", "ls\npwd"),
+        ),
+        ("codex", "exec", {"code": 'text(await tools.apply_patch("*** Begin Patch"))'}, CallInput("edit")),
+        ("codex", "exec", {"code": "await tools.write_stdin({session_id: 31, chars: ''})"}, CallInput("other", polls="31")),
+        ("codex", "wait", {"cell_id": "4"}, CallInput("other", polls="cell 4")),
         (None, "mcp__box__run_command", {"command": "ls"}, CallInput("command", "ls")),
         (None, "str_replace", {"path": "a", "old_str": "b", "new_str": "c"}, CallInput("edit", paths=("a",), edits=(("a", "b", "c"),))),
         (None, "make_coffee", {"cups": 2}, CallInput("other")),
@@ -62,7 +77,9 @@ def test_a_patch_of_codex_is_an_edit(tool: str, given: Any) -> None:
 @pytest.mark.parametrize(
     "given", [None, 7, "text", [], {"command": 3}, {"command": [1, "x"]}, {"edits": [None]}, {"file_path": {}}, {"changes": 1}]
 )
-@pytest.mark.parametrize("tool", ["Bash", "MultiEdit", "Write", "shell", "apply_patch", "exec_command", "BashOutput", "write_stdin", ""])
+@pytest.mark.parametrize(
+    "tool", ["Bash", "MultiEdit", "Write", "shell", "apply_patch", "exec_command", "BashOutput", "write_stdin", "exec", "wait", ""]
+)
 @pytest.mark.parametrize("dialect", ["claude_code", "codex", None, "other"])
 def test_odd_input_never_raises(dialect: str | None, tool: str, given: Any) -> None:
     call = normalise_input(dialect, tool, given)
@@ -86,6 +103,17 @@ def test_a_command_in_a_terminal_session_of_codex_is_found_again() -> None:
     poll = normalise_input("codex", "write_stdin", {"session_id": 31, "chars": ""})
     told = normalise_output("codex", poll, "test result: ok", {"exit_code": 0})
     assert (told.state, told.task, told.exit_code, told.text) == ("completed", "31", 0, "test result: ok")
+
+
+def test_a_script_of_codex_that_goes_on_is_found_again_and_its_end_proves_nothing() -> None:
+    started = normalise_input("codex", "exec", {"code": 'tools.exec_command({"cmd":"cargo test"})'})
+    told = normalise_output("codex", started, "Script running with cell ID 4\nWall time 10.0 seconds\nOutput:\n", {})
+    assert (told.state, told.task) == ("running", "cell 4")
+    poll = normalise_input("codex", "wait", {"cell_id": "4"})
+    told = normalise_output("codex", poll, "Script completed\nWall time 2.0 seconds\nOutput:\n\ntest result: FAILED", {})
+    assert (told.state, told.task, told.text) == ("unknown", "cell 4", "test result: FAILED")
+    told = normalise_output("codex", started, "Script completed\nWall time 1.0 seconds\nOutput:\n\nCompiling\nSESSION_ID=63", {})
+    assert (told.state, told.task) == ("running", "63")
 
 
 def test_a_notice_and_an_output_file_name_the_command() -> None:

@@ -22,7 +22,7 @@ WRITTEN_FLOORS = {
     "types": 0.95,
     "build": 0.95,
     "troubles precision": 1.0,
-    "troubles recall": 0.75,
+    "troubles recall": 0.85,
     "corrections precision": 1.0,
     "corrections recall": 1.0,
     "flags precision": 1.0,

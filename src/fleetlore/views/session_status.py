@@ -174,6 +174,7 @@ def _ask(state: SessionStatus, event: Event, at: datetime) -> None:
 
 def _reply(state: SessionStatus, event: Event, at: datetime) -> None:
     _go_on(state, event, at)
+    state.error = ""  # the model answers again
     said = event.data.get("said")
     if isinstance(said, str) and said.strip():
         state.text = said[:LONGEST_TEXT]

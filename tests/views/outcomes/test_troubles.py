@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.views.outcomes.facts import CallStep, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.facts import Answer, CallStep, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
 from fleetlore.views.outcomes.troubles import find_heads, find_troubles
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -329,3 +329,62 @@ def test_tests_that_cannot_start_are_a_trouble_even_if_red_was_expected() -> Non
     for _ in range(2):
         recording.check("could_not_run", reason="ImportError while loading conftest", meant_to_fail=True).run("pip install x").read()
     assert len(recording.edit().check("pass").find()) == 1
+
+
+@pytest.mark.parametrize("cause", ["ENOSPC: no space left on device, write", "could not resolve host: index.example.com"])
+def test_what_is_wrong_with_the_machine_is_one_trouble_of_all_commands(cause: str) -> None:
+    found = Recording().run("git fetch", cause).run("ls").run("npm install", cause).find()
+    assert [len(trouble.evidence) for trouble in found] == [2]
+
+
+def test_a_refusal_of_the_sandbox_is_a_trouble_if_the_command_is_run_again() -> None:
+    cause = "Error: Operation not permitted (os error 1)"
+    assert len(Recording().run("cargo run -p web", cause).run("cargo run -p web").find()) == 1
+    assert not Recording().run("cargo run -p web", cause).read(3).find()
+
+
+def test_the_same_refusal_again_is_the_same_trouble_although_it_worked_in_between() -> None:
+    refused = "[remote rejected] main -> main (push declined by a rule)"
+    found = Recording().run("git push", refused).read().run("git push").edit().run("git push", refused).read().run("git push").find()
+    assert [len(trouble.evidence) for trouble in found] == [2]
+
+
+def test_a_refusal_that_was_overridden_is_a_trouble() -> None:
+    ignored = "The following paths are ignored by one of your .gitignore files:"
+    assert Recording().run("git add a && git commit -m x", ignored).run("git add -f a && git commit -m x").find()
+    assert not Recording().run("git add a && git commit -m x", "Please tell me who you are").run("git add a && git commit -m x").find()
+
+
+def test_two_tries_for_the_same_reason_that_were_given_up_are_a_trouble() -> None:
+    cause = "Error: Invalid data: state must be one of: open, done"
+    assert Recording().run("tasks set 1 --state done", cause).run("tasks set 1 state=done", cause).read(2).find()
+    assert not Recording().run("tasks set 1 --state done", cause).read(2).find()
+
+
+def test_edits_of_a_file_that_something_else_rewrites_are_a_trouble() -> None:
+    cause = "File has been modified since read, either by the user or by a linter."
+    recording = Recording()
+    for _ in range(3):
+        recording.run("src/a.py", cause, kind="edit").read()
+    assert len(recording.find()) == 1
+
+
+def test_a_broken_turn_is_a_trouble() -> None:
+    recording = Recording().edit()
+    recording.failures.append(Failure(9, Source("e9", "r9"), "The turn broke off", "API Error: connection refused", "The turn broke off"))
+    (trouble,) = recording.find()
+    assert "connection refused" in trouble.what
+
+
+def test_a_failure_that_the_answer_announces_is_none() -> None:
+    recording = Recording().edit().check("fail")
+    assert recording.find()
+    said = Answer(99, 1, AT, Source("e", "r"), "All pass but one expected failure, which documents the open bug.")
+    assert not find_troubles(recording.calls, recording.failures, recording.checks, recording.edits, recording.prompts, [said])
+
+
+def test_the_call_that_showed_the_failure_of_a_background_command_is_cited() -> None:
+    recording = Recording().run("git push", "Connection reset").run("git push", "Connection reset")
+    recording.failures[0] = replace(recording.failures[0], shown_by=Source("e", "poll"))
+    (trouble,) = recording.find()
+    assert "poll" in {source.source for source in trouble.evidence}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,18 @@ _SEARCHES = frozenset(("web_search", "grep_files", "list_dir", "tool_search"))
 _FILE_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ")
 _MOVED = "*** Move to: "
 _BEGIN_PATCH = "*** Begin Patch"
+# Newer versions let the model write a script that calls the tools: `const r = await tools.exec_command({"cmd": "make"})`.
+_MOST_SCRIPT = 200_000
+_script_call = re.compile(r"\btools\.(\w{1,60})\(")
+_literal = r"""("(?:[^"\\]|\\.){0,50000}"|'(?:[^'\\]|\\.){0,50000}'|`(?:[^`\\]|\\.){0,50000}`)"""
+_script_command = re.compile(r"""["']?\b(?:cmd|command)["']?\s{0,5}:\s{0,5}""" + _literal, re.DOTALL)
+_script_folder = re.compile(r"""["']?\bworkdir["']?\s{0,5}:\s{0,5}""" + _literal, re.DOTALL)
+_script_terminal = re.compile(r"""["']?\bsession_id["']?\s{0,5}:\s{0,5}["']?(\w{1,40})""")
+_cell = re.compile(r"Script running with cell ID (\S{1,40})")
+_printed_terminal = re.compile(r"(?i)\bsession[_ ]?id[\"']?\s{0,3}[=:]\s{0,3}[\"']?(\d{1,12})[\"'}\s]{0,5}\Z")
+_script_header = re.compile(
+    r"Script (?:completed|failed|running)[^\n]{0,60}\n(?:Wall time[^\n]{0,40}\n)?(?:Output:\n)?\n?(?:Script error:\n)?"
+)
 
 
 def read_input(tool: str, given: object) -> CallInput | None:
@@ -30,6 +43,10 @@ def read_input(tool: str, given: object) -> CallInput | None:
         return _read_command(fields)
     if tool == "write_stdin":
         return CallInput("other", polls=str(fields.get("session_id") or ""))
+    if tool == "exec" and isinstance(script := fields.get("code", given), str):
+        return _read_script(script[:_MOST_SCRIPT])
+    if tool == "wait" and fields.get("cell_id") is not None:
+        return CallInput("other", polls=f"cell {fields['cell_id']}")
     if tool in _READS:
         return CallInput("read", paths=_changed_paths(fields))
     if tool in _SEARCHES:
@@ -40,9 +57,51 @@ def read_input(tool: str, given: object) -> CallInput | None:
 def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallOutput:
     """The state of a command that goes on in the background, known by the id of its terminal session."""
     terminal, code = data.get("terminal"), data.get("exit_code")
+    if output.startswith("Script "):
+        return _read_script_output(given, output)
     if given.polls:
         return CallOutput("running" if data.get("running") else "completed", given.polls, code if isinstance(code, int) else None, output)
     return CallOutput("running", terminal) if isinstance(terminal, str) else CallOutput()
+
+
+def _read_script(script: str) -> CallInput:
+    """What a script calls: its commands as one list, or a patch. A patch that was applied has a record of its own with its edits."""
+    names = _script_call.findall(script)
+    if "apply_patch" in names:
+        return CallInput("edit")
+    if "exec_command" in names or "shell_command" in names:
+        commands = [_unquote(found) for found in _script_command.findall(script)[:20]]
+        folders = _script_folder.search(script)
+        return CallInput("command", command="\n".join(commands), cwd=_unquote(folders[1]) if folders else "")
+    if "write_stdin" in names and (found := _script_terminal.search(script)):
+        return CallInput("other", polls=found[1])
+    return CallInput("other")
+
+
+def _unquote(literal: str) -> str:
+    inner = literal[1:-1]
+    if literal.startswith("'"):
+        inner = inner.replace("\\'", "'").replace('"', '\\"')
+    elif literal.startswith("`"):
+        inner = inner.replace("\\`", "`").replace('"', '\\"').replace("\n", "\\n")
+    try:
+        decoded = msgspec.json.decode(f'"{inner}"'.encode())
+    except (msgspec.DecodeError, UnicodeError):
+        return inner.replace("\\n", "\n").replace('\\"', '"')
+    return decoded if isinstance(decoded, str) else inner
+
+
+def _read_script_output(given: CallInput, output: str) -> CallOutput:
+    """The result of a script: it may go on as a cell, or leave a command running in a terminal whose id it prints."""
+    cell = _cell.match(output)
+    text = _script_header.sub("", output, count=1)
+    if cell is not None:
+        return CallOutput("running", f"cell {cell[1]}", text=text)
+    terminal = _printed_terminal.search(output[-200:])
+    if terminal is not None:
+        return CallOutput("running", terminal[1], text=text)
+    # That the script came to its end does not say how its commands ended.
+    return CallOutput("unknown", given.polls or None, text=text)
 
 
 def _fields_of(given: object) -> Mapping[str, Any]:

@@ -303,7 +303,7 @@ class Stuck(PatternWatch):
         self._struggles.pop(state.run, None)
         if state.status.turn != "running" or not is_row(state):
             return
-        troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+        troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts, state.answers)
         for trouble in troubles:
             if trouble.ended is None and trouble.attempts >= MANY_SETBACKS:
                 self._struggles[state.run] = make_open_struggle(state, trouble)

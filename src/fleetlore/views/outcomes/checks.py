@@ -102,6 +102,8 @@ _NOT_RUN = (
     ("onftest", r"ImportError while loading conftest|^ConftestImportFailure"),
     ("Permission denied", r"^(?:/bin/)?(?:ba|z)?sh: [^\n]{0,120}Permission denied$"),
     ("timed out after", r"^Command timed out after"),
+    ("resolve host", r"[Cc]ould(?:n't| not) resolve host"),
+    ("No space left on device", r"No space left on device"),
 )  # fmt: skip
 _FAILED_TASK = (
     ("ERROR task failed", r"^\[(?P<task>[\w:.-]{1,60})\] ERROR task failed"),

@@ -196,6 +196,9 @@ def _rule_runs(claim: ClaimText, name: str, runs: Sequence[CheckRun], facts: Cla
         assert edit is not None
         said = {"pass": "passed", "fail": "failed"}.get(last.result, "did not finish")
         return _Ruling("unproven", f"{_base(edit.path)} was edited after the last {name} run ({said})", (last.source, edit.source))
+    counted = _find_counted(claim, fresh) if claim.kind == "tests_pass" else None
+    if counted is not None:
+        return _Ruling("supported", f"{_short(counted.command)} reports {counted.counts}", (counted.source,))
     about = _runs_about(claim, fresh)
     unseen = _unseen_since(facts, fresh[-1].step)
     if not about:
@@ -204,6 +207,28 @@ def _rule_runs(claim: ClaimText, name: str, runs: Sequence[CheckRun], facts: Cla
             return _Ruling("contradicted", f"the last {name} run failed{_because(last)}", (last.source,))
         return _Ruling("unproven", f"no {name} run of this part after the last edit", (last.source,))
     return _rule_fresh(claim, name, about, unseen)
+
+
+_PASSED = re.compile(r"\b(\d{1,7}) (?:tests? |examples? )?(?:pass|ok\b|succe)")
+_CLAIMED = re.compile(
+    r"\b(\d{1,7})(?:/\d{1,7})? (?:[\w`'-]+ ){0,4}?(?:pass|succe|green)|\b(\d{1,7})(?: [\w`'-]+){0,3} tests? (?:\w+ )?pass", re.IGNORECASE
+)
+
+
+def _find_counted(claim: ClaimText, fresh: Sequence[CheckRun]) -> CheckRun | None:
+    """The newest run that reports the very number of passing tests that is claimed.
+
+    "31 of 35 pass" and "the 9 parser tests pass" say themselves that they are about a part, so a failure of the whole does not
+    disprove them. "All 31 pass" needs a run without failures.
+    """
+    claimed = {int(a or b) for a, b in _CLAIMED.findall(claim.text[:400])}
+    for run in reversed(fresh):
+        found = _PASSED.search(run.counts)
+        if found is None or int(found[1]) not in claimed or run.cached:
+            continue
+        if run.result == "pass" or (run.result == "fail" and not claim.everything):
+            return run
+    return None
 
 
 def _rule_fresh(claim: ClaimText, name: str, fresh: Sequence[CheckRun], unseen: bool) -> _Ruling:

@@ -31,6 +31,8 @@ _MADE_BY_PROGRAM = re.compile(
 )
 _NEGATIVE_ANSWER = re.compile(r"(?:no|nope|nah|not(?! (?:true|correct|right|quite))|don['’]t|do not|leave)\b")
 _word = re.compile(r"[a-z]{5,30}")
+# People leave the apostrophe out: "dont", "didnt".
+_no_apostrophe = re.compile(r"\b(do|did|does|is|was|are|were|has|have|had|could|would|should)nt\b")
 _fence = re.compile(r"```|~~~")
 _refusal = re.compile(
     r"(?:the user said|the user provided the following reason for the rejection|[Rr]eason|[Uu]ser feedback)\s{0,3}:\s{0,9}"
@@ -167,7 +169,8 @@ def read_opening(text: str) -> str:
             size += len(line)
         if size > MAX_OPENING:
             break
-    return " ".join(" ".join(lines)[: 2 * MAX_OPENING].split()).lower()[:MAX_OPENING]
+    opening = " ".join(" ".join(lines)[: 2 * MAX_OPENING].split()).lower()[:MAX_OPENING]
+    return _no_apostrophe.sub(r"\1n't", opening)
 
 
 def read_refusal(text: str) -> str:

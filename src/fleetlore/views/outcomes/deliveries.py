@@ -60,7 +60,8 @@ def is_scratch(folder: str, cwd: str) -> bool:
 
 def read_commits(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[CommitMade, ...]:
     """Commits that the output shows as `[branch sha] subject`, and quiet ones that the exit code proves."""
-    makers = [command for command in commands if _makes_commits(command, call.cwd)]
+    reached_server = _server.search(output.text) is not None
+    makers = [command for command in commands if _makes_commits(command, call.cwd, reached_server=reached_server)]
     lines = list(islice(_commit_line.finditer(output.text), 50)) if "] " in output.text else []
     if not makers:
         if not lines or not _may_commit_inside(commands, call.cwd):
@@ -108,12 +109,12 @@ def _commit_verb(command: SimpleCommand) -> str:
     return {"gt": "gt", "jj": "jj"}.get(command.program, "commit")
 
 
-def _makes_commits(command: SimpleCommand, cwd: str) -> bool:
+def _makes_commits(command: SimpleCommand, cwd: str, *, reached_server: bool) -> bool:
     words = command.words
     program = command.program
     if program == "git":
         sub, arguments, folder = git_subcommand(words)
-        if sub not in _COMMITTING or is_scratch(folder or command.directory, cwd):
+        if sub not in _COMMITTING or (not reached_server and is_scratch(folder or command.directory, cwd)):
             return False
         return not (
             sub in ("merge", "rebase", "cherry-pick", "revert", "am") and {"--abort", "--quit", "--no-commit", "-n"} & set(arguments)
@@ -230,8 +231,10 @@ def _was_passed(command: SimpleCommand, commands: Sequence[SimpleCommand], outpu
 def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> tuple[Push, ...]:
     """One push per push command that delivered something; "Everything up-to-date" delivered nothing."""
     pushes: list[Push] = []
+    # A trial repository is pushed to a folder; what reaches a server is delivered, wherever it was cloned.
+    reached_server = _server.search(output.text) is not None
     for command in commands:
-        if not _is_push(command, call.cwd):
+        if not _is_push(command, call.cwd, reached_server=reached_server):
             continue
         arguments = git_subcommand(command.words)[1] if command.program == "git" else command.words[1:]
         lines = [
@@ -258,7 +261,10 @@ def read_pushes(call: ToolCall, commands: Sequence[SimpleCommand], output: Outpu
     return tuple(pushes[:20])
 
 
-def _is_push(command: SimpleCommand, cwd: str) -> bool:
+_server = re.compile(r"^To (?:https?://|ssh://|git@)\S", re.M)
+
+
+def _is_push(command: SimpleCommand, cwd: str, *, reached_server: bool) -> bool:
     words = command.words
     if command.background or not words:
         return False
@@ -266,7 +272,7 @@ def _is_push(command: SimpleCommand, cwd: str) -> bool:
         sub, arguments, folder = git_subcommand(words)
         if sub == "subtree":
             sub = arguments[0] if arguments else ""
-        if sub != "push" or is_scratch(folder or command.directory, cwd):
+        if sub != "push" or (not reached_server and is_scratch(folder or command.directory, cwd)):
             return False
         if {"--dry-run", "-n", "--delete", "-d", "--help"} & set(arguments):
             return False

@@ -65,6 +65,7 @@ class CheckRun(Struct, frozen=True):
     whole: bool = True  # False: a selection of tests, files or packages
     cached: bool = False  # nothing was really run
     meant_to_fail: bool = False  # the call's own description says that red is expected
+    shown_by: Source | None = None  # of a background command: the call whose result showed this
 
 
 class CommitMade(Struct, frozen=True):
@@ -143,6 +144,7 @@ class Failure(Struct, frozen=True):
     cause: str
     signature: str
     expected: bool = False  # a lookup, a planned red test, a denied permission, an interruption
+    shown_by: Source | None = None  # of a background command: the call whose result showed the failure
 
 
 class CallFacts(Struct, frozen=True):

@@ -43,6 +43,21 @@ _port_taken = re.compile(r"\bEADDRINUSE\b|[Aa]ddress already in use|[Pp]ort \d{2
 _SERVER_WORDS = word_set("dev start serve server runserver uvicorn gunicorn flask vite up run")
 CI_FAILED = "CI failed"
 SERVER_FAILED = "Server did not start"
+TURN_BROKEN = "The turn broke off"
+JOINED_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+"""Where the words of an error code such as `ConnectionRefused` meet."""
+STOPPED_CODES = frozenset((130, 137, 143, 144))
+"""Exit codes of a command that was stopped by a signal, as servers are."""
+# The machine, the network or the sandbox, not the command: every command meets it.
+_ENVIRONMENT = (
+    ("disk full", r"\bENOSPC\b|no space left on device|disk quota exceeded"),
+    ("no network", r"could(?:n['’]t| not) resolve host|\bENOTFOUND\b|\bEAI_AGAIN\b|failure in name resolution|network is unreachable"),
+    ("no memory", r"cannot allocate memory|resource temporarily unavailable|cannot fork|too many open files"),
+    ("sandbox", r"read-only file system|\bEROFS\b|operation not permitted"),
+)
+ENVIRONMENTS = frozenset(name for name, _ in _ENVIRONMENT)
+_environment = re.compile("|".join(f"(?P<{name.replace(' ', '_')}>{pattern})" for name, pattern in _ENVIRONMENT), re.IGNORECASE)
+_last_error = re.compile(r"(?i)(?:error|fatal|panic)\b[:\[ ]")
 _number = re.compile(r"\b[0-9a-f]{7,40}\b|\d+")
 
 
@@ -69,8 +84,16 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
         text = _error_tag.sub("", output.text[:4000])
         expected = call.kind in ("read", "search") or _sibling.search(text) is not None or call.tool in _QUESTION_TOOLS
         return _make(call, f"{_name_attempt(call, commands)} failed", find_cause(text), commands, expected=expected)
+    return _read_failed_command(call, commands, output)
+
+
+def _read_failed_command(call: ToolCall, commands: Sequence[SimpleCommand], output: Output) -> Failure | None:
+    """The failure of a command that is no check."""
     hidden = _find_hidden_failure(commands, output)
-    if hidden is None and (call.state != "failed" and output.exit_code in (0, None)):
+    is_failed = call.state == "failed" or output.exit_code not in (0, None)
+    if call.state == "unknown" and not is_failed:
+        is_failed = _last_error.match(output.text.rstrip()[-400:].rpartition("\n")[2]) is not None
+    if hidden is None and not is_failed:
         return None
     text = _error_tag.sub("", output.text)
     if hidden is not None:
@@ -78,8 +101,15 @@ def read_failure(call: ToolCall, commands: Sequence[SimpleCommand], output: Outp
     suspect = _find_suspect(commands)
     # `timeout 10 npm run dev`: a server that is meant to be stopped.
     is_stopped = output.exit_code == 124 and "timeout" in call.command[:200]
-    expected = is_stopped or _is_lookup(suspect, commands, output)
-    return _make(call, _describe(suspect, text), find_cause(text), commands, expected=expected, target=" ".join(suspect.words))
+    cause = find_cause(text)
+    expected = is_stopped or (_is_lookup(suspect, commands, output) and not find_environment(cause))
+    return _make(call, _describe(suspect, text), cause, commands, expected=expected, target=" ".join(suspect.words))
+
+
+def find_environment(cause: str) -> str:
+    """What is wrong with the machine, the network or the sandbox; "" if the cause is another."""
+    found = _environment.search(cause)
+    return (found.lastgroup or "").replace("_", " ") if found else ""
 
 
 def _find_words_of_person(text: str) -> str:
@@ -143,7 +173,7 @@ def _describe(command: SimpleCommand, text: str) -> str:
         if sub == "commit":
             if "nothing to commit" in text or "no changes added" in text:
                 return "commit failed: nothing to commit"
-            own_error = "fatal: " in text or "error: pathspec" in text or "Aborting commit" in text
+            own_error = "fatal: " in text or "are ignored by one of your" in text or "error: pathspec" in text or "Aborting commit" in text
             return "commit failed" if own_error and not _hook.search(text[:4000]) else "commit refused by a hook"
         return f"{sub} failed" if sub == "push" else f"git {sub} failed"
     if program in _FORGES and words[1:3] in (("pr", "create"), ("mr", "create")):

@@ -21,7 +21,10 @@ _TEMPORARY = ("/tmp/", "/private/tmp/", "/var/folders/", "/dev/", "/var/tmp/", "
 _INSTALLED = ("/Applications/", "/usr/local/", "/usr/bin/", "/usr/lib/", "/opt/homebrew/", "~/.local/bin/", "~/bin/", "$HOME/.local/bin/")
 _variable_folder = re.compile(r"\$\{?\w*(?:tmp|temp|scratch)\w*\}?", re.IGNORECASE)
 _log_file = re.compile(r"\.(?:log|out|err|pid|lock|tmp|bak|orig|patch|diff|txt|coverprofile|prof|cov|trace)\Z", re.IGNORECASE)
-_prose = re.compile(r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z", re.IGNORECASE)
+_prose = re.compile(
+    r"\.(?:md|mdx|markdown|rst|adoc|txt|org|log)\Z|(?:^|[/\\])(?:\.gitignore|\.gitattributes|\.mailmap|LICEN[CS]E|COPYING|AUTHORS|CODEOWNERS)\Z",
+    re.IGNORECASE,
+)
 _code_as_text = re.compile(r"(?:requirements[\w.-]*|constraints[\w.-]*|CMakeLists)\.txt\Z")
 _artifact = re.compile(
     r"(?:^|/)(?:node_modules|dist|build|target|coverage|htmlcov|__pycache__|\.pytest_cache|\.cache|\.next|out|_build)(?:/|\Z)"

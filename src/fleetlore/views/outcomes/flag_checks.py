@@ -69,6 +69,10 @@ _TEMPORARY = re.compile(
     r"|(?:^|/)\.?(?:tmp|temp|scratch(?:pad)?)(?:[-_.\w]*)(?:/|$)|AppData/Local/Temp|%TEMP%|\$env:TEMP",
     re.IGNORECASE,
 )
+# The place for temporary files itself, or the folder of a program in it, with the number of the user: others use it too.
+_SHARED_TEMPORARY = re.compile(
+    r"^(?:/private)?/(?:tmp|var/tmp)/?(?:\*|[a-z]{2,30}-(?:0|50\d|100\d)|(?:ssh-|systemd-|com\.)[\w.*-]{1,80})?/?$"
+)
 _BUILD_FOLDERS = words_of(
     """node_modules dist build out target .next .nuxt .output .svelte-kit .turbo .parcel-cache .vite .angular .cache cache coverage htmlcov
     .nyc_output .coverage __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs .venv venv env virtualenv .gradle
@@ -89,7 +93,7 @@ def is_disposable(path: str, directory: str = "") -> bool:
     """Whether deleting this path loses nothing: a temporary folder, or something that a build makes again."""
     whole = path if path.startswith(("/", "~", "$", "%")) or not directory else f"{directory}/{path}"
     if _TEMPORARY.search(whole[:2000]):
-        return True
+        return _SHARED_TEMPORARY.match(path) is None
     parts = [part for part in path[:2000].replace("\\", "/").split("/") if part not in ("", ".", "*", "**")]
     if any(part in _BUILD_FOLDERS or _BUILD_NAMES.fullmatch(part) for part in parts):
         return True
@@ -212,6 +216,8 @@ def _find_deletes(command: SimpleCommand, rest: list[str], script: Script) -> bo
         if word.startswith(("-", "(", "!")):
             break
         roots.append(word)
+    if any(_SHARED_TEMPORARY.match(root) for root in roots):
+        return True
     if roots and all(is_disposable(root, directory) or root.startswith("$") for root in roots):
         return False
     if not roots and is_disposable("", directory):

@@ -331,9 +331,13 @@ def _flags_of_script(call: ToolCall, rules: FlagRules, context: FlagContext) -> 
     yield from _secrets_in(script.text, rules, "on the command line", "")
 
 
+# What a push to a server prints.
+_REMOTE = re.compile(r"(?m)^To (?:https?://|ssh://|git@)\S")
+
+
 def _flags_of_command(command: SimpleCommand, script: Script, rules: FlagRules) -> Iterator[_Found]:
     of_program = rules.by_program.get(command.program, ())
-    if command.program == "git" and is_disposable("", command.directory or script.call.cwd):
+    if command.program == "git" and is_disposable("", command.directory or script.call.cwd) and not _REMOTE.search(script.call.output):
         of_program = ()  # a repository for a trial
     for rule, subcommands in of_program:
         if _matches(rule, subcommands, command, script):
@@ -475,8 +479,44 @@ def _flags_of_edit(edit: TextEdit, rules: FlagRules, known: frozenset[str] = fro
                 continue  # moved, not added
             yield _Found(rule.flag, rule.what, f"{match[0].strip()} in {name}")
             break
+    if old:
+        yield from _removals_of_edit(path, old, new)
     if not _is_test_path(path):
         yield from _secrets_in(new, rules, "written into", name, old)
+
+
+_WORKFLOW = re.compile(r"(?:^|/)\.github/workflows/[^/]+\.ya?ml$")
+_CHECKING = re.compile(r"(?i)\b(?:\w*tests?|lint\w*|checks?|verify|quality|ci|validat\w+|security|scan)\b")
+_TRIGGER = re.compile(
+    r"(?m)^[ \t]{1,8}(push|pull_request|merge_group)(?:_target)?[ \t]*:|^on:[^\n]{0,80}\b(push|pull_request|merge_group)\b"
+)
+_ASSERTION = re.compile(
+    r"(?m)^[ \t]*(?:assert\w*[ \t(!.]|expect\(|(?:self|Assert|XCT)\.?[Aa]ssert\w*\(|require\.\w+\("
+    r"|t\.(?:Error|Fatal)f?\(|#expect\(|refute )[^\n]{0,400}"
+)
+_STRING = re.compile(r"\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|`[^`\n]{0,300}`")
+_SUBJECT = re.compile(r"[A-Za-z_][\w.]{2,80}")
+_TEST_NAME = re.compile(
+    r"(?:def|func|fn|fun|void) (\w*[Tt]est\w*)|\b(?:it|test)\([ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|`[^`\n]{1,200}`)"
+)
+
+
+def _removals_of_edit(path: str, old: str, new: str) -> Iterator[_Found]:
+    """What an edit takes away from a check: a trigger of a workflow, or assertions of a test that stays."""
+    name = path.rpartition("/")[2]
+    if _WORKFLOW.search(path):
+        before, after = ({a or b for a, b in _TRIGGER.findall(text)} for text in (old, new))
+        if before - after and "on:" in new and _CHECKING.search(f"{name} {old[:400]}"):
+            yield _Found("check_disabled", "trigger removed from a workflow", f"{', '.join(sorted(before - after))} in {name}")
+    elif _TEST_FILE.search(path):
+        tests = [a or b for a, b in _TEST_NAME.findall(old)]
+        if len(tests) == 1 and tests == [a or b for a, b in _TEST_NAME.findall(new)]:
+            kept = {_normal(line) for line in _ASSERTION.findall(new)}
+            lost = [line for line in _ASSERTION.findall(old) if _normal(line) not in kept]
+            # Where the value that it was about is gone too, the code has changed, not the test.
+            subjects = set(_SUBJECT.findall(_STRING.sub(" ", " ".join(lost)))) - set(_SUBJECT.findall(new))
+            if lost and kept and not subjects and len(_ASSERTION.findall(old)) > len(_ASSERTION.findall(new)):
+                yield _Found("test_weakened", "assertion removed from a test", f"{tests[0]} in {name}")
 
 
 @lru_cache(maxsize=256)
@@ -539,6 +579,10 @@ def _normal(text: str) -> str:
     return "".join(text.split())
 
 
+_TEST_FILE = re.compile(
+    r"(?i)(?:^|/)(?:tests?|specs?|__tests__|e2e|integration_test)/|[_.-](?:test|tests|spec|e2e|cy)\.\w+$|(?:^|/)test_\w+\.py$"
+    r"|tests?\.(?:java|kt|cs|swift|php|scala|groovy)$"
+)
 _TEST_PATH = re.compile(
     r"(?i)(?:^|[/_.-])(?:tests?|specs?|fixtures?|testdata|mocks?|examples?|samples?|docs?)(?:[/_.-]|$)|\.mdx?$|tests?\.\w+$"
 )

@@ -200,7 +200,7 @@ def make_record(state: SessionState, now: datetime) -> Outcome:
     delivered = _deliver(state, evidence)
     checks = judge_checks(state)
     amount = cost_sums.sum_total(state.spending)
-    troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts)
+    troubles = find_troubles(state.calls, state.failures, state.checks, state.edits, state.prompts, state.answers)
     asked = find_request(state)
     if asked is not None:
         evidence["asked"] = [asked.source]

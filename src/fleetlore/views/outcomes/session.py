@@ -6,11 +6,13 @@ record from it. Events of sub-agents belong to the session that launched them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.programs.tool_calls import (
@@ -44,11 +46,12 @@ from fleetlore.views.outcomes.facts import (
     TextEdit,
     ToolCall,
 )
+from fleetlore.views.outcomes.failures import JOINED_WORDS, STOPPED_CODES, TURN_BROKEN
 from fleetlore.views.outcomes.flag_checks import FlagContext
 from fleetlore.views.outcomes.flags import find_flags
 from fleetlore.views.session_status import EPOCH, SessionStatus, end_of_turn, find_helper, is_answered, is_late
 
-VERSION = 6
+VERSION = 7
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 
 MOST_FACTS = 2000
@@ -64,6 +67,8 @@ DISORDER = 2_000_000
 """Microseconds."""
 IDLE_AFTER = timedelta(minutes=10)
 """A longer pause between two events of a turn is not counted as activity."""
+LINE_NUMBERS = re.compile(r"^[ \t]{0,8}\d{1,6}→", re.MULTILINE)
+"""Before every line of a file that a tool shows."""
 
 
 class PendingCall(Struct, kw_only=True):
@@ -302,7 +307,12 @@ def _end_turn(state: SessionState, event: Event, at: datetime) -> None:
         return
     state.branch = _text(event.data.get("branch"), 200) or state.branch
     state.turn_source = _source(event)
-    if end_of_turn(event) != "ended":
+    end = end_of_turn(event)
+    error = _text(event.text, LONGEST_WHAT) if end == "failed" else state.status.error
+    if error and end != "interrupted":
+        cause = JOINED_WORDS.sub(" ", error)
+        _keep(state.failures, (Failure(_next_step(state, at), state.turn_source, TURN_BROKEN, cause, TURN_BROKEN),))
+    if end != "ended":
         return
     text = state.text
     if text is None and event.text and not is_answered(state.status, event.text):
@@ -377,10 +387,14 @@ def _note_result(state: SessionState, event: Event, at: datetime) -> None:
     is_running = told.state == "running" or data.get("running") is True
     code = data.get("exit_code")
     call_state = _state_of(event)
+    if call_state == "ok" and told.state == "unknown":
+        call_state = "unknown"
     if pending.call.polls and not is_running:
-        _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "")
+        _finish_background(state, told.task or "", call_state, told.exit_code, told.text or "", shown_by=pending.source)
     elif (task := find_output_file(pending.call)) and call_state == "ok":
-        _finish_background(state, task, call_state, None, output, is_over=False)
+        _finish_background(state, task, call_state, None, LINE_NUMBERS.sub("", output), is_over=False)
+    elif told.text is not None and not pending.call.polls:
+        output = told.text
     if call_state == "denied" and data.get("by") == "user":
         _note_refusal(state, event, pending, at)
     if code is None and call_state == "ok" and pending.call.kind == "command" and not is_running and is_success_implied(pending.dialect):
@@ -410,7 +424,14 @@ def _note_end_of_command(state: SessionState, event: Event, at: datetime) -> Non
 
 
 def _finish_background(
-    state: SessionState, task: str, call_state: CallState, code: int | None, output: str, *, is_over: bool = True
+    state: SessionState,
+    task: str,
+    call_state: CallState,
+    code: int | None,
+    output: str,
+    *,
+    is_over: bool = True,
+    shown_by: Source | None = None,
 ) -> None:
     """What became known of a background command counts as the result of the command. Its output may have been read before its end."""
     started = state.background.get(task)
@@ -424,11 +445,14 @@ def _finish_background(
     found = read_call(_call_of(started, call_state, code, output))
     if any(run.result != "unproven" for run in found.checks):
         state.checks = [run for run in state.checks if run.step != started.step]
-    _keep(state.checks, found.checks)
+    _keep(state.checks, tuple(replace(run, shown_by=shown_by) for run in found.checks))
     if not any(commit.step == started.step for commit in state.commits):
         _keep(state.commits, found.commits)
     if not any(push.step == started.step for push in state.pushes):
         _keep(state.pushes, found.pushes)
+    is_known = any(failure.step == started.step for failure in state.failures)
+    if found.failure is not None and found.failure.cause and code not in STOPPED_CODES and not is_known:
+        _keep(state.failures, (replace(found.failure, shown_by=shown_by),))
 
 
 def _call_of(pending: PendingCall, state: CallState, code: int | None, output: str, *, is_running: bool = False) -> ToolCall:

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from fleetlore.views.outcomes.facts import CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
-from fleetlore.views.outcomes.failures import CI_FAILED, SERVER_FAILED
+from fleetlore.views.outcomes.facts import Answer, CallStep, CheckKind, CheckRun, Failure, FileEdit, Prompt, Source, Trouble
+from fleetlore.views.outcomes.failures import CI_FAILED, ENVIRONMENTS, SERVER_FAILED, TURN_BROKEN, find_environment
 from fleetlore.views.outcomes.shell import parse_script
 
 MAX_EVIDENCE = 5
@@ -105,6 +105,7 @@ class _Attempt(Struct, frozen=True):
     source: Source
     what: str
     cause: str
+    shown_by: Source | None = None
 
 
 class _Problem(Struct):
@@ -128,6 +129,7 @@ class _Session:
         self.call_steps = [call.step for call in calls]
         self.edit_steps = [edit.step for edit in self.edits]
         self.prompt_steps = [prompt.step for prompt in self.prompts]
+        self.answers: list[Answer] = []
         self.failed: frozenset[int] = frozenset()  # steps of calls that failed, whatever their exit code
 
     def count_calls(self, after: int, before: int) -> int:
@@ -139,8 +141,9 @@ class _Session:
     def edits_between(self, after: int, before: int) -> list[FileEdit]:
         return self.edits[bisect_right(self.edit_steps, after) : bisect_left(self.edit_steps, before)]
 
-    def edited_before(self, step: int) -> bool:
-        return bool(self.edit_steps) and self.edit_steps[0] < step
+    def edited_before(self, step: int, *, covered: bool = False) -> bool:
+        """Whether files were changed before a step; `covered`: files that a check is about."""
+        return any(edit.covered or not covered for edit in self.edits[: bisect_left(self.edit_steps, step)])
 
     def edit_after(self, step: int) -> FileEdit | None:
         place = bisect_right(self.edit_steps, step)
@@ -165,12 +168,15 @@ def find_troubles(
     checks: Iterable[CheckRun] = (),
     edits: Iterable[FileEdit] = (),
     prompts: Iterable[Prompt] = (),
+    answers: Iterable[Answer] = (),
 ) -> tuple[Trouble, ...]:
     """The troubles of a session, in order. All arguments are in the order of their steps."""
     session = _Session(calls, edits, prompts)
+    session.answers = list(answers)
     failures = list(failures)
     session.failed = frozenset(failure.step for failure in failures)
-    runs = list(checks)
+    # A check that the machine or the network kept from running has the same problem as other commands.
+    runs = [run for run in checks if run.result != "could_not_run" or not find_environment(run.reason)]
     problems = [problem for problem in _group_checks(runs) if _is_trouble_of_check(problem, session)]
     problems += _find_command_problems(failures, {run.step for run in runs}, session)
     problems.sort(key=lambda problem: problem.attempts[0].step)
@@ -188,7 +194,7 @@ def _describe(problem: _Problem) -> Trouble:
         " ".join(what[: 2 * MAX_WHAT].split())[:MAX_WHAT],
         first.cause,
         problem.ended is not None,
-        tuple(attempt.source for attempt in _spread(problem.attempts)),
+        _cite(problem.attempts),
         len(problem.attempts),
         problem.ended,
         problem.name,
@@ -196,9 +202,10 @@ def _describe(problem: _Problem) -> Trouble:
     )
 
 
-def _spread(attempts: list[_Attempt]) -> list[_Attempt]:
-    """The first attempts and the last one."""
-    return attempts if len(attempts) <= MAX_EVIDENCE else [*attempts[: MAX_EVIDENCE - 1], attempts[-1]]
+def _cite(attempts: list[_Attempt]) -> tuple[Source, ...]:
+    """The first attempts and the last one; of a background command also the call whose result showed its failure."""
+    cited = [source for attempt in attempts for source in (attempt.shown_by, attempt.source) if source is not None]
+    return tuple(cited if len(cited) <= MAX_EVIDENCE else [*cited[: MAX_EVIDENCE - 1], cited[-1]])
 
 
 # --- checks ---
@@ -226,7 +233,7 @@ def _group_checks(runs: Iterable[CheckRun]) -> list[_Problem]:
             current = None
         if run.result == "pass":
             continue
-        attempt = _Attempt(run.step, run.source, _name_run(run), run.reason)
+        attempt = _Attempt(run.step, run.source, _name_run(run), run.reason, run.shown_by)
         if current is None:
             same_call = [problem for problem in open_problems.values() if problem.attempts[-1].step == run.step]
             current = same_call[0] if same_call else _Problem(run.kind, ran=run.result == "fail", previous=previous)
@@ -281,15 +288,35 @@ def _is_trouble_of_check(problem: _Problem, session: _Session) -> bool:
         first = problem.attempts[0]
     if _was_asked_for(problem.name, first, session):
         return False
-    if problem.ran and not session.edited_before(first.step):
+    if problem.ran and not session.edited_before(first.step, covered=True):
         return False  # the state that the session found, not one that it caused
-    repeated = len(problem.attempts) > 1
-    if not repeated and _FORMAT.search(first.cause):
+    if all(_FORMAT.search(attempt.cause) for attempt in problem.attempts):
         return False  # the formatter repairs it
+    repeated = len(problem.attempts) > 1
+    if problem.ended is None and problem.name == "tests" and _was_planned(first, session):
+        return False
     if problem.ended is None:
-        return True
+        return repeated or problem.name != "tests" or not _is_of_no_test(problem)
     lines = sum(max(edit.added, edit.removed) for edit in session.edits_between(first.step, problem.ended))
     return repeated or session.count_calls(first.step, problem.ended) > CHEAP_CALLS or lines >= REWRITE_LINES
+
+
+_PLANNED = re.compile(
+    r"(?i)\bexpected (?:test )?fail(?:ure|s|ing)?\b|\b(?:expected|meant|supposed|intended) to fail\b"
+    r"|\bfail(?:s|ed|ing)? (?:as|by) (?:expected|planned|intended|design)"
+)
+
+
+def _was_planned(first: _Attempt, session: _Session) -> bool:
+    """Whether the answer after a failing run says that the failure is meant."""
+    answer = next((answer for answer in session.answers if answer.step > first.step), None)
+    return answer is not None and _PLANNED.search(answer.text) is not None
+
+
+def _is_of_no_test(problem: _Problem) -> bool:
+    """A run that the runner calls failed although no test failed: something around the tests is missing."""
+    what = problem.attempts[0].what.partition("(")[2]
+    return bool(what) and not re.search(r"fail|error|problem|issue|warning", what)
 
 
 def _is_test_first(first: _Attempt, previous: int, session: _Session) -> bool:
@@ -335,20 +362,33 @@ def _find_command_problems(failures: Iterable[Failure], check_steps: set[int], s
         problem = open_problems.get(name)
         if problem is not None:
             success = _find_success(name, problem.attempts[-1].step, failure.step, session)
-            if success is not None:
+            if success is not None and name not in ENVIRONMENTS and not _is_same_cause(problem, failure):
                 problem.ended = success
                 problem = None
         if problem is None:
             problem = open_problems[name] = _Problem(name)
             done.append(problem)
-        problem.attempts.append(_Attempt(failure.step, failure.source, failure.what, failure.cause))
+        problem.attempts.append(_Attempt(failure.step, failure.source, failure.what, failure.cause, failure.shown_by))
     for problem in done:
         if problem.ended is None:
             problem.ended = _find_success(problem.name, problem.attempts[-1].step, None, session)
     return [problem for problem in done if _is_trouble_of_command(problem, session, by_step)]
 
 
+_VARIABLE = re.compile(r"['\"`(/][^'\"`\s]{0,300}|\d+|[0-9a-f]{7,40}")
+
+
+def _is_same_cause(problem: _Problem, failure: Failure) -> bool:
+    """Whether the same thing goes wrong again, although the command worked in between: two lines that differ in names only."""
+    last = problem.attempts[-1].cause
+    return bool(failure.cause) and _VARIABLE.sub("", last) == _VARIABLE.sub("", failure.cause)
+
+
 def _name_problem(failure: Failure, call: CallStep | None) -> str:
+    if failure.signature == TURN_BROKEN:
+        return TURN_BROKEN
+    if (environment := find_environment(failure.cause)) and (call is None or call.kind in ("command", "other")):
+        return environment
     if call is not None and call.kind == "edit":
         return f"{EDIT_NAME}{call.what}"
     if call is None or call.kind != "command":
@@ -379,6 +419,11 @@ def find_heads(command: str) -> tuple[str, ...]:
 
 def _find_success(name: str, after: int, before: int | None, session: _Session) -> int | None:
     """The step of the next call of the same command that worked."""
+    if name == TURN_BROKEN or name in ENVIRONMENTS:
+        place = bisect_right(session.call_steps, after)
+        later = (call.step for call in session.calls[place:] if call.kind == "command" and call.step not in session.failed)
+        step = next((step for step in later), None)
+        return step if step is not None and (before is None or step < before) else None
     if name.startswith(EDIT_NAME):
         steps = [edit.step for edit in session.edits if edit.step > after and edit.path.endswith(name[len(EDIT_NAME) :])]
         return next((step for step in steps if before is None or step < before), None)
@@ -403,6 +448,8 @@ _NOT_FOUND = re.compile(
     r"(?i)string to replace not found|string not found|no match(?:es)? found|could not find|failed to find|does not match|not unique"
     r"|found \d+ matches"
 )
+# Something else, such as a formatter, rewrites the file.
+_CHANGED_MEANWHILE = re.compile(r"(?i)modified since (?:it was )?(?:last )?read|changed (?:on disk )?since")
 # The program is not installed, or the command was written wrongly.
 _MISTYPED = re.compile(
     r"(?i)command not found|: not found$|could not be found in this|is not recognized as|unknown (?:flag|option|command|argument|shorthand)"
@@ -416,7 +463,7 @@ def _is_trouble_of_edits(problem: _Problem, session: _Session) -> bool:
     """An edit that failed more than once because the text was not found, and took several calls more; or that is not possible."""
     if any(_UNUSABLE.search(attempt.cause) for attempt in problem.attempts):
         return True
-    wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause)]
+    wrong = [attempt for attempt in problem.attempts if _NOT_FOUND.search(attempt.cause) or _CHANGED_MEANWHILE.search(attempt.cause)]
     if len(wrong) < 2:
         return False
     end = problem.ended if problem.ended is not None else wrong[-1].step
@@ -425,6 +472,8 @@ def _is_trouble_of_edits(problem: _Problem, session: _Session) -> bool:
 
 def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[int, CallStep]) -> bool:
     first, last = problem.attempts[0], problem.attempts[-1]
+    if problem.name == TURN_BROKEN:
+        return True
     call = by_step.get(first.step)
     kind = call.kind if call is not None else "other"
     count = len(problem.attempts)
@@ -434,6 +483,8 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
         # An edit or a lookup is only tried again; a tool that changes something is wanted.
         wanted = _CHANGING_TOOL.search(problem.name) is not None and (count > 1 or problem.ended is None)
         return kind == "other" and (wanted or count >= MANY_FAILURES)
+    if problem.name in ENVIRONMENTS:
+        return count > 1 or _was_run_again(first, call, session)
     if problem.name == "server":
         place = bisect_right(session.prompt_steps, last.step)
         end = session.prompt_steps[place] if place < len(session.prompt_steps) else session.call_steps[-1] + 1
@@ -449,14 +500,37 @@ def _is_trouble_of_command(problem: _Problem, session: _Session, by_step: dict[i
     return _cost_effort(problem, session)
 
 
+def _was_run_again(first: _Attempt, call: CallStep | None, session: _Session) -> bool:
+    """Whether the same command follows, as after a refusal of the sandbox."""
+    heads = find_heads(call.what)[-1:] if call is not None else ()
+    place = bisect_right(session.call_steps, first.step)
+    return bool(heads) and any(heads[0] in find_heads(later.what) for later in session.calls[place : place + 4] if later.kind == "command")
+
+
+# The server refuses the push; that the branch has no upstream yet is not meant.
+_REJECTED = re.compile(r"\[(?:remote )?rejected\]|protected branch|push declined")
+_FORCING = re.compile(
+    r" (?:-f|--force(?:-with-lease)?|--no-verify|--no-gpg-sign|--legacy-peer-deps|--break-system-packages|--allow-[a-z-]+)\b|\bsudo "
+)
+
+
+def _was_forced(failed: int, ended: int, session: _Session) -> bool:
+    """Whether the attempt that worked overrode what refused the first one."""
+    what = {call.step: call.what for call in session.calls if call.step in (failed, ended)}
+    return _FORCING.search(what.get(ended, "")) is not None and _FORCING.search(what.get(failed, "")) is None
+
+
 def _cost_effort(problem: _Problem, session: _Session) -> bool:
     first, last, count = problem.attempts[0], problem.attempts[-1], len(problem.attempts)
     if _IMPORTANT.match(problem.name):
-        return count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1
+        if count > 1 or problem.ended is None or session.count_calls(last.step, problem.ended) >= 1:
+            return True
+        return _REJECTED.search(first.cause) is not None or _was_forced(first.step, problem.ended, session)
     if count >= MANY_FAILURES:
         return True
     if problem.ended is None:
-        return False  # perhaps only a try
+        # Once is perhaps only a try; twice for the same reason, and then given up, is not.
+        return count > 1 and bool(first.cause) and _VARIABLE.sub("", first.cause) == _VARIABLE.sub("", last.cause)
     calls = session.count_calls(first.step, problem.ended)
     if count > 1:
         return calls > CHEAP_CALLS
