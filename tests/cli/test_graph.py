@@ -103,7 +103,7 @@ def test_scenarios_hold_or_do_not(lore: Lore) -> None:
     Path(lore.folder / "bad.md").write_text(SCENARIO.format(count=9))
     assert lore("graph", "test", "good.md", code=0).lines == ["good.md: Small: 1 hold"]
     shown = lore("graph", "test", "good.md", "bad.md", code=1)
-    assert shown.lines[1:] == ["bad.md: Small: 1 of 1 do not hold", "  bad.md:5: 1. Ask: expect_actions: length == 9: it has 3"]
+    assert shown.lines[1:] == ["bad.md: Small: 1 of 1 failed", "  bad.md:5: 1. Ask: expect_actions: length == 9: it has 3"]
     assert [each["ok"] for each in lore("graph", "test", "good.md", "bad.md", "--json", code=1).ndjson] == [True, False]
 
 

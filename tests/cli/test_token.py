@@ -46,7 +46,7 @@ def test_a_revoked_token_is_gone(lore: Lore) -> None:
     for label in ("one", "two"):
         created(lore, "--label", label)
     first, second = lore("token", "list", "--json", *FLEET).ndjson
-    assert lore("token", "revoke", first["id"].upper(), *FLEET, code=0).out == f"revoked {first['id']} (one): it lets nobody in any more\n"
+    assert lore("token", "revoke", first["id"].upper(), *FLEET, code=0).out == f"revoked {first['id']} (one): it is no longer accepted\n"
     assert lore("token", "list", "--json", *FLEET).ndjson == [second]
 
 

@@ -168,7 +168,7 @@ def test_what_the_command_line_refuses_is_refused_with_the_same_words(
 
 def test_two_messages_that_begin_alike_are_told_apart_by_more_of_the_id(served: Served) -> None:
     first, second = ask(served.log, "ada"), ask(served.log, "ada")
-    assert "2 messages begin with" in refused_by_mcp(served, to="bram", body="8080", correlation=first[:4])
+    assert "2 message ids start with" in refused_by_mcp(served, to="bram", body="8080", correlation=first[:4])
     send_by_mcp(served, to="bram", body="8080", correlation=first)
     assert waiting_for(served, "ada") == [second]
 

@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     if not text.strip():
         raise Invalid("nothing to look for; say a word, as in `lore find parser`")
     if args.last < 1:
-        raise Invalid("--last: a number from 1 on is needed")
+        raise Invalid("--last must be 1 or more")
     filter = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.parse_since(args.since))
     with open_log.open_existing_log(args) as log:
         filter = filter._replace(scope=scopes.resolve_scope(log, filter.scope), by_time=bool(fold.newest_blocks(log)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "record coding agents as they work, by hooks in their settings"
 
-# In a file that is shared: whoever has no `fleetlore` must not see an error at every step.
+# In a shared file: people without `fleetlore` must not see an error at every step.
 _FOR_OTHERS = "--project 2>/dev/null || true"
 _EXAMPLES = (
     ("lore install", "what can be installed, and what is"),
@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     terminal.out(said_of(file, changed=changed))
     if file.are_hooks_disabled():
         title = registry.require_program(file.program).title
-        terminal.err(f"lore: {file.path} says disableAllHooks: {title} calls nobody until that is taken out")
+        terminal.err(f"lore: {file.path} has disableAllHooks: {title} calls no hooks until it is removed")
     elif changed:
         terminal.out("New sessions are recorded from now on: see `lore status`, `lore tell` and `lore costs`.")
     return 0

@@ -62,7 +62,7 @@ def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
 
     name = args.agent if args.agent is not None else of_environment or None
     if name is not None and not is_name(name):
-        raise Invalid(f"--agent: {name!r} is no name; 1 to 200 bytes without control characters are needed")
+        raise Invalid(f"--agent: {name!r} is not a valid name; use 1 to 200 bytes without control characters")
     if args.write and name is None:
         raise Invalid(f"--write needs a name to speak under; say --agent NAME, or set {AGENT}")
     return Caller(name, args.write, "" if args.write else "this process may read only; start it with `lore mcp --write --agent NAME`")

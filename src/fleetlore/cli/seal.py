@@ -19,7 +19,7 @@ SUMMARY = "require a passphrase to control goals and towns"
 _EXAMPLES = (
     ("lore seal", "set a passphrase, or another one; it is asked for on the terminal"),
     ("lore seal --status", "whether this log is sealed, and since when"),
-    ("lore seal --new-key", "when somebody else may know the passphrase: a new key, too"),
+    ("lore seal --new-key", "if the passphrase may be known to others: also make a new key"),
 )
 _NOTES = """\
 On a sealed log goals obey only what was signed with the passphrase: starting, pausing, cancelling, raising a budget, deciding, and what
@@ -79,11 +79,11 @@ def _set_passphrase(shared: Coordination, args: Namespace) -> None:
     if args.json:
         terminal.out_value(_seal_fields(seal) | {"new_key": has_new_key, "revoked": revoked})
         return
-    terminal.out("The log is sealed: goals obey nobody but who knows the passphrase." if before is None else "The passphrase was changed.")
+    terminal.out(
+        "The log is sealed: goals now obey only commands signed with the passphrase." if before is None else "The passphrase was changed."
+    )
     if has_new_key:
-        terminal.out(
-            "Goals that were begun before are not obeyed any more: start them again. Restart `lore up`, and give it the passphrase."
-        )
+        terminal.out("Goals started before can no longer be controlled: start them again. Restart `lore up` with the passphrase.")
     if revoked:
         terminal.out(
             f"{revoked} {'token' if revoked == 1 else 'tokens'} with the right to steer revoked; `lore token create` makes new ones."

@@ -22,15 +22,15 @@ SUMMARY = "create, list and revoke tokens for the server"
 VERBS = ("create", "list", "revoke")
 _SCOPES = ("read", "write", "admin")
 _EXAMPLES = (
-    ("lore token create --scope read --label 'wall screen'", "let somebody look; the token is shown this once"),
+    ("lore token create --scope read --label 'wall screen'", "give read access; the token is shown once"),
     ("TOKEN=$(lore token create --scope write --expires 30d)", "for a script: only the token goes to standard output"),
     ("lore token list", "which there are, with their ids; never the tokens themselves"),
-    ("lore token revoke 5f2c9a01", "it lets nobody in any more, within two seconds"),
+    ("lore token revoke 5f2c9a01", "revoke it; effective within two seconds"),
 )
 _NOTES = """\
 read: see everything. write: record events, too. admin: steer, too. On this machine's own address (loopback) reading needs no token.
 On a sealed log only who knows its passphrase makes a token for admin (docs/sealing.md).
-A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town; whoever loses it makes another.
+A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town; if it is lost, create another.
 """
 
 
@@ -40,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", nargs="?", help="which to revoke, as `lore token list` shows it")
     parser.add_argument("--scope", metavar="S", choices=_SCOPES, help=f"what a new one is for: {', '.join(_SCOPES)}")
     parser.add_argument("--label", metavar="L", help="a word to know it by")
-    parser.add_argument("--expires", metavar="WHEN", help="how long it is good: 12h, 30d, 1w, or until a day or a time (for ever)")
+    parser.add_argument("--expires", metavar="WHEN", help="how long it is valid: 12h, 30d, 1w, or until a day or a time (no limit)")
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -120,7 +120,7 @@ def _revoke_token(shared: Coordination, args: Namespace) -> None:
         terminal.out_value(_token_fields(token))
     else:
         label = f" ({token.label})" if token.label else ""
-        terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it lets nobody in any more"))
+        terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it is no longer accepted"))
 
 
 def _find_token(tokens: Sequence[Token], id: str) -> Token:

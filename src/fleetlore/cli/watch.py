@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Look again and again until told to stop."""
+    """Check for new records until a signal."""
     from fleetlore.ingest import retention
     from fleetlore.ingest.batch_writer import ImportTally
     from fleetlore.ingest.follow_files import TranscriptFollower

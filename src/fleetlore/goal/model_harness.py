@@ -572,7 +572,7 @@ class _ModelTurn:
         try:
             choice = await self._harness.permit(tool, args)
         except Exception as error:  # noqa: BLE001 - any error means that it was not allowed
-            return f"nobody could be asked ({type(error).__name__})"
+            return f"the gate could not be reached ({type(error).__name__})"
         return choice.message if isinstance(choice, Deny) else None
 
     async def _run_tool(self, call: HarnessToolCall) -> ToolResult:

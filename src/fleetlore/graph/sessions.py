@@ -36,7 +36,7 @@ class NoSuchSession(Invalid):
     """No session with this id for this identity; does not reveal whether another identity has one."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(f"there is no session {id[:80]!r} of yours; begin a new one")
+        super().__init__(f"there is no session {id[:80]!r} of yours; start a new one")
 
 
 class TooManySessions(Invalid):

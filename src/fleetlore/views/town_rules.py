@@ -54,7 +54,7 @@ _STEP_PARTICIPLES = {
     "lose": "taken back",
     "complete": "completed",
     "fail": "failed",
-    "cancel": "called off",
+    "cancel": "cancelled",
     "reopen": "taken up again",
 }
 

@@ -51,7 +51,7 @@ def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
     old_content = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
     for name, raw in old_content.items():
         if _memory_digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
-            raise ConcurrentChange(f"{name} was changed meanwhile; nothing is changed, and the next time will tell")
+            raise ConcurrentChange(f"{name} was changed meanwhile; nothing was written, and it is tried again next time")
     try:
         _write_journal(files, changes, old_content)
         for name in changes.writes:
