@@ -96,7 +96,7 @@ def test_the_newest_goal_is_shown_in_full(lore: Lore, log: BlockingRecorder) -> 
         "✗ shell:make test  exit 1",
         "    | E   assert 3 == 4",
         "✓ file:CHANGELOG.md",
-        "not yet, 1 not met",
+        "checks failed, 1 not met",
         "1,000 tokens, $0.25",
         "said last",
         "resume it: lore goal resume 3f2504e0",
@@ -194,7 +194,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_stored(lore: Lore, log: B
     head = log.head()
     assert "3f25ffff: it has ended (done)" in goal(lore, "pause", "3f2504e0", "3f25ffff", code=2).err
     assert "the limit is 4 already" in goal(lore, "raise", "3f2504e0", "--turns", "4", code=2).err
-    assert "raise what?" in goal(lore, "raise", "3f2504e0", code=2).err
+    assert "nothing to raise" in goal(lore, "raise", "3f2504e0", code=2).err
     assert log.head() == head
 
 
@@ -210,14 +210,14 @@ def test_a_good_file_is_told_in_a_line(lore: Lore) -> None:
     head = "description = 'x'\nharness = 'command'\ncommand = 'sh'\n"
     path = lore.write("fix.toml", f"{head}[budget]\nmax_usd = 2\n[[acceptance]]\ncommand = 'true'")
     assert lore("goal", "check", path, code=0).lines == [
-        f"{path}: fine. fix (command), 1 criterion; at most 40 turns, 4h, 2,000,000 tokens, $2.00"
+        f"{path}: valid. fix (command), 1 criterion; at most 40 turns, 4h, 2,000,000 tokens, $2.00"
     ]
     assert lore("goal", "check", "--json", path).json["goal"]["description"] == "x"
 
 
 def test_a_program_that_is_not_there_is_told_before_it_is_missed(lore: Lore) -> None:
     path = lore.write("fix.toml", "description = 'x'\nharness = 'command'\ncommand = 'no-such-agent --fast'")
-    assert "there is no program no-such-agent here" in lore("goal", "check", path, code=0).out
+    assert "The program no-such-agent was not found" in lore("goal", "check", path, code=0).out
     later = lore.write("later.toml", "description = 'x'\nharness = 'command'\ncommand = './made-later.sh'")
     assert "there is no program" not in lore("goal", "check", later, code=0).out
 
@@ -232,7 +232,7 @@ def test_what_is_wrong_is_told_for_all_files(lore: Lore) -> None:
     result = lore("goal", "check", *paths, code=2)
     assert "a.toml:1: descripton: is not known here; did you mean description?" in result.err
     assert "b.yaml:1: description: is empty" in result.err
-    assert "c.toml: fine." in result.out
+    assert "c.toml: valid." in result.out
     assert "no criteria: the agent decides when it is done" in result.out
 
 

@@ -44,7 +44,7 @@ def test_listing_makes_no_log(lore: Lore) -> None:
 
 def test_a_good_scenario_is_said_to_be_fine_and_a_bad_one_line_by_line(lore: Lore) -> None:
     good, bad = lore.write("duel.yaml", DUEL), lore.write("bad.yaml", DUEL.replace("tick_every", "tick").replace("agent.spoke", "Speech"))
-    assert "fine. Duel; ada (worker), bob (worker)" in lore("stage", "check", good, code=0).out
+    assert "valid. Duel; ada (worker), bob (worker)" in lore("stage", "check", good, code=0).out
     said = lore("stage", "check", bad, code=2).err
     assert "bad.yaml:6: agents.ada.tick: is not known here" in said
 
@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert "nothing is lost" in err.decode()
+    assert "Resume with" in err.decode()
     assert "Traceback" not in err.decode()
     run = run_of(err.decode())
     assert run in lore("stage", "list", *LOG, code=0).out

@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_nothing_is_stored(town: Lore,
 
 
 def test_the_backlog_is_shown_in_the_order_in_which_it_is_given_out(town: Lore) -> None:
-    assert "nothing waits" in town("town", "backlog", code=0).err
+    assert "the backlog is empty" in town("town", "backlog", code=0).err
     normal = add(town, "one")
     waiting = add(town, "two", "--after", normal, "--priority", "urgent")
     urgent = add(town, f"three {HOSTILE}", "--priority", "urgent")
@@ -153,7 +153,7 @@ def test_a_person_speaks_to_agents_as_the_conductor_so_that_answers_arrive(town:
     assert sent.data == {"type": "query", "priority": "urgent", "body": "Is it thread-safe?"}
     monkeypatch.setenv("FLEETLORE_AGENT", "ada")
     shown = town("town", "inbox", code=0)
-    assert shown.lines[0].split()[1:4] == ["conductor", "asks", "urgent"]
+    assert shown.lines[0].split()[1:4] == ["conductor", "question", "urgent"]
     town("town", "send", "conductor", "yes", "--reply-to", str(sent.id)[:8], code=0)
     assert "no unread messages for ada" in town("town", "inbox", code=0).err
     monkeypatch.delenv("FLEETLORE_AGENT")
@@ -182,13 +182,13 @@ def test_looking_at_an_inbox_takes_nothing_away_and_what_was_used_is_acknowledge
     assert left["priority"] == "low"
     acked = towns.told(town, "work.message_acked")
     assert [(event.actor, event.agent) for event in acked] == [("grace", "ada")] * 2
-    assert "no message" in town("town", "inbox", "ada", "--ack", "ffffffff", code=2).err
+    assert "has no unread message" in town("town", "inbox", "ada", "--ack", "ffffffff", code=2).err
     assert town("town", "inbox", "ada", "--ack", "all", code=0).lines == ["1 message acknowledged"]
     assert "ada has no unread messages" in town("town", "inbox", "ada", "--ack", "all", code=2).err
 
 
 def test_an_answer_to_nothing_is_refused(town: Lore) -> None:
-    assert "no message 'ffff' waits for conductor" in town("town", "send", "ada", "x", "--reply-to", "ffff", code=2).err
+    assert "conductor has no unread message 'ffff'" in town("town", "send", "ada", "x", "--reply-to", "ffff", code=2).err
     assert "does not go with" in town("town", "send", "ada", "x", "--query", "--ack", code=2).err
 
 

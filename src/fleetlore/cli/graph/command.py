@@ -124,7 +124,7 @@ def _check_graphs(args: Namespace) -> int:
             for problem in problems:
                 terminal.err(terminal.sanitise(problem))
         else:
-            terminal.out(terminal.sanitise(f"{place}: fine. {len(graph.nodes)} nodes, {len(graph.edges)} edges"))
+            terminal.out(terminal.sanitise(f"{place}: valid. {len(graph.nodes)} nodes, {len(graph.edges)} edges"))
     return code
 
 

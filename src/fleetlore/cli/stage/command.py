@@ -119,7 +119,7 @@ def _check_scenarios(args: Namespace) -> int:
         if args.json:
             terminal.out_value({"scenario": scenario.name, "ok": True, "cast": [manifest.name for manifest in scenario.cast]})
         else:
-            terminal.out(terminal.sanitise(f"{place}: fine. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most"))
+            terminal.out(terminal.sanitise(f"{place}: valid. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most"))
     return OK
 
 
