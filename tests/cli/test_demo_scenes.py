@@ -133,7 +133,7 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "mine" / ".git"))
     (tmp_path / "ground").mkdir()
     ground = DemoEnvironment(
-        tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, teller=SceneReporter(json=False)
+        tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, reporter=SceneReporter(json=False)
     )
     ground.workspace("tide")
     assert (tmp_path / "ground" / "tide" / ".git").is_dir()

@@ -98,7 +98,7 @@ def test_the_newest_goal_is_shown_in_full(lore: Lore, log: BlockingRecorder) -> 
         "✓ file:CHANGELOG.md",
         "checks failed, 1 not met",
         "1,000 tokens, $0.25",
-        "said last",
+        "last message",
         "resume it: lore goal resume 3f2504e0",
     ):
         assert part in out, out

@@ -103,7 +103,7 @@ def test_a_secret_that_is_given_for_an_id_is_not_said_again(lore: Lore) -> None:
 def test_without_tokens_it_is_said_how_to_make_one(lore: Lore) -> None:
     lore("emit", "fleet.idle", *FLEET)
     result = lore("token", "list", *FLEET, code=0)
-    assert (result.out, result.err) == ("", "no tokens yet; `lore token create --scope read` makes one\n")
+    assert (result.out, result.err) == ("", "no tokens yet; create one with `lore token create --scope read`\n")
 
 
 @pytest.mark.parametrize("verb", [["list"], ["revoke", "12345678"]])
@@ -128,4 +128,4 @@ def test_one_whose_time_is_up_is_listed_as_such(lore: Lore) -> None:
     then = datetime(2026, 1, 1, tzinfo=UTC)
     with open_shared("sqlite:fleet.db") as shared:
         shared.save_token(create_token("read", now=then, expires_at=then + timedelta(days=1))[1])
-    assert "(its time is up)" in lore("token", "list", *FLEET, code=0).out
+    assert "(expired)" in lore("token", "list", *FLEET, code=0).out

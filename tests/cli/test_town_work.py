@@ -118,7 +118,7 @@ def test_tasks_are_called_off_taken_up_again_and_completed_as_the_table_allows(t
     assert town("town", "task", "retry", task, code=0).lines == [f"{task} is in the backlog again"]
     towns.given(town, task, "ada")
     assert "ada has it" in town("town", "task", "complete", task, code=2).err
-    assert "cannot be taken up again" in town("town", "task", "retry", task, code=2).err
+    assert "cannot be reopened" in town("town", "task", "retry", task, code=2).err
     other = add(town, "two")
     town("town", "task", "complete", other, "--result", "by hand", code=0)
     assert (towns.folded(town).tasks[other].state, towns.folded(town).tasks[other].result) == ("completed", "by hand")

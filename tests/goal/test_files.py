@@ -207,7 +207,7 @@ def test_errors_name_their_lines(tmp_path: Path) -> None:
     [
         ("description = ''", "description: is empty"),
         (f"description = '{'x' * 20_000}'", "description: is over 16 KiB"),
-        ("description = 'x'\nharness = 'command'", "command: is missing: which program"),
+        ("description = 'x'\nharness = 'command'", "command: is missing: give the agent's program"),
         ("description = 'x'\nharness = 'mind'", "mind: is missing: give the model's address"),
         ("description = 'x'\nharness = 'mind'\nmind = 'scripted:'\ncommand = ['x']", "command: is for programs"),
         ("description = 'x'\nharness = 'command'\ncommand = \"a 'b\"", "command: cannot be split into arguments"),
@@ -256,7 +256,7 @@ def test_a_secret_is_refused_wherever_it_stands_and_not_repeated(tmp_path: Path)
 @pytest.mark.parametrize("name", ["goal.md", "goal", "goal.json"])
 def test_other_files_are_no_goals(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("description = 'x'")
-    with pytest.raises(Invalid, match=r"ends in .toml, .yaml or .yml"):
+    with pytest.raises(Invalid, match=r"must end in .toml, .yaml or .yml"):
         load_goal(str(tmp_path / name))
 
 

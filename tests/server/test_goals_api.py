@@ -252,7 +252,7 @@ def test_a_raise_is_a_new_limit(served: Served) -> None:
     [
         (id_of(99), {"action": "pause"}, 404, "no such goal"),
         (WORKING[:8], {"action": "pause"}, 404, "whole ids"),
-        (DONE, {"action": "pause"}, 409, "is over"),
+        (DONE, {"action": "pause"}, 409, "has ended"),
         (DONE, {"action": "resume"}, 409, "is done"),
         (PAUSED, {"action": "pause"}, 409, "paused already"),
         (WORKING, {"action": "resume"}, 409, "neither paused nor over"),
@@ -314,7 +314,7 @@ def test_an_answer_is_stored_once_and_shown_until_the_driver_has_heard_it(served
     [
         (ASKING, {"of": "another"}, 409, "no such question"),
         (WORKING, {}, 409, "no such question"),
-        (DONE, {}, 409, "is over"),
+        (DONE, {}, 409, "has ended"),
         (id_of(99), {}, 404, "no such goal"),
         (ASKING, {"choice": "observe"}, 422, "choice"),
         (ASKING, {"of": ""}, 422, "of"),

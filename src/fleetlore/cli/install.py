@@ -19,27 +19,27 @@ SUMMARY = "record coding agents as they work, by hooks in their settings"
 # In a shared file: people without `fleetlore` must not see an error at every step.
 _FOR_OTHERS = "--project 2>/dev/null || true"
 _EXAMPLES = (
-    ("lore install", "what can be installed, and what is"),
+    ("lore install", "list programs, and whether hooks are installed"),
     ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),
     ("lore install claude-code --project", "for all who work on this project, in .claude/settings.json"),
     ("lore uninstall claude-code", "leaves the file as it was before"),
 )
 _NOTES = """\
-Everything else in the file stays as it is; a copy from before the first change is kept beside it, as
-settings.json.before-fleetlore. Installing again changes nothing, or updates what is out of date, such as hooks of 0.1, which call `lore`.
+The rest of the file is not changed; a copy from before the first change is kept beside it, as
+settings.json.before-fleetlore. Installing again only updates old hooks, such as those of 0.1.
 Codex asks you to review new hooks when it next starts, and does not run them before.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Which program, and for whom."""
+    """Add the arguments."""
     add_target(parser)
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def add_target(parser: ArgumentParser) -> None:
-    """The program, and whose settings are meant."""
+    """Add PROGRAM, `--user` and `--project`."""
     names = " or ".join(program.name for program in registry.list_installable())
     parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{names}; without one: what is there")
     whose = parser.add_mutually_exclusive_group()
@@ -48,7 +48,7 @@ def add_target(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Put the hooks in, or say what there is."""
+    """Install hooks, or list programs."""
     if args.program is None:
         return show_programs(json=args.json)
     file = file_of(args.program, project=args.project)
@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
 
 
 def file_of(program: str, *, project: bool) -> HookFile:
-    """The settings file that is meant."""
+    """The settings file to change."""
     file = registry.require_program(program).hook_file(project_folder() if project else None)
     if file is None:
         raise Invalid(f"{program} has no hooks; `lore watch {program}` records it")
@@ -74,7 +74,7 @@ def file_of(program: str, *, project: bool) -> HookFile:
 
 
 def put_in(file: HookFile, *, project: bool) -> bool:
-    """Have us called; answers whether anything had to be changed."""
+    """Install the hooks; returns whether the file was changed."""
     try:
         if project:
             return file.install(command=f"{hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program)} {_FOR_OTHERS}")
@@ -84,17 +84,17 @@ def put_in(file: HookFile, *, project: bool) -> bool:
 
 
 def not_writable(file: HookFile, error: OSError) -> ConfigError:
-    """Why a settings file stays as it is."""
+    """The error for a settings file that cannot be changed."""
     return ConfigError(f"{file.path}: cannot be changed ({error.strerror}); check its permissions and those of its folder")
 
 
 def said_of(file: HookFile, *, changed: bool) -> str:
-    """What became of it, for people."""
+    """The result, as text."""
     program = registry.require_program(file.program)
     if not changed:
-        return f"Nothing to do: {program.title} calls fleetlore already ({file.path})."
-    said = f"{program.title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
-    return f"{said}\n{program.install_note}" if program.install_note else said
+        return f"Nothing to do: {program.title} already calls fleetlore ({file.path})."
+    text = f"{program.title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
+    return f"{text}\n{program.install_note}" if program.install_note else text
 
 
 def project_folder() -> str:
@@ -128,7 +128,7 @@ def own_path() -> str:
 
 
 def show_programs(*, json: bool) -> int:
-    """What can be installed, and what is."""
+    """List programs, and whether hooks are installed."""
     rows = [_program_state(program.name, project=project) for program in registry.list_installable() for project in (False, True)]
     if json:
         terminal.out_value(rows)

@@ -465,7 +465,7 @@ class _ModelTurn:
         raise _StopTurn("failed", f"Reached maximum number of turns ({self._harness.max_steps})")
 
     async def _follow_answer(self, answer: Mapping[str, Any], *, is_last_chance: bool) -> Ended | None:
-        """Do what an answer asks for. Returns `None` if the turn goes on."""
+        """Do what an answer asks for. Returns `None` if the turn continues."""
         tool, sleep = answer.get("tool"), answer.get("sleep")
         self._words = answer["say"]
         self._add_entry(

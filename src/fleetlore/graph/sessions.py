@@ -176,7 +176,7 @@ class SessionManager:
                 conversation.graph = self._settings.default
         if conversation.open is not None:
             data = {"reason": "interrupted", "turn": conversation.turn}
-            journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was broken off; say it again")
+            journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was interrupted; send the message again")
             await journal.flush()
         return journal
 

@@ -118,7 +118,7 @@ def _format_memory(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 
 def _format_control(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "somebody")
+    action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "unknown")
     yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise(event.text)}" if event.text else "", "italic")]
 
 

@@ -2,7 +2,7 @@
 
 New files are written under temporary names, and old ones are copied. Then a journal records what is about to change,
 names are changed, which needs no disk space, and the journal is deleted. Whoever finds a journal undoes its changes
-file by file, except for files that somebody else has changed since. So a crash before the journal has changed nothing,
+file by file, except for files that others have changed since. So a crash before the journal has changed nothing,
 and a crash after it is undone by the next writer.
 
 The copies stay until the next change, as hidden files from which a person can restore deleted notes.
