@@ -23,9 +23,9 @@ PROJECT = "--project"
 _PIECE = 1024 * 1024
 _EXAMPLES = (("lore hook claude-code < payload.json", "what Claude Code does"),)
 _NOTES = """\
-`lore install claude-code` has the program call it. It reads one JSON object on standard input and keeps it, without its
-secrets, in a file that only you can read; the next `lore` command takes it into your log. It prints nothing and its exit
-code is always 0: recording never stands in the way of the work.
+Called by coding agents; install it with `lore install claude-code`. It reads one JSON object on
+standard input and stores it, without secrets, in a private file; the next `lore` command imports it
+into your log. It prints nothing, and its exit code is always 0, so that recording never blocks work.
 """
 
 

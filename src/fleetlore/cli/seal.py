@@ -22,10 +22,12 @@ _EXAMPLES = (
     ("lore seal --new-key", "if the passphrase may be known to others: also make a new key"),
 )
 _NOTES = """\
-On a sealed log goals obey only what was signed with the passphrase: starting, pausing, cancelling, raising a budget, deciding, and what
-the driver itself records. All else is stored, and shown as unsigned. lore trim, forget, restore and token create --scope admin ask for it.
-It is never taken from an argument, the environment or a pipe. Nobody can bring it back: whoever loses it ships the log to a new one.
-A new passphrase keeps the key, so that goals under way go on. --new-key does not: what was signed before is obeyed no more.
+On a sealed log goals obey only requests signed with the passphrase: start, pause, cancel, raise a
+budget, decide, and events of the driver. Others are stored and shown as unsigned. `lore trim`,
+`forget`, `restore` and `token create --scope admin` ask for the passphrase. It is never read from an
+argument, the environment or a pipe, and cannot be recovered: if it is lost, ship the log to a new
+one. A new passphrase keeps the key, so running goals continue. With --new-key, requests signed
+before are no longer obeyed.
 """
 
 

@@ -177,7 +177,7 @@ class GoalView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Called when all goals have ended."""
+        """Leave the view."""
 
     def add(
         self, goal: str, state: Callable[[], GoalState], *, progress: Callable[[], Heard | None] = lambda: None, after: str = ""
