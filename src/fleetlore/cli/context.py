@@ -36,8 +36,8 @@ _EXAMPLES = (
     ("lore context --agent mara --budget 800 --json | jq .left_out", "what does not fit into 800 tokens"),
 )
 _NOTES = """\
-The text is the whole prompt, as a mind would be asked it; private thoughts of others are never in it. Tokens are counted by
-the tokenizer that [context] in fleetlore.toml names: `estimate`, four bytes to a token, unless you say otherwise.
+Prints the whole prompt that a model would get, without private thoughts of other agents. Tokens are
+counted by the tokenizer of [context] in fleetlore.toml (default: `estimate`, four bytes per token).
 The first call on a long log reads all of it once.
 """
 

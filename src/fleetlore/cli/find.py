@@ -36,7 +36,7 @@ _EXAMPLES = (
     ("lore find deploy --last 500 --json | jq -r .id", "for programs: one JSON a line, with its position"),
 )
 _NOTES = """\
-Every word must be there, in the text, the names or the payload; the last one may be the beginning of a word.
+Events must contain every word, in text, names or payload; the last word may be a prefix.
 Capitals and accents do not matter. The exit code is 1 if nothing was found, as grep's is.
 """
 _COLOUR_CODES = re.compile("(\x1b\\[[0-9;]*m)")

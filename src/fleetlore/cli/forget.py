@@ -30,11 +30,11 @@ _EXAMPLES = (
     ("lore forget --id 01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d --yes", "one event, without being asked"),
 )
 _NOTES = """\
-With several options, events must match all. Events are overwritten on disk, with checkpoints, search
-index and spooled hook records. One log.forgotten event stays, with hashes of the ids: these ids are
-refused from now on, so that importing the recording again restores nothing, and `lore ship` erases
-them in the target. Not erased: quotes in other agents' events (find them with `lore find`, and erase
-them with --id), backups, exports, and the recordings of the coding program itself.
+With several options, events must match all. Events are overwritten on disk, with checkpoints,
+search index and spooled hook records. One log.forgotten event stays, with hashes of the ids: these
+ids are refused from now on, so that importing the recording again restores nothing, and `lore ship` erases
+them in the target. Not erased: quotes in other agents' events (find them with `lore find`, then
+erase them with --id), backups, exports, and the recordings of the coding program itself.
 A sealed log asks for its passphrase first (docs/sealing.md).
 Exit code: 0 erased or nothing to erase, 1 failed or new events arrived meanwhile, 2 bad arguments,
 or no terminal and no --yes.

@@ -19,9 +19,9 @@ _EXAMPLES = (
 )
 _SOCKET, _TOKEN = gate_door.SOCKET_VARIABLE, gate_door.TOKEN_VARIABLE
 _NOTES = f"""\
-An MCP server on standard input and output, named {gate_door.NAME}, with one tool, {gate_door.TOOL}. `lore goal run`
-makes the agent's program start it, and passes the driver's socket and the turn's token in
-{_SOCKET} and {_TOKEN}. The driver decides by the goal's rules, or asks a person: see
+An MCP server on standard input and output, named {gate_door.NAME}, with one tool, {gate_door.TOOL}.
+`lore goal run` makes the agent's program start it, and passes the driver's socket and the turn's
+token in {_SOCKET} and {_TOKEN}. The driver decides by the goal's rules, or asks a person: see
 `lore decide`. If the driver cannot be reached or its answer is invalid, nothing is allowed.
 """
 

@@ -25,7 +25,7 @@ _EXAMPLES = (("lore hook claude-code < payload.json", "what Claude Code does"),)
 _NOTES = """\
 Called by coding agents; install it with `lore install claude-code`. It reads one JSON object on
 standard input and stores it, without secrets, in a private file; the next `lore` command imports it
-into your log. It prints nothing, and its exit code is always 0, so that recording never blocks work.
+into your log. It prints nothing and its exit code is always 0, so that recording never blocks work.
 """
 
 

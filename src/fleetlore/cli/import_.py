@@ -40,8 +40,8 @@ folded and rejected add up to all lines.
 With git, a directory is a repository whose history is read; a file is what `lore export git` wrote.
 For coding agents, files compressed with zstd (.jsonl.zst) are read, too. Files that cannot be read
 are listed with the reason, and the others are imported.
-Exit code: 0 all lines imported or already there, 1 failed, 2 bad arguments, 3 some lines rejected or
-files not read.
+Exit code: 0 all lines imported or already there, 1 failed, 2 bad arguments, 3 some lines rejected
+or files not read.
 """
 
 

@@ -23,7 +23,8 @@ _EXAMPLES = (
     ('lore name "release manager" ""', "take the name away again"),
 )
 _NOTES = """\
-AGENT is its name in the log, the beginning of that, or the name under which it is shown; `lore costs --by agent` shows both.
+AGENT is the name in the log, a unique prefix of it, or the display name; `lore costs --by agent`
+shows both names.
 """
 
 

@@ -24,9 +24,9 @@ _EXAMPLES = (
 _NOTES = """\
 On a sealed log goals obey only requests signed with the passphrase: start, pause, cancel, raise a
 budget, decide, and events of the driver. Others are stored and shown as unsigned. `lore trim`,
-`forget`, `restore` and `token create --scope admin` ask for the passphrase. It is never read from an
-argument, the environment or a pipe, and cannot be recovered: if it is lost, ship the log to a new
-one. A new passphrase keeps the key, so running goals continue. With --new-key, requests signed
+`forget`, `restore` and `token create --scope admin` ask for the passphrase. It is never read from
+an argument, the environment or a pipe, and cannot be recovered: if it is lost, ship the log to a
+new one. A new passphrase keeps the key, so running goals continue. With --new-key, requests signed
 before are no longer obeyed.
 """
 

@@ -33,8 +33,8 @@ _EXAMPLES = (
     ("lore ship --json", "to where [ship] of fleetlore.toml says; status lines for programs"),
 )
 _NOTES = """\
-Each event arrives once, in order, even after crashes and outages: it can be stopped and restarted at
-any time. A target that does not answer is retried after 0.5 s, later every 30 s; with --once it is
+Each event arrives once, in order, even after crashes and outages: stop and restart it at any time.
+A target that does not answer is retried after 0.5 s, later every 30 s; with --once it is
 an error.
 In fleetlore.toml:  [ship]
                     to = "nats://team:4222"

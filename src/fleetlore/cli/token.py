@@ -30,7 +30,8 @@ _EXAMPLES = (
 _NOTES = """\
 read: see everything. write: also record events. admin: also control agents. On the loopback address
 reading needs no token. On a sealed log an admin token needs the passphrase (docs/sealing.md).
-A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town; if it is lost, create another.
+A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town. If it is lost,
+create another.
 """
 
 

@@ -35,7 +35,8 @@ describes goal files.
 _RUN = """\
 a goal file:
   description = "Make the parser read empty lines; keep every test passing."
-  harness = "claude-code"          # or codex; command, with command = ["./agent.sh"]; mind, with mind = "openai:gpt-5-mini"
+  harness = "claude-code"          # or codex; or command, with command = ["./agent.sh"];
+                                   # or mind, with mind = "openai:gpt-5-mini"
 
   [budget]
   max_turns = 10

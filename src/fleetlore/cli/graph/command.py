@@ -29,7 +29,8 @@ _EXAMPLES = (
     ("lore graph test examples/graph/*.md", "run scenarios and check their expectations"),
 )
 _NOTES = """\
-Conversations are recorded in your log; use the same --session to continue one. docs/graph.md describes graphs, nodes and scenarios.
+Conversations are recorded in your log; use the same --session to continue one.
+docs/graph.md describes graphs, nodes and scenarios.
 """
 
 
