@@ -104,7 +104,7 @@ def test_a_task_that_waits_is_claimed_for_one_agent(town: Lore, monkeypatch: pyt
 def test_a_task_that_an_agent_has_is_redirected_and_not_given_to_the_same_one_twice(town: Lore) -> None:
     task = add(town, "one")
     towns.given(town, task, "ada")
-    assert "ada has" in town("town", "assign", "ada", "--task", task, code=2).err
+    assert "already assigned to ada" in town("town", "assign", "ada", "--task", task, code=2).err
     assert town("town", "task", "redirect", task, "--to", "bob", code=0).lines == [f"{task} goes to bob; ada stops working on it"]
     [asked] = towns.told(town, "control.requested")
     assert (asked.task, asked.agent, asked.data["value"]) == (task, "ada", "bob")
@@ -117,7 +117,7 @@ def test_tasks_are_called_off_taken_up_again_and_completed_as_the_table_allows(t
     assert "is cancelled and cannot be cancelled" in town("town", "task", "cancel", task, code=2).err
     assert town("town", "task", "retry", task, code=0).lines == [f"{task} is in the backlog again"]
     towns.given(town, task, "ada")
-    assert "ada has it" in town("town", "task", "complete", task, code=2).err
+    assert "ada works on it" in town("town", "task", "complete", task, code=2).err
     assert "cannot be reopened" in town("town", "task", "retry", task, code=2).err
     other = add(town, "two")
     town("town", "task", "complete", other, "--result", "by hand", code=0)
