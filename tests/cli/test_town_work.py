@@ -122,7 +122,7 @@ def test_tasks_are_called_off_taken_up_again_and_completed_as_the_table_allows(t
     other = add(town, "two")
     town("town", "task", "complete", other, "--result", "by hand", code=0)
     assert (towns.folded(town).tasks[other].state, towns.folded(town).tasks[other].result) == ("completed", "by hand")
-    assert "write a new task" in town("town", "task", "retry", other, code=2).err
+    assert "create a new task" in town("town", "task", "retry", other, code=2).err
 
 
 def test_tasks_are_listed_by_state_agent_and_mission_and_one_is_shown_whole(town: Lore) -> None:
