@@ -98,7 +98,7 @@ def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
         ({"minds": {"nobody": "quick"}}, "minds.nobody: there is no such node"),
         ({"history_tokens": "many"}, "history_tokens: a whole number is needed, not text in quotes"),
         ({"colour": "red"}, "colour: is not known here; known: name, description, agent"),
-        ({"agent": "two\nlines"}, "agent: a name is needed"),
+        ({"agent": "two\nlines"}, "agent: the name must have"),
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], reason: str) -> None:
