@@ -194,7 +194,7 @@ def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) ->
         text=True,
         check=False,
     )
-    assert (found.returncode, found.stdout) == (0, "mine.toml: fine. 2 nodes, 2 edges\n"), found.stderr
+    assert (found.returncode, found.stdout) == (0, "mine.toml: valid. 2 nodes, 2 edges\n"), found.stderr
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "def", "raise SystemExit(3)"])

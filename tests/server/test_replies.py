@@ -150,10 +150,10 @@ def test_a_question_that_was_answered_is_not_acknowledged_again(served: Served) 
 @pytest.mark.parametrize(
     ("to", "reply_to", "words"),
     [
-        ("bram", "m1", "no message 'm1' waits for ada"),
-        ("bram", "ffffffff", "no message 'ffffffff' waits for ada"),
+        ("bram", "m1", "ada has no unread message 'm1'"),
+        ("bram", "ffffffff", "ada has no unread message 'ffffffff'"),
         ("brahm", None, "there is no agent 'brahm' in this town; did you mean bram?"),
-        ("ada", None, "that is yourself"),
+        ("ada", None, "cannot send a message to yourself"),
     ],
 )
 def test_what_the_command_line_refuses_is_refused_with_the_same_words(
