@@ -137,7 +137,7 @@ def test_an_agent_or_run_that_is_not_there_is_an_error_and_no_prompt(bakery: Lor
 @pytest.mark.parametrize("budget", ["0", "-5"])
 def test_a_prompt_needs_room_for_something(bakery: Lore, budget: str) -> None:
     refused = bakery("context", "--agent", "mara", f"--budget={budget}", code=2)
-    assert (refused.out, refused.err) == ("", "lore: --budget: a number of tokens from 1 on is needed\n")
+    assert (refused.out, refused.err) == ("", "lore: --budget must be 1 token or more\n")
 
 
 def test_it_explains_what_had_no_room_and_what_was_passed_over(bakery: Lore) -> None:

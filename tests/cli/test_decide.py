@@ -104,7 +104,7 @@ def test_the_beginning_of_an_id_will_do_if_no_other_begins_so(lore: Lore) -> Non
     ask(id=one)
     ask(id=two)
     error = lore("decide", "0193f2a7", "allow", code=2).err
-    assert "several questions begin with" in error
+    assert "several question ids start with" in error
     assert one in error
     assert f"{two}  may it use" in lore("decide").out
     lore("decide", two.upper(), "deny", code=0)
@@ -114,7 +114,7 @@ def test_the_beginning_of_an_id_will_do_if_no_other_begins_so(lore: Lore) -> Non
 @pytest.mark.parametrize("id", ["0193", "nonsense", ""])
 def test_an_id_that_nobody_has_is_an_error(lore: Lore, id: str) -> None:
     lore("emit", "fleet.idle")
-    assert "no question has the id" in lore("decide", id, "allow", code=2).err
+    assert "no open question id starts with" in lore("decide", id, "allow", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_an_end_that_nobody_signed_hides_no_question_and_keeps_nobody_from_answe
 def test_a_question_that_no_driver_asked_is_neither_shown_nor_answered(lore: Lore, key: OperatorKey) -> None:
     id = ask()
     assert lore("decide", "--json", code=0).lines == []
-    assert "no question has the id" in lore("decide", id, "allow", code=2).err
+    assert "no open question id starts with" in lore("decide", id, "allow", code=2).err
     asked = Event(id=clock.uuid7(), kind="goal.permission_asked", actor="driver", goal=GOAL, data={"tool": "Bash"})
     store(replace(asked, mac=Mac(key=key.id, hex="0" * 64)))
     done = at_terminal(lore, "decide", str(asked.id), "allow", answers=[WORDS])

@@ -165,7 +165,7 @@ def test_whoever_may_be_shown_the_token_gets_an_address_and_whoever_has_no_lore_
     shown = list(
         list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None, key="http://localhost/#token=t", path="/my venv/bin")
     )
-    assert "To press buttons and to talk, open http://localhost/#token=t" in shown
+    assert "For write access (buttons, chat), open http://localhost/#token=t" in shown
     assert "  export PATH='/my venv/bin':$PATH" in shown
     unsaid = list(list_programme(["fleet"], "http://localhost/", "sqlite:demo.db", None))
     assert not any("#token" in line or "PATH" in line for line in unsaid)

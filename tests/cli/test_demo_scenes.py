@@ -133,7 +133,7 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "mine" / ".git"))
     (tmp_path / "ground").mkdir()
     ground = DemoEnvironment(
-        tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, teller=SceneReporter(json=False)
+        tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, reporter=SceneReporter(json=False)
     )
     ground.workspace("tide")
     assert (tmp_path / "ground" / "tide" / ".git").is_dir()
@@ -143,10 +143,10 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["--scenes", "opera"], "no scene 'opera'; there are fleet, goal, stage, town"),
-        (["--scenes", ","], "there are fleet, goal, stage, town"),
-        (["--scenes", "goal", "--no-serve"], "leave --no-serve out"),
-        (["--scenes", "town", "--log", "memory:"], "leave --log out"),
+        (["--scenes", "opera"], "unknown scene 'opera'; choose from fleet, goal, stage, town"),
+        (["--scenes", ","], "choose from fleet, goal, stage, town"),
+        (["--scenes", "goal", "--no-serve"], "omit --no-serve"),
+        (["--scenes", "town", "--log", "memory:"], "omit --log"),
     ],
 )
 def test_scenes_that_cannot_be_shown_are_refused(lore: Lore, argv: list[str], reason: str) -> None:

@@ -31,15 +31,15 @@ def _commit(folder: Path) -> None:
 def test_the_first_goal_fails_twice_and_is_then_done_on_a_branch_of_its_own(lore: Lore, first: str) -> None:
     _commit(lore.folder)
     lines = lore("goal", "run", first, code=0).lines
-    assert "  put back  check.py  which the agent had changed" in lines
+    assert "  restored  check.py  changed by the agent" in lines
     assert "    | day 4: high water at 08:00, not at 08:30" in lines
     assert [line.partition("  ")[0] for line in lines if line.startswith("turn") and ":" in line] == [
-        "turn 1: not yet",
-        "turn 2: not yet",
+        "turn 1: checks failed",
+        "turn 2: checks failed",
         "turn 3: done",
     ]
-    assert lines[-1].startswith("  take it    git merge fleetlore/")
-    subprocess.run(lines[-1].removeprefix("  take it    "), shell=True, check=True, cwd=lore.folder, capture_output=True)
+    assert lines[-1].startswith("  merge it   git merge fleetlore/")
+    subprocess.run(lines[-1].removeprefix("  merge it   "), shell=True, check=True, cwd=lore.folder, capture_output=True)
     assert "MINUTES_LATER = 50" in (lore.folder / "goals" / "first" / "tide.py").read_text()
 
 
@@ -50,4 +50,4 @@ def test_the_first_goal_needs_no_repository(lore: Lore, first: str) -> None:
 
 @pytest.mark.parametrize("path", sorted([*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.yaml")]), ids=lambda path: path.name)
 def test_every_example_can_be_pursued(lore: Lore, path: Path) -> None:
-    assert lore("goal", "check", str(path), code=0).out.startswith(f"{path}: fine.")
+    assert lore("goal", "check", str(path), code=0).out.startswith(f"{path}: valid.")

@@ -44,7 +44,7 @@ def test_what_an_agent_asks_and_what_waits_for_it_are_shown_while_its_turn_goes_
     past.add(*(event for event in log.read(f"goal:{ONE}", kinds=("control.requested",))))
     lines = shown(past.state)
     assert any("may it use WebFetch?" in line for line in lines)
-    assert "  heard    1 for its next turn" in lines
+    assert "  messages 1 for its next turn" in lines
 
 
 def test_more_criteria_than_fit_are_counted(log: BlockingRecorder) -> None:

@@ -43,10 +43,10 @@ def test_a_goal_is_done_when_its_criteria_are_met(lore: Lore) -> None:
     result = goal(lore, "run", path, code=0)
     assert result.lines[0].startswith("Reach two  goal ")
     assert result.lines[1:] == [
-        "turn 1 begins",
+        "turn 1 starts",
         "  ✗ shell:test -e ok  exit code 1 instead of 0",
-        "turn 1: not yet  I tried",
-        "turn 2 begins",
+        "turn 1: checks failed  I tried",
+        "turn 2 starts",
         "  ✓ all criteria are met",
         "turn 2: done  I tried",
         result.lines[7],
@@ -64,7 +64,7 @@ def test_a_goal_that_ends_otherwise_leaves_with_one(lore: Lore) -> None:
     assert f"lore goal raise {id} --turns" in goal(lore, "resume", id, code=2).err
     goal(lore, "raise", id, "--turns", "2", code=0)
     again = goal(lore, "resume", id, code=1)
-    assert again.lines[:2] == ["  grace: resume", "turn 2 begins"], "what was told before is not told again"
+    assert again.lines[:2] == ["  grace: resume", "turn 2 starts"], "what was told before is not told again"
 
 
 def test_every_event_is_a_line_of_json_if_that_is_asked_for(lore: Lore) -> None:
@@ -110,7 +110,7 @@ def test_a_goal_with_an_id_of_its_own_is_begun_once(lore: Lore) -> None:
     path = write(lore, "one", "cat >/dev/null; touch ok", more=f"id = '{id}'")
     goal(lore, "run", path, code=0)
     assert f"lore goal resume {id}" in goal(lore, "run", path, code=2).err
-    assert "choose the same id" in lore("goal", "run", path, path, code=2).err
+    assert "set the same id" in lore("goal", "run", path, path, code=2).err
     assert "it is done" in goal(lore, "resume", "3f2504e0", code=2).err
 
 
@@ -153,20 +153,20 @@ def test_a_worktree_goes_once_all_is_committed_and_the_branch_stays(lore: Lore, 
     branch = f"fleetlore/{id[:8]}"
     assert result.lines[-3:] == [
         f"the work: 1 commit on the branch {branch}" + (f", in {work}" if keep else ""),
-        f"  see it     git -C {place} diff HEAD...{branch}",
-        f"  take it    git -C {place} merge {branch}",
+        f"  review it  git -C {place} diff HEAD...{branch}",
+        f"  merge it   git -C {place} merge {branch}",
     ]
     assert result.lines[-3:] == goal(lore, "show").lines[-5:-2]
     _run_shown(result.lines[-2:])
     assert (place / "ok").exists(), "the commands that were shown take the work over"
-    assert f"the work: nothing on the branch {branch} that you do not have" in goal(lore, "show").lines
+    assert f"the work: no new commits on the branch {branch}" in goal(lore, "show").lines
 
 
 def _run_shown(lines: list[str]) -> None:
     """Run the commands that were shown, as they are."""
     environ = os.environ | {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     for line in lines:
-        subprocess.run(line[len("  take it    ") :], shell=True, check=True, env=environ, capture_output=True)
+        subprocess.run(line[len("  merge it   ") :], shell=True, check=True, env=environ, capture_output=True)
 
 
 def test_work_that_is_not_committed_is_kept_and_taken_over_by_the_commands_that_are_shown(lore: Lore) -> None:
@@ -206,8 +206,8 @@ def test_a_goal_that_ended_otherwise_says_how_to_go_on(lore: Lore) -> None:
     path = write(lore, "never", "cat >/dev/null; echo $$ > changed", more="[budget]\nmax_turns = 1")
     result = goal(lore, "run", path, code=1)
     id = goal(lore, "show", "--json").json["id"][:8]
-    assert result.lines[-1] == f"go on:    lore goal raise {id} --log {URL} --turns 2 && lore goal resume {id} --log {URL}"
-    for line in result.lines[-1].removeprefix("go on:    ").split(" && "):
+    assert result.lines[-1] == f"resume:   lore goal raise {id} --log {URL} --turns 2 && lore goal resume {id} --log {URL}"
+    for line in result.lines[-1].removeprefix("resume:   ").split(" && "):
         lore(*line.split()[1:])
     assert goal(lore, "show", "--json").json["spent"]["turns"] == 2
     missing = lore.write("missing.toml", "description = 'x'\nharness = 'command'\ncommand = ['/no/such/agent']\nworkspace = 'place-never'")
@@ -246,12 +246,12 @@ def test_stopped_it_ends_the_turn_and_says_how_to_go_on(lore: Lore, number: sign
     out, err = process.communicate(timeout=PATIENCE)
     id = goal(lore, "show", "--json").json["id"]
     assert process.returncode == 130, err
-    assert err.decode() == f"\nstopped; nothing is lost. Go on with: lore goal resume {id[:8]} --log {URL}\n"
-    assert b"turn 1: cut short" in out
+    assert err.decode() == f"\nstopped. Resume with: lore goal resume {id[:8]} --log {URL}\n"
+    assert b"turn 1: interrupted" in out
     assert not os.path.exists(f"/proc/{(place / 'pid').read_text().strip()}")
     (place / "quick").touch()
     again = goal(lore, "resume", id[:8], code=0)
-    assert again.lines[0] == "turn 1 begins", "a turn that was cut short is taken again"
+    assert again.lines[0] == "turn 1 starts", "a turn that was cut short is taken again"
 
 
 def test_a_goal_that_is_driven_is_steered_from_another_process(lore: Lore) -> None:
@@ -260,12 +260,12 @@ def test_a_goal_that_is_driven_is_steered_from_another_process(lore: Lore) -> No
     _wait_for(lore.folder / "place-long" / "begun")
     shown = goal(lore, "show", "--json").json
     assert shown["driver"].rpartition(":")[2].startswith(f"{process.pid}/")
-    assert "driven by" in goal(lore, "resume", shown["id"], code=0).out
-    assert goal(lore, "cancel", shown["id"], "--reason", "enough").lines == [f"{shown['id'][:8]}  is called off"]
+    assert "is running in" in goal(lore, "resume", shown["id"], code=0).out
+    assert goal(lore, "cancel", shown["id"], "--reason", "enough").lines == [f"{shown['id'][:8]}  is cancelled"]
     out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert b"grace: cancel  enough" in out
-    assert b"called off" in out
+    assert b"cancelled" in out
 
 
 # --- on a terminal
@@ -293,7 +293,7 @@ def test_commands_to_be_copied_are_not_broken_on_a_narrow_terminal(lore: Lore) -
     _repository(lore)
     path = write(lore, "branchy", "cat >/dev/null; touch ok")
     shown = lore.on_terminal("--log", URL, "goal", "run", path, columns=40)
-    assert "/work && git add --all && git commit -m 'What the goal asked for')" in shown.out
+    assert "/work && git add --all && git commit -m 'Work of the goal')" in shown.out
 
 
 # --- sealed logs
@@ -314,4 +314,4 @@ def test_a_sealed_log_asks_for_its_passphrase_first(lore: Lore) -> None:
     assert b"all criteria are met" in out
     told = goal(lore, "show").out
     assert "✓ one  done" in told
-    assert "signatures were not checked" in told
+    assert "signatures were not verified" in told

@@ -51,7 +51,7 @@ def test_the_graphs_are_listed_and_checked(lore: Lore) -> None:
     assert names == ["eight", "reflex", "seven"]
     listed = lore("graph", "list", "--json", code=0).json["graphs"]
     assert [each["name"] for each in listed if each["default"]] == ["seven"]
-    assert lore("graph", "check", code=0).lines[-1] == "seven: fine. 7 nodes, 26 edges"
+    assert lore("graph", "check", code=0).lines[-1] == "seven: valid. 7 nodes, 26 edges"
 
 
 def test_everything_that_is_wrong_with_a_graph_is_said(lore: Lore) -> None:
@@ -101,9 +101,9 @@ def test_a_node_of_one_s_own_needs_no_change_of_ours(lore: Lore) -> None:
 def test_scenarios_hold_or_do_not(lore: Lore) -> None:
     Path(lore.folder / "good.md").write_text(SCENARIO.format(count=3))
     Path(lore.folder / "bad.md").write_text(SCENARIO.format(count=9))
-    assert lore("graph", "test", "good.md", code=0).lines == ["good.md: Small: 1 hold"]
+    assert lore("graph", "test", "good.md", code=0).lines == ["good.md: Small: 1 passed"]
     shown = lore("graph", "test", "good.md", "bad.md", code=1)
-    assert shown.lines[1:] == ["bad.md: Small: 1 of 1 do not hold", "  bad.md:5: 1. Ask: expect_actions: length == 9: it has 3"]
+    assert shown.lines[1:] == ["bad.md: Small: 1 of 1 failed", "  bad.md:5: 1. Ask: expect_actions: length == 9: it has 3"]
     assert [each["ok"] for each in lore("graph", "test", "good.md", "bad.md", "--json", code=1).ndjson] == [True, False]
 
 
@@ -111,8 +111,8 @@ def test_scenarios_hold_or_do_not(lore: Lore) -> None:
     ("argv", "reason"),
     [
         (("list", "seven"), "takes no 'seven'"),
-        (("chat", "seven"), "say --graph"),
-        (("test",), "which scenarios?"),
+        (("chat", "seven"), "use --graph"),
+        (("test",), "scenario files are missing"),
         (("draw", "--session", "x"), "--session is for `lore graph chat`"),
         (("test", "none.md"), "cannot be read"),
         (("draw", "nine"), "no graph is called 'nine'"),

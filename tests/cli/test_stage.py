@@ -44,7 +44,7 @@ def test_listing_makes_no_log(lore: Lore) -> None:
 
 def test_a_good_scenario_is_said_to_be_fine_and_a_bad_one_line_by_line(lore: Lore) -> None:
     good, bad = lore.write("duel.yaml", DUEL), lore.write("bad.yaml", DUEL.replace("tick_every", "tick").replace("agent.spoke", "Speech"))
-    assert "fine. Duel; ada (worker), bob (worker)" in lore("stage", "check", good, code=0).out
+    assert "valid. Duel; ada (worker), bob (worker)" in lore("stage", "check", good, code=0).out
     said = lore("stage", "check", bad, code=2).err
     assert "bad.yaml:6: agents.ada.tick: is not known here" in said
 
@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert "nothing is lost" in err.decode()
+    assert "Resume with" in err.decode()
     assert "Traceback" not in err.decode()
     run = run_of(err.decode())
     assert run in lore("stage", "list", *LOG, code=0).out
@@ -140,21 +140,21 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
     assert "judge.verdict" in resumed.out
     ends = [json.loads(line) for line in lore("events", "--scope", f"run:{run}", "--kind", "run.finished", "--json", *LOG, code=0).lines]
     assert len(ends) == 1
-    assert "is over" in lore("stage", "run", "--resume", run, *LOG, code=2).err
+    assert "has ended" in lore("stage", "run", "--resume", run, *LOG, code=2).err
 
 
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("run",), "which scenario?"),
+        (("run",), "a scenario is missing"),
         (("run", "the-tim"), "did you mean the-tin?"),
-        (("run", "the-tin", "--turns", "0"), "--turns: at least 1"),
-        (("run", "the-tin", "--turns", "9" * 30), "--turns: at least 1 is needed, and at most"),
-        (("run", "the-tin", "--inject", " "), "--inject: a visitor who says nothing"),
+        (("run", "the-tin", "--turns", "0"), "--turns must be between 1"),
+        (("run", "the-tin", "--turns", "9" * 30), "--turns must be between 1 and"),
+        (("run", "the-tin", "--inject", " "), "--inject needs a text"),
         (("run", "the-tin", "--mind", "openai:m?base_url=http://h/v1?token=x"), "no password in base_url"),
         ((), "missing: VERB\n"),
-        (("run", "the-tin", "--speed", "-1"), "--speed: a number from 0 on"),
-        (("run", "--resume", "x", "--seed", "y"), "--resume goes on with the run as it was begun"),
+        (("run", "the-tin", "--speed", "-1"), "--speed must be 0 or more"),
+        (("run", "--resume", "x", "--seed", "y"), "--resume keeps the seed and turns"),
         (("run", "--resume", "nobody"), "no run is called 'nobody'"),
         (("run", "the-tin", "--mind", "crystal:ball"), "crystal:ball"),
         (("run", "./none.yaml"), "none.yaml"),

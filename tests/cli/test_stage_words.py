@@ -38,9 +38,9 @@ def test_who_reads_minds_hears_thoughts_as_well() -> None:
 @pytest.mark.parametrize(
     ("argv", "advice"),
     [
-        (("list", "the-tin"), "`lore stage check` looks at one"),
-        (("run", "the-tin", "another"), "one scenario at a time"),
-        (("run",), "which scenario?"),
+        (("list", "the-tin"), "use `lore stage check` for one"),
+        (("run", "the-tin", "another"), "only one scenario can run at a time"),
+        (("run",), "a scenario is missing"),
     ],
 )
 def test_a_play_that_nobody_can_mean_is_refused_with_what_to_say(lore: Lore, argv: tuple[str, ...], advice: str) -> None:

@@ -46,7 +46,7 @@ def test_a_revoked_token_is_gone(lore: Lore) -> None:
     for label in ("one", "two"):
         created(lore, "--label", label)
     first, second = lore("token", "list", "--json", *FLEET).ndjson
-    assert lore("token", "revoke", first["id"].upper(), *FLEET, code=0).out == f"revoked {first['id']} (one): it lets nobody in any more\n"
+    assert lore("token", "revoke", first["id"].upper(), *FLEET, code=0).out == f"revoked {first['id']} (one): it is no longer accepted\n"
     assert lore("token", "list", "--json", *FLEET).ndjson == [second]
 
 
@@ -77,11 +77,11 @@ def test_an_end_that_is_none_is_refused_and_nothing_is_made(lore: Lore, when: st
         (["create", "--scope", "root"], "no such choice"),
         (["create", "12345678", "--scope", "read"], "takes no id"),
         (["create", "--scope", "read", "--label", "two\nlines"], "not a label"),
-        (["revoke"], "which one"),
+        (["revoke"], "the id is missing"),
         (["revoke", "12345678"], "no token has the id '12345678'"),
         (["revoke", "12345678", "--scope", "read"], "--scope is for"),
         (["list", "--label", "x"], "--label is for"),
-        (["list", "--log", "memory:"], "memory: is not kept"),
+        (["list", "--log", "memory:"], "a memory: log stores no tokens"),
         ([], "VERB"),
         (["steal"], "no such choice"),
     ],
@@ -103,7 +103,7 @@ def test_a_secret_that_is_given_for_an_id_is_not_said_again(lore: Lore) -> None:
 def test_without_tokens_it_is_said_how_to_make_one(lore: Lore) -> None:
     lore("emit", "fleet.idle", *FLEET)
     result = lore("token", "list", *FLEET, code=0)
-    assert (result.out, result.err) == ("", "no tokens yet; `lore token create --scope read` makes one\n")
+    assert (result.out, result.err) == ("", "no tokens yet; create one with `lore token create --scope read`\n")
 
 
 @pytest.mark.parametrize("verb", [["list"], ["revoke", "12345678"]])
@@ -128,4 +128,4 @@ def test_one_whose_time_is_up_is_listed_as_such(lore: Lore) -> None:
     then = datetime(2026, 1, 1, tzinfo=UTC)
     with open_shared("sqlite:fleet.db") as shared:
         shared.save_token(create_token("read", now=then, expires_at=then + timedelta(days=1))[1])
-    assert "(its time is up)" in lore("token", "list", *FLEET, code=0).out
+    assert "(expired)" in lore("token", "list", *FLEET, code=0).out

@@ -38,7 +38,7 @@ def test_init_leaves_what_the_file_says_besides_and_may_be_said_again(lore: Lore
     assert text == 'town = "harbour"\nlog = "sqlite:"\n# ours\n[redact]\npatterns = []\n'
     assert lore("town", "init", "--json", code=0).json["written"] == []
     assert lore("config", "show", "--json").json["town"]["value"] == "harbour"
-    assert "says town = 'harbour' already" in lore("town", "init", "elsewhere", code=2).err
+    assert "already has town = 'harbour'" in lore("town", "init", "elsewhere", code=2).err
     assert (lore.folder / "fleetlore.toml").read_text() == text
 
 
@@ -49,10 +49,10 @@ def test_init_takes_the_folders_name_where_none_is_said(lore: Lore) -> None:
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["harbour", "--log", "redis://:secret@127.0.0.1"], "no place for"),
-        (["harbour", "--log", "memory:"], "not kept"),
-        (["harbour", "--town", "other"], "say the town's name once"),
-        (["a\nb"], "not a name for a town"),
+        (["harbour", "--log", "redis://:secret@127.0.0.1"], "must not be stored"),
+        (["harbour", "--log", "memory:"], "a town needs a stored log"),
+        (["harbour", "--town", "other"], "two names were given"),
+        (["a\nb"], "not a valid town name"),
         (["harbour", "--log", "sqlite:no/such/folder.db"], "folder.db"),
         (["harbour", "--log", "nonsense"], "nonsense"),
     ],
@@ -66,7 +66,7 @@ def test_init_that_cannot_be_leaves_no_file_behind(lore: Lore, argv: list[str], 
 
 def test_init_mends_no_file_that_it_cannot_read(lore: Lore) -> None:
     lore.write("fleetlore.toml", "town = ")
-    assert "mend it first" in lore("town", "init", "harbour", code=1).err
+    assert "fix the file first" in lore("town", "init", "harbour", code=1).err
     assert (lore.folder / "fleetlore.toml").read_text() == "town = "
 
 
@@ -96,13 +96,13 @@ def test_a_town_without_a_verb_is_told_the_verbs(lore: Lore) -> None:
 
 def test_agents_join_all_of_them_or_none(town: Lore) -> None:
     result = town("town", "spawn", "ada", "bob", "--role", "backend", "--role", "tester", "--harness", "codex", code=0)
-    assert result.lines == [f"{name} joined; a worker that has room takes it on (`lore worker`)" for name in ("ada", "bob")]
+    assert result.lines == [f"{name} was added; run it with `lore worker`" for name in ("ada", "bob")]
     town("town", "spawn", "helper", "--parent", "ad", "--mode", "resumed", code=0)
     agents = {agent["name"]: agent for agent in town("town", "list", "--json").json["agents"]}
     assert (agents["ada"]["state"], agents["ada"]["roles"], agents["ada"]["harness"]) == ("cold", ["backend", "tester"], "codex")
     assert (agents["helper"]["parent"], agents["helper"]["spawn_mode"]) == ("ada", "resumed")
     head = towns.head(town)
-    assert "there is an agent bob already" in town("town", "spawn", "carl", "bob", code=2).err
+    assert "an agent bob already exists" in town("town", "spawn", "carl", "bob", code=2).err
     assert "twice" in town("town", "spawn", "carl", "carl", code=2).err
     assert towns.head(town) == head
 
@@ -125,7 +125,7 @@ def test_names_that_are_hostile_are_shown_harmless(town: Lore) -> None:
 
 
 def test_a_list_shows_each_agent_with_its_state_its_task_and_what_waits(town: Lore) -> None:
-    assert "nobody lives here yet" in town("town", "list", code=0).err
+    assert "this town has no agents yet" in town("town", "list", code=0).err
     town("town", "spawn", "ada", "bob", "--role", "backend")
     towns.run_by(town, "w@1", "ada")
     task = town("town", "assign", "ada", "Fix the parser", "--json").json["events"][0]["task"]
@@ -138,11 +138,11 @@ def test_a_list_shows_each_agent_with_its_state_its_task_and_what_waits(town: Lo
 
 def test_an_agent_is_meant_by_the_beginning_of_its_name_if_only_one_begins_so(town: Lore) -> None:
     town("town", "spawn", "ada", "adam", "bob")
-    assert town("town", "close", "bo", code=0).lines == ["bob is stopped; nobody ran it"]
-    assert town("town", "close", "ada", code=0).lines == ["ada is stopped; nobody ran it"]
+    assert town("town", "close", "bo", code=0).lines == ["bob is stopped; it was not running"]
+    assert town("town", "close", "ada", code=0).lines == ["ada is stopped; it was not running"]
     town("town", "spawn", "adele")
-    assert "2 agents' names begin with 'ade'" not in town("town", "kill", "ade", code=0).err
-    assert "3 agents' names begin with 'a'" in town("town", "kill", "a", code=2).err
+    assert "2 agent names start with 'ade'" not in town("town", "kill", "ade", code=0).err
+    assert "3 agent names start with 'a'" in town("town", "kill", "a", code=2).err
     assert "did you mean bob?" in town("town", "kill", "bib", code=2).err
 
 
@@ -153,7 +153,7 @@ def test_what_is_asked_of_an_agent_is_put_on_the_log_for_whoever_runs_it(town: L
     town("town", "spawn", "ada", "bob")
     towns.run_by(town, "w@1", "ada", "bob")
     assert town("town", "interrupt", "ada", "--reason", "wrong branch", code=0).lines == [
-        "ada breaks off what it does and pauses; its session is kept"
+        "ada is interrupted and pauses; its session is kept"
     ]
     [asked] = towns.told(town, "control.requested")
     assert (asked.actor, asked.agent, asked.data) == ("grace", "ada", {"action": "interrupt", "reason": "wrong branch"})
@@ -167,14 +167,14 @@ def test_a_wish_that_cannot_be_is_refused_with_a_reason_and_nothing_is_stored(to
     town("town", "spawn", "ada", "bob")
     towns.run_by(town, "w@1", "ada")
     head = towns.head(town)
-    assert "ada is idle; that can be asked of an agent that is paused" in town("town", "resume", "ada", code=2).err
-    assert "bob is cold, and nobody runs it; `lore worker` does" in town("town", "interrupt", "ada", "bob", code=2).err
+    assert "ada is idle; resume works only for an agent that is paused" in town("town", "resume", "ada", code=2).err
+    assert "bob is cold and not running; run it with `lore worker`" in town("town", "interrupt", "ada", "bob", code=2).err
     assert towns.head(town) == head
 
 
 def test_an_agent_that_nobody_runs_stops_and_comes_back_by_the_fact_itself(town: Lore) -> None:
     town("town", "spawn", "ada")
-    assert town("town", "kill", "ada").lines == ["ada is stopped; nobody ran it"]
+    assert town("town", "kill", "ada").lines == ["ada is stopped; it was not running"]
     assert "`lore town restart` brings it back" in town("town", "interrupt", "ada", code=2).err
     town("town", "restart", "ada", code=0)
     assert towns.folded(town).agents["ada"].state == "cold"
@@ -191,7 +191,7 @@ def test_who_speaks_is_said_or_the_agent_inside_which_it_runs_or_the_user(town: 
     town("town", "--as", "linus", "backlog", "add", "three")
     town("town", "backlog", "add", "four", "--as", "edsger")
     assert [event.actor for event in towns.told(town, "work.task_created")] == ["grace", "ada", "linus", "edsger"]
-    assert "nobody can be called" in town("town", "backlog", "add", "five", "--as", "a\nb", code=2).err
+    assert "not a valid name" in town("town", "backlog", "add", "five", "--as", "a\nb", code=2).err
 
 
 def test_an_agent_that_assigns_passes_work_on(town: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_the_status_shows_who_waits_for_a_person_first(town: Lore, monkeypatch: 
     assert "\x1b" not in result.out
     assert re.search(r"^tasks: 1 pending$", result.out, re.MULTILINE)
     assert re.search(r"^  reader  ▲ asks for help  ░+  0/2 done", result.out, re.MULTILINE)
-    assert "nobody gives work out just now" in result.out
+    assert "no dispatcher is running" in result.out
     shown = town("town", "status", "--json").json
     assert [each["mission"] for each in shown["waiting"]["help"]] == ["reader"]
     assert shown["tasks"] == {"pending": 1}
@@ -244,7 +244,7 @@ def test_on_a_terminal_the_status_is_cut_to_its_width(town: Lore) -> None:
 
 def test_a_log_that_forgets_is_no_place_for_a_town(town: Lore) -> None:
     town.write("fleetlore.toml", 'town = "harbour"\nlog = "sqlite:town.db"\n[redact]\nlevel = ["prompts"]\n')
-    assert "lives by what is on the log" in town("town", "spawn", "ada", code=2).err
+    assert "but a town needs them" in town("town", "spawn", "ada", code=2).err
 
 
 def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None:

@@ -42,17 +42,17 @@ def test_a_worker_that_is_dead_by_two_signs_loses_what_it_held(town: Lore) -> No
     assert dry == {
         "worker": worker,
         "agents": ["ada"],
-        "signs": ["its lease has ended", "its process is gone"],
+        "signs": ["its lease has expired", "its process is gone"],
         "is_dead": True,
         "recovered": False,
     }
     assert towns.head(town) == head
-    assert "✗ dead  runs ada  its lease has ended; its process is gone" in town("town", "recover", code=0).out
+    assert "✗ dead  runs ada  its lease has expired; its process is gone" in town("town", "recover", code=0).out
     state = towns.folded(town)
     assert (state.agents["ada"].state, state.agents["ada"].lease) == ("cold", "")
     assert [state.tasks[id].state for id in (task, queued)] == ["pending", "pending"]
     assert {event.actor for event in towns.told(town, "town.agent_failed", "work.lease_lost")} == {"grace"}
-    assert "nobody runs an agent here" in town("town", "recover", code=0).err
+    assert "no worker runs agents in this town" in town("town", "recover", code=0).err
 
 
 def test_one_sign_alone_kills_nobody_and_who_lives_has_none(town: Lore) -> None:
@@ -60,8 +60,8 @@ def test_one_sign_alone_kills_nobody_and_who_lives_has_none(town: Lore) -> None:
     towns.run_by(town, towns.live_worker(town), "bob")
     head = towns.head(town)
     result = town("town", "recover", code=0)
-    assert "? one sign  runs ada  its lease has ended" in result.out
-    assert "● lives     runs bob" in result.out
+    assert "? one sign  runs ada  its lease has expired" in result.out
+    assert "● running   runs bob" in result.out
     assert "one sign alone is not enough" in result.err
     assert towns.head(town) == head
 
@@ -151,13 +151,13 @@ def test_a_sealed_town_is_steered_by_who_knows_the_passphrase(lore: Lore, monkey
     key = sealed(lore)
     done = at_terminal(lore, "town", "spawn", "ada", answers=[WORDS])
     assert (done.code, done.err) == (0, "")
-    assert "needed to have agents join" in done.tty
+    assert "needed to add agents" in done.tty
     assert believed(lore, key).agents["ada"].state == "cold"
     refused = alone(lore, "town", "kill", "ada", typed=WORDS)
     assert refused.code == 1
     assert "there is no terminal here to ask for it" in refused.err
     assert "ada" in lore("town", "list", code=0).out
-    assert "signatures were seen, and not checked" in lore("town", "status", code=0).out
+    assert "signatures were not verified" in lore("town", "status", code=0).out
 
 
 def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:

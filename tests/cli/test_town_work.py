@@ -55,13 +55,13 @@ def test_a_title_too_long_for_a_board_is_cut_and_kept_whole_in_the_description(t
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["backlog", "add", " "], "there are no words in it"),
+        (["backlog", "add", " "], "is empty"),
         (["backlog", "add", "x", "--tries", "0"], "between 1 and 100"),
-        (["backlog", "add", "x", "--role", "a\nb"], "not a name for a role"),
+        (["backlog", "add", "x", "--role", "a\nb"], "not a valid role name"),
         (["backlog", "add", "x", "--after", "nowhere"], "there is no task 'nowhere'"),
         (["backlog", "add", "x" * 20_000], "longer than 16 KiB"),
-        (["assign", "ada"], "say what is to be done"),
-        (["assign", "ada", "x", "--task", "t"], "one of them"),
+        (["assign", "ada"], "give either a text for a new task"),
+        (["assign", "ada", "x", "--task", "t"], "give either a text for a new task"),
         (["assign", "nobody", "x"], "there is no agent 'nobody'"),
         (["task", "show", "nowhere"], "there is no task 'nowhere'"),
         (["send", "nobody", "x"], "there is no agent 'nobody'"),
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_nothing_is_stored(town: Lore,
 
 
 def test_the_backlog_is_shown_in_the_order_in_which_it_is_given_out(town: Lore) -> None:
-    assert "nothing waits" in town("town", "backlog", code=0).err
+    assert "the backlog is empty" in town("town", "backlog", code=0).err
     normal = add(town, "one")
     waiting = add(town, "two", "--after", normal, "--priority", "urgent")
     urgent = add(town, f"three {HOSTILE}", "--priority", "urgent")
@@ -92,7 +92,7 @@ def test_the_backlog_is_shown_in_the_order_in_which_it_is_given_out(town: Lore) 
 
 def test_a_task_that_waits_is_claimed_for_one_agent(town: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     task, other = add(town, "one"), add(town, "two")
-    assert town("town", "backlog", "claim", task, "ad", code=0).lines == [f"{task} goes to ada as soon as that one is free"]
+    assert town("town", "backlog", "claim", task, "ad", code=0).lines == [f"{task} goes to ada when it is idle"]
     assert towns.folded(town).tasks[task].wanted == "ada"
     monkeypatch.setenv("FLEETLORE_AGENT", "bob")
     town("town", "backlog", "claim", other, code=0)
@@ -104,8 +104,8 @@ def test_a_task_that_waits_is_claimed_for_one_agent(town: Lore, monkeypatch: pyt
 def test_a_task_that_an_agent_has_is_redirected_and_not_given_to_the_same_one_twice(town: Lore) -> None:
     task = add(town, "one")
     towns.given(town, task, "ada")
-    assert "ada has" in town("town", "assign", "ada", "--task", task, code=2).err
-    assert town("town", "task", "redirect", task, "--to", "bob", code=0).lines == [f"{task} goes to bob; ada breaks it off"]
+    assert "already assigned to ada" in town("town", "assign", "ada", "--task", task, code=2).err
+    assert town("town", "task", "redirect", task, "--to", "bob", code=0).lines == [f"{task} goes to bob; ada stops working on it"]
     [asked] = towns.told(town, "control.requested")
     assert (asked.task, asked.agent, asked.data["value"]) == (task, "ada", "bob")
 
@@ -114,15 +114,15 @@ def test_tasks_are_called_off_taken_up_again_and_completed_as_the_table_allows(t
     task = add(town, "one")
     town("town", "task", "cancel", task, "--reason", "not needed", code=0)
     assert towns.folded(town).tasks[task].state == "cancelled"
-    assert "is cancelled and cannot be called off" in town("town", "task", "cancel", task, code=2).err
+    assert "is cancelled and cannot be cancelled" in town("town", "task", "cancel", task, code=2).err
     assert town("town", "task", "retry", task, code=0).lines == [f"{task} is in the backlog again"]
     towns.given(town, task, "ada")
-    assert "ada has it" in town("town", "task", "complete", task, code=2).err
-    assert "cannot be taken up again" in town("town", "task", "retry", task, code=2).err
+    assert "ada works on it" in town("town", "task", "complete", task, code=2).err
+    assert "cannot be reopened" in town("town", "task", "retry", task, code=2).err
     other = add(town, "two")
     town("town", "task", "complete", other, "--result", "by hand", code=0)
     assert (towns.folded(town).tasks[other].state, towns.folded(town).tasks[other].result) == ("completed", "by hand")
-    assert "write a new task" in town("town", "task", "retry", other, code=2).err
+    assert "create a new task" in town("town", "task", "retry", other, code=2).err
 
 
 def test_tasks_are_listed_by_state_agent_and_mission_and_one_is_shown_whole(town: Lore) -> None:
@@ -147,15 +147,15 @@ def test_tasks_are_listed_by_state_agent_and_mission_and_one_is_shown_whole(town
 
 
 def test_a_person_speaks_to_agents_as_the_conductor_so_that_answers_arrive(town: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert town("town", "send", "ada", "Is", "it", "thread-safe?", "--query", "--urgent", code=0).lines == ["told ada"]
+    assert town("town", "send", "ada", "Is", "it", "thread-safe?", "--query", "--urgent", code=0).lines == ["sent to ada"]
     [sent] = towns.told(town, "work.message_sent")
     assert (sent.actor, sent.agent, sent.child) == ("grace", "conductor", "ada")
     assert sent.data == {"type": "query", "priority": "urgent", "body": "Is it thread-safe?"}
     monkeypatch.setenv("FLEETLORE_AGENT", "ada")
     shown = town("town", "inbox", code=0)
-    assert shown.lines[0].split()[1:4] == ["conductor", "asks", "urgent"]
+    assert shown.lines[0].split()[1:4] == ["conductor", "question", "urgent"]
     town("town", "send", "conductor", "yes", "--reply-to", str(sent.id)[:8], code=0)
-    assert "nothing waits for ada" in town("town", "inbox", code=0).err
+    assert "no unread messages for ada" in town("town", "inbox", code=0).err
     monkeypatch.delenv("FLEETLORE_AGENT")
     [answer] = town("town", "inbox", "--json", code=0).json["messages"]
     assert (answer["sender"], answer["body"], answer["correlation"]) == ("ada", "yes", sent.id)
@@ -182,13 +182,13 @@ def test_looking_at_an_inbox_takes_nothing_away_and_what_was_used_is_acknowledge
     assert left["priority"] == "low"
     acked = towns.told(town, "work.message_acked")
     assert [(event.actor, event.agent) for event in acked] == [("grace", "ada")] * 2
-    assert "no message" in town("town", "inbox", "ada", "--ack", "ffffffff", code=2).err
+    assert "has no unread message" in town("town", "inbox", "ada", "--ack", "ffffffff", code=2).err
     assert town("town", "inbox", "ada", "--ack", "all", code=0).lines == ["1 message acknowledged"]
-    assert "nothing waits for ada" in town("town", "inbox", "ada", "--ack", "all", code=2).err
+    assert "ada has no unread messages" in town("town", "inbox", "ada", "--ack", "all", code=2).err
 
 
 def test_an_answer_to_nothing_is_refused(town: Lore) -> None:
-    assert "no message 'ffff' waits for conductor" in town("town", "send", "ada", "x", "--reply-to", "ffff", code=2).err
+    assert "conductor has no unread message 'ffff'" in town("town", "send", "ada", "x", "--reply-to", "ffff", code=2).err
     assert "does not go with" in town("town", "send", "ada", "x", "--query", "--ack", code=2).err
 
 

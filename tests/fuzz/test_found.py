@@ -64,5 +64,5 @@ def test_a_command_that_names_a_here_document_by_a_number_without_end_is_a_deed(
 def test_settings_of_a_program_with_a_number_without_end_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(b'{"a": ' + LONG_NUMBER + b"}")
-    with pytest.raises(ConfigError, match="mend it, nothing was changed"):
+    with pytest.raises(ConfigError, match="fix the file first, nothing was changed"):
         HookFile(str(path), "claude-code", ("Stop",)).find_installed_events()

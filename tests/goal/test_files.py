@@ -168,18 +168,18 @@ def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> No
     assert sorted(found) == sorted(
         [
             "descripton: is not known here; did you mean description?",
-            'description is missing: say what is to be reached, as in description = "Make the tests pass"',
+            'description is missing: say what to do, as in description = "Make the tests pass"',
             "harness: 'claude' is none of claude-code, codex, command, mind; did you mean claude-code?",
-            "max_turns: belongs into a table: write it under [budget]",
+            "max_turns: belongs in a table: write it under [budget]",
             "agent: text in quotes is needed, not a whole number",
             "idle_timeout: not a duration: '20 parsecs'; write it like `1h 30m` or `250ms`",
-            "protect[0]: '../x' leads out of the workspace; write it from the workspace on, as in src/app.py",
+            "protect[0]: '../x' is outside the workspace; give a path relative to the workspace, as in src/app.py",
             "budget.turns: is not known here; did you mean max_turns?",
             "budget.max_turns: at least 1 is needed",
             "budget.max_usd: a number is needed, not text in quotes",
             "permissions.allow[1]: text in quotes is needed, not a whole number",
-            "acceptance[0]: says not what is checked; give a command, or a path and a regex",
-            "acceptance[1].path: '/etc/passwd' leads out of the workspace; write it from the workspace on, as in src/app.py",
+            "acceptance[0]: has nothing to check; give a command, or a path and a regex",
+            "acceptance[1].path: '/etc/passwd' is outside the workspace; give a path relative to the workspace, as in src/app.py",
             "acceptance[1].regex: is no regular expression: missing ), unterminated subpattern at position 0",
             "acceptance[2].kind: 'shell' is none of shell_command, file_matches, custom, llm_judge; did you mean shell_command?",
             "acceptance[3]: criterion_text is missing; a criterion of kind llm_judge needs it",
@@ -198,7 +198,7 @@ def test_errors_name_their_lines(tmp_path: Path) -> None:
     assert located_problems(text, tmp_path, "g.toml") == [
         "g.toml:2: budget.max_turns: a whole number is needed, not text in quotes",
         "g.toml:6: acceptance[1].command: is empty",
-        'g.toml: description is missing: say what is to be reached, as in description = "Make the tests pass"',
+        'g.toml: description is missing: say what to do, as in description = "Make the tests pass"',
     ]
 
 
@@ -207,10 +207,10 @@ def test_errors_name_their_lines(tmp_path: Path) -> None:
     [
         ("description = ''", "description: is empty"),
         (f"description = '{'x' * 20_000}'", "description: is over 16 KiB"),
-        ("description = 'x'\nharness = 'command'", "command: is missing: which program"),
-        ("description = 'x'\nharness = 'mind'", "mind: is missing: who takes the turns"),
+        ("description = 'x'\nharness = 'command'", "command: is missing: give the agent's program"),
+        ("description = 'x'\nharness = 'mind'", "mind: is missing: give the model's address"),
         ("description = 'x'\nharness = 'mind'\nmind = 'scripted:'\ncommand = ['x']", "command: is for programs"),
-        ("description = 'x'\nharness = 'command'\ncommand = \"a 'b\"", "command: cannot be cut into words"),
+        ("description = 'x'\nharness = 'command'\ncommand = \"a 'b\"", "command: cannot be split into arguments"),
         ("description = 'x'\nmind = 'gpt-5'", "mind: no mind at 'gpt-5'"),
         ("description = 'x'\nid = '7'", "id: is no UUID; leave it out"),
         ("description = 'x'\nparent = '7'", "parent: is no UUID"),
@@ -247,16 +247,16 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
 def test_a_secret_is_refused_wherever_it_stands_and_not_repeated(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2" * 9
     [found] = problems(f"description = 'x'\n[[acceptance]]\ncommand = 'curl -H \"Authorization: Bearer {secret}\" x'", tmp_path)
-    assert found.startswith("acceptance[0].command: holds what looks like a secret")
+    assert found.startswith("acceptance[0].command: looks like a secret")
     assert secret not in found
-    with pytest.raises(InvalidGoal, match="description: holds what looks like a secret"):
+    with pytest.raises(InvalidGoal, match="description: looks like a secret"):
         parse_goal("description = 'badge-77'", "g.toml", folder=str(tmp_path), redactor=Redactor(["badge-[0-9]+"]))
 
 
 @pytest.mark.parametrize("name", ["goal.md", "goal", "goal.json"])
 def test_other_files_are_no_goals(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("description = 'x'")
-    with pytest.raises(Invalid, match=r"ends in .toml, .yaml or .yml"):
+    with pytest.raises(Invalid, match=r"must end in .toml, .yaml or .yml"):
         load_goal(str(tmp_path / name))
 
 

@@ -300,7 +300,7 @@ def test_a_snapshot_that_somebody_changed_is_not_put_back(repo: Path, home: Path
     honest.unlink()
     forged.rename(honest)
     write(workspace.path, {"a.txt": "broken\n"})
-    with pytest.raises(FleetloreError, match="not what was kept under this name"):
+    with pytest.raises(FleetloreError, match="does not match its checksum"):
         workspace.roll_back(saved.sha)
     assert (Path(workspace.path) / "a.txt").read_text() == "broken\n"
 

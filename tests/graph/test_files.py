@@ -98,7 +98,7 @@ def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
         ({"minds": {"nobody": "quick"}}, "minds.nobody: there is no such node"),
         ({"history_tokens": "many"}, "history_tokens: a whole number is needed, not text in quotes"),
         ({"colour": "red"}, "colour: is not known here; known: name, description, agent"),
-        ({"agent": "two\nlines"}, "agent: a name is needed"),
+        ({"agent": "two\nlines"}, "agent: the name must have"),
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], reason: str) -> None:
@@ -194,7 +194,7 @@ def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) ->
         text=True,
         check=False,
     )
-    assert (found.returncode, found.stdout) == (0, "mine.toml: fine. 2 nodes, 2 edges\n"), found.stderr
+    assert (found.returncode, found.stdout) == (0, "mine.toml: valid. 2 nodes, 2 edges\n"), found.stderr
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "def", "raise SystemExit(3)"])

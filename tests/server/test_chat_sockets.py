@@ -169,7 +169,7 @@ def test_two_windows_of_one_session_hear_the_same_and_another_session_hears_noth
 def test_somebody_elses_session_is_not_told_apart_from_none(served: Served, tmp_path: Path) -> None:
     session = say(served, "Hello", token=token_of(tmp_path, "ada"))["session"]
     status, detail = refused(served, session, token=token_of(tmp_path, "bob"))
-    assert (status, detail) == (404, f"there is no session '{session}' of yours; begin a new one")
+    assert (status, detail) == (404, f"there is no session '{session}' of yours; start a new one")
 
 
 # --- who may

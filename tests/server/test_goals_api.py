@@ -252,10 +252,10 @@ def test_a_raise_is_a_new_limit(served: Served) -> None:
     [
         (id_of(99), {"action": "pause"}, 404, "no such goal"),
         (WORKING[:8], {"action": "pause"}, 404, "whole ids"),
-        (DONE, {"action": "pause"}, 409, "is over"),
+        (DONE, {"action": "pause"}, 409, "has ended"),
         (DONE, {"action": "resume"}, 409, "is done"),
-        (PAUSED, {"action": "pause"}, 409, "paused already"),
-        (WORKING, {"action": "resume"}, 409, "neither paused nor over"),
+        (PAUSED, {"action": "pause"}, 409, "already paused"),
+        (WORKING, {"action": "resume"}, 409, "neither paused nor ended"),
         (WORKING, {"action": "raise", "value": {"turns": 2}}, 409, "already"),
         (WORKING, {"action": "raise", "value": {"turns": "many"}}, 422, "wall_time"),
         (WORKING, {"action": "raise", "value": {"legs": 4}}, 422, "turns"),
@@ -312,9 +312,9 @@ def test_an_answer_is_stored_once_and_shown_until_the_driver_has_heard_it(served
 @pytest.mark.parametrize(
     ("goal", "change", "status", "word"),
     [
-        (ASKING, {"of": "another"}, 409, "no such question"),
-        (WORKING, {}, 409, "no such question"),
-        (DONE, {}, 409, "is over"),
+        (ASKING, {"of": "another"}, 409, "no such open question"),
+        (WORKING, {}, 409, "no such open question"),
+        (DONE, {}, 409, "has ended"),
         (id_of(99), {}, 404, "no such goal"),
         (ASKING, {"choice": "observe"}, 422, "choice"),
         (ASKING, {"of": ""}, 422, "of"),
@@ -334,7 +334,7 @@ def test_a_question_whose_turn_is_over_is_not_answered(served: Served) -> None:
     served.log.append([Event(kind="goal.attempt_ended", actor="driver", goal=ASKING, data=ended)])
     answer = served.post(f"/api/goals/{ASKING}/decide", {"of": question["id"], "choice": "allow"})
     assert (answer.status, requests(served, ASKING)) == (409, [])
-    assert "no such question" in answer.json["detail"]
+    assert "no such open question" in answer.json["detail"]
 
 
 # --- on a sealed log

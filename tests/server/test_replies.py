@@ -150,10 +150,10 @@ def test_a_question_that_was_answered_is_not_acknowledged_again(served: Served) 
 @pytest.mark.parametrize(
     ("to", "reply_to", "words"),
     [
-        ("bram", "m1", "no message 'm1' waits for ada"),
-        ("bram", "ffffffff", "no message 'ffffffff' waits for ada"),
+        ("bram", "m1", "ada has no unread message 'm1'"),
+        ("bram", "ffffffff", "ada has no unread message 'ffffffff'"),
         ("brahm", None, "there is no agent 'brahm' in this town; did you mean bram?"),
-        ("ada", None, "that is yourself"),
+        ("ada", None, "cannot send a message to yourself"),
     ],
 )
 def test_what_the_command_line_refuses_is_refused_with_the_same_words(
@@ -168,7 +168,7 @@ def test_what_the_command_line_refuses_is_refused_with_the_same_words(
 
 def test_two_messages_that_begin_alike_are_told_apart_by_more_of_the_id(served: Served) -> None:
     first, second = ask(served.log, "ada"), ask(served.log, "ada")
-    assert "2 messages begin with" in refused_by_mcp(served, to="bram", body="8080", correlation=first[:4])
+    assert "2 message ids start with" in refused_by_mcp(served, to="bram", body="8080", correlation=first[:4])
     send_by_mcp(served, to="bram", body="8080", correlation=first)
     assert waiting_for(served, "ada") == [second]
 

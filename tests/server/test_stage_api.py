@@ -226,7 +226,7 @@ def test_only_who_may_steer_may_break_in(empty: Served) -> None:
     ("body", "status", "word"),
     [
         ({"run": "nowhere", "text": "x"}, 404, "no such run"),
-        ({"run": "over", "text": "x"}, 409, "is over"),
+        ({"run": "over", "text": "x"}, 409, "has ended"),
         ({"run": "r1", "text": "  "}, 422, "text"),
         ({"run": "r1"}, 422, "text"),
         ({"run": "r1", "text": "x", "kind": "fleet.commit"}, 422, "kind"),

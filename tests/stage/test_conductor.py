@@ -176,10 +176,10 @@ async def test_a_visitor_who_says_nothing_or_comes_too_late_is_told_so() -> None
 
     with memory_log() as log:
         conductor = Conductor(log, create_run_state(scenario(turns=1), "r", "one"), StageModels({}))
-        with pytest.raises(Invalid, match="says nothing"):
+        with pytest.raises(Invalid, match="must not be empty"):
             await conductor.inject_message("  ")
         await conductor.run_to_end()
-        with pytest.raises(Invalid, match="is over"):
+        with pytest.raises(Invalid, match="has ended"):
             await conductor.inject_message("hello?")
 
 

@@ -63,7 +63,7 @@ async def test_the_work_of_a_worker_that_died_is_done_by_another(live_town: Live
         await live_town.wait_for_event("town.agent_failed", agent="ada"),
     )
     assert (lost.actor, gone.new_state, (lost.position or "") < (gone.position or "")) == ("dispatcher", "cold", True)
-    assert "its lease has ended; nothing was heard of it" in gone.data["error"]
+    assert "its lease has expired; it wrote no events" in gone.data["error"]
 
 
 async def test_nobody_is_declared_dead_by_one_sign_alone(sqlite_town: LiveTown) -> None:
@@ -74,7 +74,7 @@ async def test_nobody_is_declared_dead_by_one_sign_alone(sqlite_town: LiveTown) 
     assert agent.seen_at is not None
     await worker.kill()  # gives its lease back
     [signs] = liveness.check_workers(live_town.coordination, live_town.state, agent.seen_at)
-    assert (signs.heartbeat, signs.second_sign, signs.is_dead) == ("its lease has ended", "", False)
+    assert (signs.heartbeat, signs.second_sign, signs.is_dead) == ("its lease has expired", "", False)
 
 
 async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_ends(sqlite_town: LiveTown) -> None:

@@ -186,7 +186,7 @@ def test_a_task_that_nobody_can_take_is_a_reason_after_a_moment() -> None:
     state = told(*idle("ada", "builder"), mission(), item(), item_task("w1", role="tester")).state
     assert calls(state, timedelta(seconds=5)) == []
     [call] = calls(state, timedelta(minutes=1))
-    assert call.startswith("1: nobody can take w1: no tester is there; start one with `lore worker --roles tester`")
+    assert call.startswith("1: no agent can take w1: no tester is running; start one with `lore worker --roles tester`")
 
 
 def test_a_mission_that_goes_on_asks_for_nothing() -> None:

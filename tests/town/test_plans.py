@@ -97,24 +97,24 @@ checks = "unit"
     assert problems(text) == [
         "1: titel: is not known here; did you mean title?",
         "2: max_parallel: at least 1 is needed",
-        'title is missing: what is the mission for? Write title = "…"',
+        'title is missing; add title = "…"',
         "5: items[0].descripton: is not known here; did you mean description?",
         "9: items[0].type: 'implment' is none of design, implement, test, review, merge_gate, follow_up; did you mean implement?",
-        "14: items[1].role: role and roles are the same; write one of them",
+        "14: items[1].role: role and roles mean the same; use one of them",
         "16: items[2].title: text in quotes is needed, not a whole number",
         "17: items[2].checks: a list is needed, not text in quotes",
-        "15: items[2]: id is missing; other items name it by that",
-        "11: items[1].id: 'a' is there twice; give each item an id of its own",
+        "15: items[2]: id is missing; other items refer to it by its id",
+        "11: items[1].id: 'a' appears twice; give each item its own id",
         "12: items[1].depends_on[0]: there is no item 'A'; did you mean 'a'?",
-        "12: items[1].depends_on[1]: there is no item 'b'; add it, or take the dependency away",
+        "12: items[1].depends_on[1]: there is no item 'b'; add it, or remove the dependency",
     ]
 
 
 def test_a_circle_is_named_as_a_whole() -> None:
     chain = "\n".join(f'[[items]]\nid = "{one}"\ndepends_on = ["{two}"]' for one, two in ("ab", "bc", "cb", "dd"))
     assert problems(f'title = "t"\n{chain}') == [
-        "5: items[1]: waits for itself: b → c → b; take one of these away",
-        "11: items[3]: waits for itself: d → d; take one of these away",
+        "5: items[1]: waits for itself: b → c → b; remove one of these dependencies",
+        "11: items[3]: waits for itself: d → d; remove one of these dependencies",
     ]
 
 
@@ -131,11 +131,11 @@ def test_an_id_that_names_nothing_is_refused(name: str) -> None:
 
 def test_there_is_an_end_to_how_much_is_taken() -> None:
     many = "".join(f'[[items]]\nid = "{n}"\n' for n in range(MAX_ITEMS + 1))
-    assert problems(f'title = "t"\n{many}') == ["2: items: 501 items; at most 500 are taken: make several missions of them"]
-    assert "at most 16,384 are kept" in problems(f'title = "t"\n{ITEM}description = "{"x" * 17_000}"')[0]
+    assert problems(f'title = "t"\n{many}') == ["2: items: 501 items; at most 500 are allowed: split the mission"]
+    assert "at most 16,384 are stored" in problems(f'title = "t"\n{ITEM}description = "{"x" * 17_000}"')[0]
     wordy = "".join(f'[[items]]\nid = "{n}"\ndescription = "{"x" * 16_000}"\n' for n in range(60))
-    assert problems(f'title = "t"\n{wordy}')[0].startswith("2: items: come to 94")
-    assert problems("#" * 5_000_000) == ["over 4 MiB; let the items name files that tell the rest"]
+    assert problems(f'title = "t"\n{wordy}')[0].startswith("2: items: are 94")
+    assert problems("#" * 5_000_000) == ["over 4 MiB; put details into files, and name them in the items"]
 
 
 def test_a_problem_is_told_on_one_line_however_it_is_written() -> None:
@@ -149,7 +149,7 @@ def test_a_file_is_read_by_its_ending(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(f'\ufefftitle = "t"\n{ITEM}')
     assert load(str(plan)).id == "t"
-    with pytest.raises(Invalid, match=r"ends in \.toml"):
+    with pytest.raises(Invalid, match=r"must end in \.toml"):
         load(str(tmp_path / "plan.yaml"))
     plan.write_bytes(b"\xff")
     with pytest.raises(InvalidPlan, match="not UTF-8"):

@@ -114,15 +114,13 @@ def test_issues_of_several_repositories_are_told_apart() -> None:
 
 def test_an_address_on_another_forge_is_another_issue() -> None:
     (problem,) = problems(in_repository("o/r", 1), in_repository("o/r", 2, "after https://other.example/o/r/issues/1"))
-    assert problem == (
-        "the issues: #2: waits for other.example/o/r#1, which is not among the open issues; hand it in, too, or say that it is done"
-    )
+    assert problem == ("the issues: #2: waits for other.example/o/r#1, which is not among the open issues; add it, or name it with --done")
 
 
 def test_an_unknown_number_is_reported_and_can_be_said_to_be_done() -> None:
     assert problems(issue(1, "after #8, #9")) == (
-        "the issues: #1: waits for #8, which is not among the open issues; hand it in, too, or say that it is done",
-        "the issues: #1: waits for #9, which is not among the open issues; hand it in, too, or say that it is done",
+        "the issues: #1: waits for #8, which is not among the open issues; add it, or name it with --done",
+        "the issues: #1: waits for #9, which is not among the open issues; add it, or name it with --done",
     )
     assert waits(issue(1, "after #8, #9"), done=["8", "#9"]) == {"#1": ()}
     assert waits(issue(1, "- [x] #8")) == {"#1": ()}
@@ -136,7 +134,7 @@ def test_a_closed_issue_is_no_work_and_need_not_be_waited_for() -> None:
 
 def test_a_circle_of_issues_is_named() -> None:
     assert problems(issue(1, "after #3"), issue(2, "after #1"), issue(3, "after #2"), issue(4, "after #1")) == (
-        "the issues: #1: waits for itself: #1 → #3 → #2 → #1; take one of these away",
+        "the issues: #1: waits for itself: #1 → #3 → #2 → #1; remove one of these dependencies",
     )
 
 
@@ -148,7 +146,7 @@ def test_deliveries_are_read_and_the_last_word_counts() -> None:
     plan = parse_issues("\n".join(map(json.dumps, (later, first, other))), "deliveries.jsonl")
     assert {item.id: item.depends_on for item in plan.items} == {"#1": ("#2",), "#2": ()}
     assert plan.title == "2 issues of o/r"
-    assert plan.left_out == ("#1 is there several times; what was told last is taken",)
+    assert plan.left_out == ("#1 appears several times; the last version is used",)
 
 
 def test_what_the_command_lines_of_forges_print_is_read() -> None:
@@ -160,13 +158,15 @@ def test_what_the_command_lines_of_forges_print_is_read() -> None:
 def test_what_is_no_issue_is_told() -> None:
     assert problems([7, {"action": "push"}, {"number": 1, "title": " "}, {"number": True, "title": "x"}]) == (
         "the issues: an issue is an object with a number and a title, not 7",
-        "the issues: an issue has no number: it tells action; hand in issues as the forge tells them",
+        "the issues: an issue has no number, only action; pass issues as the forge's API returns them",
         "the issues: #1 has no title",
-        "the issues: an issue has no number: it tells number, title; hand in issues as the forge tells them",
+        "the issues: an issue has no number, only number, title; pass issues as the forge's API returns them",
     )
-    assert problems([]) == ("the issues: there is no open issue in it",)
-    assert problems(issue(1, state="closed")) == ("the issues: there is no open issue in it; #1 is closed: Issue 1",)
-    assert problems([issue(n) for n in range(1, 502)]) == ("the issues: 501 issues; at most 500 are taken: make several missions of them",)
+    assert problems([]) == ("the issues: it contains no open issue",)
+    assert problems(issue(1, state="closed")) == ("the issues: it contains no open issue; #1 is closed: Issue 1",)
+    assert problems([issue(n) for n in range(1, 502)]) == (
+        "the issues: 501 issues; at most 500 are allowed: split them into several missions",
+    )
 
 
 def test_what_is_no_json_is_told() -> None:

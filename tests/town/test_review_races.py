@@ -61,7 +61,7 @@ async def test_a_task_that_cannot_be_written_down_is_said_once_and_nothing_spins
     await live_town.wait_until(lambda _: len(said) > 1)
     await live_town.add_tasks("t2", "t3")
     await live_town.wait_for_event("work.task_created", task="t3")
-    assert len([words for words in said if "cannot go on with m1/i1" in words]) == 1
+    assert len([words for words in said if "cannot continue with m1/i1" in words]) == 1
 
 
 async def test_a_task_whose_last_word_was_erased_is_given_out_all_the_same(live_town: LiveTown) -> None:

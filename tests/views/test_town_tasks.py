@@ -103,7 +103,7 @@ def test_what_comes_with_an_old_epoch_is_refused(late: Event) -> None:
     assert (task.state, task.agent, task.epoch, task.refused) == ("running", "bob", 2, 1)
     assert (
         find_task_refusal(task, "complete", epoch=1)
-        == "t1 was given out twice, and what comes with epoch 1 is refused; the lease is another's by now"
+        == "t1 was assigned twice; events of epoch 1 are refused, because the lease has changed"
     )
 
 
@@ -111,7 +111,7 @@ def test_a_completion_after_the_lease_was_lost_is_refused() -> None:
     state = told(*RUNNING, lost(), completed()).state
     assert (task_in(state).state, task_in(state).refused, state.done) == ("pending", 1, 0)
     reason = find_task_refusal(task_in(state), "complete", epoch=1)
-    assert reason == "t1 is pending; the lease of epoch 1 is over"
+    assert reason == "t1 is pending; the lease of epoch 1 has ended"
 
 
 @pytest.mark.parametrize("epoch", [None, 0, 2])
@@ -139,7 +139,7 @@ def test_a_task_is_given_out_only_under_a_higher_epoch() -> None:
         assigned(agent="bob", epoch=3), assigned(agent="bob", epoch=None)
     )
     assert (task_in(before.state).agent, task_in(before.state).refused) == ("ada", 2)
-    assert find_task_refusal(task_in(before.state), "assign", epoch=3) == "t1 was given out 3 times; the next time has epoch 4, not 3"
+    assert find_task_refusal(task_in(before.state), "assign", epoch=3) == "t1 was assigned 3 times; the next assignment has epoch 4, not 3"
     before.when(assigned(agent="bob", epoch=4))
     assert (task_in(before.state).agent, agent_in(before.state).queue, faults(before.state)) == ("bob", [], [])
 
@@ -147,7 +147,7 @@ def test_a_task_is_given_out_only_under_a_higher_epoch() -> None:
 def test_only_who_was_given_a_task_begins_it() -> None:
     before = told(*idle(), *idle("bob"), created(), assigned()).when(started(agent="bob"))
     assert (task_in(before.state).state, before.state.refused) == ("assigned", 1)
-    assert find_task_refusal(task_in(before.state), "start", epoch=1, agent="bob") == "t1 was given to ada, not to bob"
+    assert find_task_refusal(task_in(before.state), "start", epoch=1, agent="bob") == "t1 is assigned to ada, not to bob"
 
 
 # --- queues

@@ -19,8 +19,8 @@ _EXAMPLES = (
     ("FLEETLORE_TOWN=harbour lore config show --json", "the same for programs"),
 )
 _NOTES = """\
-Strongest first: --log and --town, then FLEETLORE_LOG and FLEETLORE_TOWN, then the nearest fleetlore.toml
-in this folder or above it, then the user's, then the defaults.
+Order of precedence: --log and --town, FLEETLORE_LOG and FLEETLORE_TOWN, the nearest fleetlore.toml
+in this folder or above it, the user's file, the defaults.
 """
 
 

@@ -38,8 +38,8 @@ _EXAMPLES = (
     ("lore context --agent mara --budget 800 --json | jq .left_out", "what does not fit into 800 tokens"),
 )
 _NOTES = """\
-The text is the whole prompt, as a mind would be asked it; private thoughts of others are never in it. Tokens are counted by
-the tokenizer that [context] in fleetlore.toml names: `estimate`, four bytes to a token, unless you say otherwise.
+Prints the whole prompt that a model would get, without private thoughts of other agents. Tokens are
+counted by the tokenizer of [context] in fleetlore.toml (default: `estimate`, four bytes per token).
 The first call on a long log reads all of it once.
 """
 
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
     prompt_settings = PromptSettings.from_settings(options)
     budget = args.budget if args.budget is not None else prompt_settings.budget
     if budget < 1:
-        raise Invalid("--budget: a number of tokens from 1 on is needed")
+        raise Invalid("--budget must be 1 token or more")
     with open_log.open_existing_log(args, settings=settings) as log:
         turn = _recall_turn(log, args, MemoryPolicy(weights=prompt_settings.weights), options.get("nearness"))
         prompt = build_prompt(turn, budget=budget, tokenizer=prompt_settings.tokenizer)
@@ -116,7 +116,7 @@ def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
 
     name: str = args.agent
     if not is_name(name):
-        raise Invalid(f"--agent: {name[:40]!r} is no name; 1 to 200 bytes without control characters are needed")
+        raise Invalid(f"--agent: {name[:40]!r} is not a valid name; use 1 to 200 bytes without control characters")
     try:
         return resolve_agent(log, name, scopes.view_opener(log))
     except UnknownName:

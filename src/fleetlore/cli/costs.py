@@ -41,7 +41,8 @@ _EXAMPLES = (
     ("lore costs --by project --json | jq '.by[] | [.project, .usd]'", "for programs"),
 )
 _NOTES = """\
-Dollars are those that the source states, else from a dated table of prices; [prices] in fleetlore.toml puts yours in its place.
+Costs come from the source if stated, else from a dated price table; override prices with [prices]
+in fleetlore.toml.
 """
 
 

@@ -29,11 +29,12 @@ MAX_LINES, MAX_LINE_CHARS = 200, 2000
 
 _EXAMPLES = (
     ("lore decide", "what waits, the newest last"),
-    ("lore decide 0193f2a7 allow", "let it; the beginning of the id will do, if no other begins so"),
+    ("lore decide 0193f2a7 allow", "allow it; a unique prefix of the id is enough"),
     ('lore decide 0193f2a7 deny --reason "not on a Friday"', "do not, and let the agent know why"),
 )
 _NOTES = """\
-A question that nobody answers in time is denied. It is the goal's driver that asks and that hears the answer: see docs/permissions.md.
+A question without an answer in time is denied. The goal's driver reads the answer from the log; see
+docs/permissions.md.
 A sealed log asks for its passphrase first (docs/sealing.md).
 """
 _CLOSED_REASONS = {
@@ -47,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("id", metavar="ID", nargs="?", help="which question: its id, or the beginning of it (else all that wait are shown)")
     parser.add_argument("choice", metavar="CHOICE", nargs="?", choices=CHOICES, help="allow or deny (else the question is shown)")
-    parser.add_argument("--reason", metavar="TEXT", help="why; the agent is told")
+    parser.add_argument("--reason", metavar="TEXT", help="reason; the agent sees it")
     arguments.add_json(parser, "print the questions, or the answer as it was stored, as JSON, one a line")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -133,9 +134,9 @@ def find_question(questions: Sequence[PermissionQuestion], text: str) -> Permiss
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Invalid(f"no question has the id {text!r}, and none begins so; `lore decide` shows what waits")
+        raise Invalid(f"no open question id starts with {text!r}; `lore decide` lists them")
     several = ", ".join(question.id for question in found[-8:])
-    raise Invalid(f"several questions begin with {text!r}; say which: {several}")
+    raise Invalid(f"several question ids start with {text!r}; give more characters: {several}")
 
 
 # --- seals

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleetlore.plugins import ExtensionPoint, ExtensionStatus
 
 
-# --- What installed packages add, as `lore doctor` tells it: every extension is loaded, and those that cannot be used are named.
+# --- Extensions of installed packages: each is loaded, and those that fail are listed.
 
 
 def extension_points() -> list[ExtensionPoint[Any]]:
@@ -246,7 +246,7 @@ def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any
 
 
 def _about_seal(settings: config.Settings) -> dict[str, Any]:
-    """Whether somebody has sealed it; what is not kept cannot be."""
+    """Whether the log is sealed; a log in memory never is."""
     from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 

@@ -1,4 +1,4 @@
-"""Hooks go on while somebody watches: what they leave in the spool is taken in at once."""
+"""Imports spooled hook events while a command follows the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAUSE = 0.5
 
 @contextmanager
 def drain_in_background(pause: float = PAUSE) -> Iterator[None]:
-    """Look into the spool again and again as long as the block lasts; a trouble is told once."""
+    """Import the spool regularly for the duration of the block; an error is printed once."""
     ended = Event()
     thread = Thread(target=_drain_until, args=(ended, pause), name="fleetlore-drain", daemon=True)
     thread.start()

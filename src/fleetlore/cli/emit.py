@@ -42,8 +42,9 @@ _EXAMPLES = (
 )
 _NOTES = """\
 The same --id again stores nothing and answers with the first position, so a retry is safe.
-Lines of standard input that are no events are kept as log.rejected; the rest goes in.
-Exit code: 0 stored or already there, 1 failed, 2 refused (bad arguments; kept as one log.rejected), 3 some lines rejected.
+Lines of standard input that are not events are stored as log.rejected; the rest is imported.
+Exit code: 0 stored or already there, 1 failed, 2 refused (bad arguments; stored as log.rejected),
+3 some lines rejected.
 """
 
 

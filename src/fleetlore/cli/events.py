@@ -41,7 +41,7 @@ def configure(parser: ArgumentParser) -> None:
     arguments.add_selection(parser)
     parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (else {DEFAULT_LAST}, unless --since or --all)")
     parser.add_argument("--all", action="store_true", help="everything")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on with what comes")
+    parser.add_argument("--follow", "-f", action="store_true", help="follow new events")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
     arguments.add_json(parser, "one JSON a line: the canonical event and its position")
     arguments.teach(parser, _EXAMPLES, _NOTES)
@@ -50,7 +50,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print stored events, then follow with `--follow`."""
     if args.last is not None and args.last < 0:
-        raise Invalid("--last: a number from 0 on is needed")
+        raise Invalid("--last must be 0 or more")
     check_scope(args.scope)
     try:
         _print_events(args, times.parse_since(args.since))

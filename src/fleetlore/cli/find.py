@@ -36,7 +36,7 @@ _EXAMPLES = (
     ("lore find deploy --last 500 --json | jq -r .id", "for programs: one JSON a line, with its position"),
 )
 _NOTES = """\
-Every word must be there, in the text, the names or the payload; the last one may be the beginning of a word.
+Events must contain every word, in text, names or payload; the last word may be a prefix.
 Capitals and accents do not matter. The exit code is 1 if nothing was found, as grep's is.
 """
 _COLOUR_CODES = re.compile("(\x1b\\[[0-9;]*m)")
@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     if not text.strip():
         raise Invalid("nothing to look for; say a word, as in `lore find parser`")
     if args.last < 1:
-        raise Invalid("--last: a number from 1 on is needed")
+        raise Invalid("--last must be 1 or more")
     filter = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.parse_since(args.since))
     with open_log.open_existing_log(args) as log:
         filter = filter._replace(scope=scopes.resolve_scope(log, filter.scope), by_time=bool(fold.newest_blocks(log)))

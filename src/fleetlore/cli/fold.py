@@ -17,7 +17,7 @@ State = TypeVar("State")
 
 
 def fold(log: BlockingRecorder, view: Fold[State], name: str) -> State:
-    """The view as the whole log tells it."""
+    """The view, folded from the whole log."""
     return folded(log, view, name).state
 
 

@@ -24,19 +24,20 @@ REASON = "asked for"
 """Stored in the log, so it names nobody."""
 
 _EXAMPLES = (
-    ("lore forget --run 0f3e9a52-8a6f-4a39-9a7e-5d2d0d1c7f10 --dry-run", "what one session and its helpers would take with them"),
+    ("lore forget --run 0f3e9a52-8a6f-4a39-9a7e-5d2d0d1c7f10 --dry-run", "show what would be erased with a session and its sub-agents"),
     ("lore forget --agent ada --reason 'left the team'", "everything by, for or under an agent"),
     ("lore forget --before 90d --kind prompt.submitted --kind model.replied", "old prompts and replies, and no more"),
     ("lore forget --id 01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d --yes", "one event, without being asked"),
 )
 _NOTES = """\
-Where several are given, all must hold. What goes is overwritten on the disk, with the checkpoints and the index of words that this
-machine has made of it, and with what waits in the spool of hooks. One log.forgotten stays, with hashes of the ids: they are refused
-for ever, so that importing the same recording again brings nothing back, and `lore ship` erases them where this log is shipped to.
-Not erased: what others say of it. Another agent's event may quote its words, as a parent's does that got its result; find those
-with `lore find` and name them with --id. Nor backups, exports, and the recordings of the coding program itself.
+With several options, events must match all. Events are overwritten on disk, with checkpoints,
+search index and spooled hook records. One log.forgotten event stays, with hashes of the ids: these
+ids are refused from now on, so that importing the recording again restores nothing, and `lore ship` erases
+them in the target. Not erased: quotes in other agents' events (find them with `lore find`, then
+erase them with --id), backups, exports, and the recordings of the coding program itself.
 A sealed log asks for its passphrase first (docs/sealing.md).
-Exit code: 0 erased or nothing to erase, 1 failed or something came in meanwhile, 2 bad arguments, or nobody to ask and no --yes.
+Exit code: 0 erased or nothing to erase, 1 failed or new events arrived meanwhile, 2 bad arguments,
+or no terminal and no --yes.
 """
 
 

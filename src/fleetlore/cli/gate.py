@@ -1,4 +1,4 @@
-"""`lore gate`: where an agent's program asks before it uses a tool. It is the driver that has the program start it."""
+"""`lore gate`: the MCP server that a coding agent asks for permission before it uses a tool. `lore goal run` configures it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 SUMMARY = "ask a goal whether a tool may be used; called by the coding agent"
 
 _EXAMPLES = (
-    ("lore gate < requests.jsonl", "what the program does: MCP, one JSON-RPC message a line"),
-    (f"claude -p … --mcp-config … --permission-prompt-tool mcp__{gate_door.NAME}__{gate_door.TOOL}", "how Claude Code is told of it"),
+    ("lore gate < requests.jsonl", "how the program calls it: MCP, one JSON-RPC message per line"),
+    (f"claude -p … --mcp-config … --permission-prompt-tool mcp__{gate_door.NAME}__{gate_door.TOOL}", "how Claude Code is configured"),
 )
 _SOCKET, _TOKEN = gate_door.SOCKET_VARIABLE, gate_door.TOKEN_VARIABLE
 _NOTES = f"""\
-It is an MCP server on standard input and output, called {gate_door.NAME}, with one tool, {gate_door.TOOL}. `lore goal run` has
-the agent's program start it, and tells it by its environment where the driver listens and for which turn it speaks:
-{_SOCKET}, {_TOKEN}. The driver decides by the goal's rules, or asks a person: see `lore decide`. Where the driver
-cannot be reached, or its answer makes no sense, nothing is allowed.
+An MCP server on standard input and output, named {gate_door.NAME}, with one tool, {gate_door.TOOL}.
+`lore goal run` makes the agent's program start it, and passes the driver's socket and the turn's
+token in {_SOCKET} and {_TOKEN}. The driver decides by the goal's rules, or asks a person: see
+`lore decide`. If the driver cannot be reached or its answer is invalid, nothing is allowed.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """It takes no arguments: all that it needs is in its environment."""
+    """Add no arguments: everything is in the environment."""
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Talk until the program closes our input."""
+    """Serve until the program closes standard input."""
     return gate_door.serve(os.environ)

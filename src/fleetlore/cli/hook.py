@@ -23,9 +23,9 @@ PROJECT = "--project"
 _PIECE = 1024 * 1024
 _EXAMPLES = (("lore hook claude-code < payload.json", "what Claude Code does"),)
 _NOTES = """\
-`lore install claude-code` has the program call it. It reads one JSON object on standard input and keeps it, without its
-secrets, in a file that only you can read; the next `lore` command takes it into your log. It prints nothing and its exit
-code is always 0: recording never stands in the way of the work.
+Called by coding agents; install it with `lore install claude-code`. It reads one JSON object on
+standard input and stores it, without secrets, in a private file; the next `lore` command imports it
+into your log. It prints nothing and its exit code is always 0, so that recording never blocks work.
 """
 
 
@@ -47,12 +47,12 @@ def run(args: Namespace) -> int:
 
 
 def is_call(argv: list[str]) -> bool:
-    """Whether a command line is that of a program, not of somebody who asks for help."""
+    """Whether a program calls this, not a person who asks for help."""
     return argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv)
 
 
 def run_alone(argv: list[str]) -> NoReturn:
-    """All of the process: no word, no failure, and no waiting for ever."""
+    """Run the whole process: no output, no failure, and no endless waiting."""
     try:
         _ignore_interrupts()
         _hand_over_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
@@ -68,7 +68,7 @@ def _hand_over_quietly(program: str, *, project: bool) -> None:
 
 
 def _ignore_interrupts() -> None:
-    """A key pressed in the terminal is meant for the program, not for us; and somebody may never close our input."""
+    """Ctrl-C in the terminal is for the program, not for us; and the program may never close our input."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -92,11 +92,11 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     from fleetlore import clock
     from fleetlore.redact import Redactor, is_surely_clean
 
-    told: dict[str, object] = {"at": clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z"), "id": clock.uuid7()}
-    told["program"] = program
+    fields: dict[str, object] = {"at": clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z"), "id": clock.uuid7()}
+    fields["program"] = program
     if project:
-        told["project"] = True
-    told |= (surroundings := _read_environment())
+        fields["project"] = True
+    fields |= (surroundings := _read_environment())
     patterns = _load_patterns(surroundings.get("cwd"))
     redactor = Redactor(patterns)
     raw = raw.strip()
@@ -105,24 +105,24 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        return _encode_line(told | {"raw": _make_sample(raw, redactor), "bytes": size})
+        return _encode_line(fields | {"raw": _make_sample(raw, redactor), "bytes": size})
     if patterns or not is_surely_clean(raw):
         record, _ = redactor.redact_value(record, fixed_keys=frozenset(record))
     elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
-        # As it came: writing it anew would take longer than reading it.
-        return b'%b,"record":%b}' % (_encode_line(told)[:-1], raw)
-    return _encode_line(told | {"record": record})
+        # Unchanged: encoding it again would take longer than reading it.
+        return b'%b,"record":%b}' % (_encode_line(fields)[:-1], raw)
+    return _encode_line(fields | {"record": record})
 
 
-def _encode_line(told: dict[str, object]) -> bytes:
+def _encode_line(fields: dict[str, object]) -> bytes:
     """One line of JSON; halves of characters, which JavaScript cuts off now and then, become `?`."""
     import json
 
-    return json.dumps(told, ensure_ascii=False).encode(errors="replace")
+    return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
 
 
 def _read_input() -> tuple[bytes, int]:
-    """What stands on standard input, and its size; of more than is kept only the beginning."""
+    """Standard input and its size; too large input is truncated."""
     if os.isatty(0):
         return b"", 0
     pieces, size = [], 0

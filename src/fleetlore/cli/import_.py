@@ -33,14 +33,15 @@ _EXAMPLES = (
     ("lore import git . ../other", "the history of repositories: their authors as agents"),
 )
 _NOTES = """\
-One record a line; forge and otlp also take a file that is one document. Importing the same file again
-stores nothing. A line that is no record is kept as log.rejected with its number and the reason; the rest
-goes in. Lines that only repeat what others tell are folded; imported, already there, folded and rejected
-add up to all lines.
+One record per line; forge and otlp also accept a file that is one document. Importing the same file
+again stores nothing. A line that is not a record is stored as log.rejected with its number and the
+reason; the rest is imported. Lines that only repeat others are folded; imported, already there,
+folded and rejected add up to all lines.
 With git, a directory is a repository whose history is read; a file is what `lore export git` wrote.
-For coding agents, files compressed by zstd (.jsonl.zst) are read as they are. What is in a folder and cannot
-be read is named with the reason, and the other files are imported.
-Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some lines rejected or files not read.
+For coding agents, files compressed with zstd (.jsonl.zst) are read, too. Files that cannot be read
+are listed with the reason, and the others are imported.
+Exit code: 0 all lines imported or already there, 1 failed, 2 bad arguments, 3 some lines rejected
+or files not read.
 """
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(args: Namespace, program: str) -> int:
-    """Find the files, then merge and store all that they tell."""
+    """Find the files, then merge and store their events."""
     settings = open_log.settings_of(args)
     recording = registry.find_recording(program)
     skipped = summary.SkippedFiles()

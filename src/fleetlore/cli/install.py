@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 SUMMARY = "record coding agents as they work, by hooks in their settings"
 
-# In a file that is shared: whoever has no `fleetlore` must not see an error at every step.
+# In a shared file: people without `fleetlore` must not see an error at every step.
 _QUIETLY = "2>/dev/null || true"
 _FOR_OTHERS = f"--project {_QUIETLY}"
 _EXAMPLES = (
-    ("lore install", "what can be installed, and what is"),
+    ("lore install", "list programs, and whether hooks are installed"),
     ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),
     ("lore install claude-code --project", "for all who work on this project, in .claude/settings.json"),
     ("lore install claude-code --ask-for-evidence", "also asks an agent to prove what it claims when it stops"),
     ("lore uninstall claude-code", "leaves the file as it was before"),
 )
 _NOTES = """\
-Everything else in the file stays as it is; a copy from before the first change is kept beside it, as
-settings.json.before-fleetlore. Installing again changes nothing, or updates what is out of date, such as hooks of 0.1, which call `lore`.
+The rest of the file is not changed; a copy from before the first change is kept beside it, as
+settings.json.before-fleetlore. Installing again only updates old hooks, such as those of 0.1.
 Codex asks you to review new hooks when it next starts, and does not run them before.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Which program, and for whom."""
+    """Add the arguments."""
     add_target(parser)
     parser.add_argument(
         "--ask-for-evidence", action="store_true", help="also ask an agent once to show its evidence if it stops with an unproven claim"
@@ -44,7 +44,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def add_target(parser: ArgumentParser) -> None:
-    """The program, and whose settings are meant."""
+    """Add PROGRAM, `--user` and `--project`."""
     names = " or ".join(program.name for program in registry.list_installable())
     parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{names}; without one: what is there")
     whose = parser.add_mutually_exclusive_group()
@@ -53,7 +53,7 @@ def add_target(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Put the hooks in, or say what there is."""
+    """Install hooks, or list programs."""
     if args.program is None:
         return show_programs(json=args.json)
     file = file_of(args.program, project=args.project)
@@ -66,14 +66,14 @@ def run(args: Namespace) -> int:
     terminal.out(said_of(file, changed=changed))
     if file.are_hooks_disabled():
         title = registry.require_program(file.program).title
-        terminal.err(f"lore: {file.path} says disableAllHooks: {title} calls nobody until that is taken out")
+        terminal.err(f"lore: {file.path} has disableAllHooks: {title} calls no hooks until it is removed")
     elif changed:
         terminal.out("New sessions are recorded from now on: see `lore status`, `lore story` and `lore costs`.")
     return 0
 
 
 def file_of(program: str, *, project: bool) -> HookFile:
-    """The settings file that is meant."""
+    """The settings file to change."""
     file = registry.require_program(program).hook_file(project_folder() if project else None)
     if file is None:
         raise Invalid(f"{program} has no hooks; `lore watch {program}` records it")
@@ -81,7 +81,7 @@ def file_of(program: str, *, project: bool) -> HookFile:
 
 
 def put_in(file: HookFile, *, project: bool) -> bool:
-    """Have us called; answers whether anything had to be changed."""
+    """Install the hooks; returns whether the file was changed."""
     try:
         if project:
             command = hook_settings.hook_command(hook_settings.HOOK_PROGRAM, file.program, file.action)
@@ -92,17 +92,17 @@ def put_in(file: HookFile, *, project: bool) -> bool:
 
 
 def not_writable(file: HookFile, error: OSError) -> ConfigError:
-    """Why a settings file stays as it is."""
+    """The error for a settings file that cannot be changed."""
     return ConfigError(f"{file.path}: cannot be changed ({error.strerror}); check its permissions and those of its folder")
 
 
 def said_of(file: HookFile, *, changed: bool) -> str:
-    """What became of it, for people."""
+    """The result, as text."""
     program = registry.require_program(file.program)
     if not changed:
-        return f"Nothing to do: {program.title} calls fleetlore already ({file.path})."
-    said = f"{program.title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
-    return f"{said}\n{program.install_note}" if program.install_note else said
+        return f"Nothing to do: {program.title} already calls fleetlore ({file.path})."
+    text = f"{program.title} will call fleetlore at {len(file.events)} of its steps ({file.path})."
+    return f"{text}\n{program.install_note}" if program.install_note else text
 
 
 def project_folder() -> str:
@@ -136,7 +136,7 @@ def own_path() -> str:
 
 
 def show_programs(*, json: bool) -> int:
-    """What can be installed, and what is."""
+    """List programs, and whether hooks are installed."""
     rows = [_program_state(program.name, project=project) for program in registry.list_installable() for project in (False, True)]
     if json:
         terminal.out_value(rows)

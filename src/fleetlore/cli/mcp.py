@@ -30,13 +30,14 @@ _EXAMPLES = (
     ("lore mcp --log redis://127.0.0.1:6379 --town harbour", "another log"),
 )
 _NOTES = f"""\
-It speaks with the program that starts it, one JSON-RPC message a line, and ends with its input; nothing else goes to standard output.
-Who speaks is said here, by --agent or {AGENT}, never by a request. `lore up` serves the same at /mcp, for those who have a token.
+Talks to the program that starts it, one JSON-RPC message per line, and ends with its input. The
+speaker is set by --agent or {AGENT}, never by a request. `lore up` serves the same at /mcp,
+with a token.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """For whom, and whether it may write."""
+    """Add the arguments."""
     parser.add_argument("--write", action="store_true", help="let it send messages and notes; it needs a name to speak under")
     parser.add_argument("--agent", metavar="NAME", help=f"the agent that it speaks for (else {AGENT} of the environment)")
     arguments.teach(parser, _EXAMPLES, _NOTES)
@@ -62,7 +63,7 @@ def _find_caller(args: Namespace, of_environment: str | None) -> Caller:
 
     name = args.agent if args.agent is not None else of_environment or None
     if name is not None and not is_name(name):
-        raise Invalid(f"--agent: {name!r} is no name; 1 to 200 bytes without control characters are needed")
+        raise Invalid(f"--agent: {name!r} is not a valid name; use 1 to 200 bytes without control characters")
     if args.write and name is None:
         raise Invalid(f"--write needs a name to speak under; say --agent NAME, or set {AGENT}")
     return Caller(name, args.write, "" if args.write else "this process may read only; start it with `lore mcp --write --agent NAME`")

@@ -19,11 +19,12 @@ SUMMARY = "give an agent a display name"
 
 _EXAMPLES = (
     ('lore name claude-code/7f7a50ca "release manager"', "from now on it is shown so, in all that was and all that comes"),
-    ('lore name claude-code/7f "release manager"', "the beginning of its name will do, if no other begins so"),
+    ('lore name claude-code/7f "release manager"', "a unique prefix of its name is enough"),
     ('lore name "release manager" ""', "take the name away again"),
 )
 _NOTES = """\
-AGENT is its name in the log, the beginning of that, or the name under which it is shown; `lore costs --by agent` shows both.
+AGENT is the name in the log, a unique prefix of it, or the display name; `lore costs --by agent`
+shows both names.
 """
 
 

@@ -34,7 +34,7 @@ def ask_key_if_given(shared: Coordination, why: str) -> OperatorKey | None:
     if seal is None:
         return None
     try:
-        return _ask_and_unlock(seal, f"{_SEALED}; its passphrase is needed {why}, and Enter alone goes on without")
+        return _ask_and_unlock(seal, f"{_SEALED}; its passphrase is needed {why}; press Enter to continue without it")
     except (_NoTerminal, _NoInput):
         return None
 

@@ -16,9 +16,9 @@ _EXAMPLES = (
     ("lore restore --force fleet-2026-11-15.db", "in place of what is there; make a backup of that first"),
 )
 _NOTES = """\
-The backup is checked before anything is changed. Positions that the replaced log gave are not given
-again, and what was erased for good stays so. A log that is sealed asks for its passphrase first, and
-stays sealed by its own seal (docs/sealing.md).
+The backup is checked before anything is changed. Positions of the replaced log are not reused, and
+erased events stay erased. A sealed log asks for its passphrase first, and keeps its own seal
+(docs/sealing.md).
 """
 
 

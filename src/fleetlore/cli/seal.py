@@ -19,13 +19,15 @@ SUMMARY = "require a passphrase to control goals and towns"
 _EXAMPLES = (
     ("lore seal", "set a passphrase, or another one; it is asked for on the terminal"),
     ("lore seal --status", "whether this log is sealed, and since when"),
-    ("lore seal --new-key", "when somebody else may know the passphrase: a new key, too"),
+    ("lore seal --new-key", "if the passphrase may be known to others: also make a new key"),
 )
 _NOTES = """\
-On a sealed log goals obey only what was signed with the passphrase: starting, pausing, cancelling, raising a budget, deciding, and what
-the driver itself records. All else is stored, and shown as unsigned. lore trim, forget, restore and token create --scope admin ask for it.
-It is never taken from an argument, the environment or a pipe. Nobody can bring it back: whoever loses it ships the log to a new one.
-A new passphrase keeps the key, so that goals under way go on. --new-key does not: what was signed before is obeyed no more.
+On a sealed log goals obey only requests signed with the passphrase: start, pause, cancel, raise a
+budget, decide, and events of the driver. Others are stored and shown as unsigned. `lore trim`,
+`forget`, `restore` and `token create --scope admin` ask for the passphrase. It is never read from
+an argument, the environment or a pipe, and cannot be recovered: if it is lost, ship the log to a
+new one. A new passphrase keeps the key, so running goals continue. With --new-key, requests signed
+before are no longer obeyed.
 """
 
 
@@ -79,11 +81,11 @@ def _set_passphrase(shared: Coordination, args: Namespace) -> None:
     if args.json:
         terminal.out_value(_seal_fields(seal) | {"new_key": has_new_key, "revoked": revoked})
         return
-    terminal.out("The log is sealed: goals obey nobody but who knows the passphrase." if before is None else "The passphrase was changed.")
+    terminal.out(
+        "The log is sealed: goals now obey only commands signed with the passphrase." if before is None else "The passphrase was changed."
+    )
     if has_new_key:
-        terminal.out(
-            "Goals that were begun before are not obeyed any more: start them again. Restart `lore up`, and give it the passphrase."
-        )
+        terminal.out("Goals started before can no longer be controlled: start them again. Restart `lore up` with the passphrase.")
     if revoked:
         terminal.out(
             f"{revoked} {'token' if revoked == 1 else 'tokens'} with the right to steer revoked; `lore token create` makes new ones."

@@ -30,28 +30,29 @@ SUMMARY = "find your coding agents, import their sessions, record new ones"
 _DAY = 86_400.0
 
 _EXAMPLES = (
-    ("lore setup", "asks once before it changes anybody's settings"),
-    ("lore setup --yes", "does not ask"),
-    ("lore setup --no-hooks", "only reads what is there"),
+    ("lore setup", "ask once before changing a program's settings"),
+    ("lore setup --yes", "do not ask"),
+    ("lore setup --no-hooks", "only import existing sessions"),
 )
 _NOTES = """\
 Looks for {programs}.
-Imports the last 7 days first, then older days, the newest first. Ctrl-C keeps what is imported; running it again
-continues, and imports nothing twice. `lore uninstall` takes the hooks out again. Nothing leaves this machine.
-Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (they are named), 130 stopped by Ctrl-C.
+Imports the last 7 days first, then older days, newest first. Ctrl-C keeps what is imported; run it
+again to continue. `lore uninstall` removes the hooks. Nothing leaves this machine.
+Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (they are listed),
+130 stopped by Ctrl-C.
 """
 _NEXT = """
 Now try:
   lore brief --day today
       what was delivered since midnight, what went wrong, what needs you
   lore status --watch
-      who needs you, who works, who has fallen silent
+      who needs you, who is working, who is silent
   lore costs --by day
-      what it came to, in tokens and dollars"""
+      costs per day, in tokens and dollars"""
 
 
 class Found(NamedTuple):
-    """What this user has of one program."""
+    """One coding agent: its executable and its recordings."""
 
     program: Program
     executable: str | None
@@ -61,7 +62,7 @@ class Found(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything of it at all."""
+        """Whether the program or recordings of it were found."""
         return self.executable is not None or bool(self.files)
 
     @property
@@ -71,9 +72,9 @@ class Found(NamedTuple):
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Whether to ask, and whether to install."""
+    """Add the arguments."""
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before hooks are installed")
-    parser.add_argument("--no-hooks", action="store_true", help="change nobody's settings")
+    parser.add_argument("--no-hooks", action="store_true", help="do not change any settings")
     programs = [f"{each.title} ({each.home}/{each.recordings[0]})" for each in registry.load_programs()]
     arguments.teach(parser, _EXAMPLES, _NOTES.format(programs=_join_names(programs, "and")))
 

@@ -33,11 +33,12 @@ _EXAMPLES = (
     ("lore ship --json", "to where [ship] of fleetlore.toml says; status lines for programs"),
 )
 _NOTES = """\
-Each event arrives once, in order, whatever crashes or is cut off meanwhile: it may be ended and started again at any time.
-A target that does not answer is tried again, after half a second at first and every 30 s at last; with --once it is an error.
+Each event arrives once, in order, even after crashes and outages: stop and restart it at any time.
+A target that does not answer is retried after 0.5 s, later every 30 s; with --once it is
+an error.
 In fleetlore.toml:  [ship]
                     to = "nats://team:4222"
-An address with a password is better put into FLEETLORE_SHIP_TO than on the command line.
+Put a URL with a password into FLEETLORE_SHIP_TO, not on the command line.
 """
 _LIVE_SECONDS, _JSON_SECONDS = 0.1, 1.0
 

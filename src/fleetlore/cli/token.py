@@ -22,25 +22,26 @@ SUMMARY = "create, list and revoke tokens for the server"
 VERBS = ("create", "list", "revoke")
 _SCOPES = ("read", "write", "admin")
 _EXAMPLES = (
-    ("lore token create --scope read --label 'wall screen'", "let somebody look; the token is shown this once"),
+    ("lore token create --scope read --label 'wall screen'", "give read access; the token is shown once"),
     ("TOKEN=$(lore token create --scope write --expires 30d)", "for a script: only the token goes to standard output"),
-    ("lore token list", "which there are, with their ids; never the tokens themselves"),
-    ("lore token revoke 5f2c9a01", "it lets nobody in any more, within two seconds"),
+    ("lore token list", "list tokens with their ids; never the tokens themselves"),
+    ("lore token revoke 5f2c9a01", "revoke it; effective within two seconds"),
 )
 _NOTES = """\
-read: see everything. write: record events, too. admin: steer, too. On this machine's own address (loopback) reading needs no token.
-On a sealed log only who knows its passphrase makes a token for admin (docs/sealing.md).
-A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town; whoever loses it makes another.
+read: see everything. write: also record events. admin: also control agents. On the loopback address
+reading needs no token. On a sealed log an admin token needs the passphrase (docs/sealing.md).
+A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town. If it is lost,
+create another.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help=f"what to do: {', '.join(VERBS)}")
-    parser.add_argument("id", metavar="ID", nargs="?", help="which to revoke, as `lore token list` shows it")
-    parser.add_argument("--scope", metavar="S", choices=_SCOPES, help=f"what a new one is for: {', '.join(_SCOPES)}")
-    parser.add_argument("--label", metavar="L", help="a word to know it by")
-    parser.add_argument("--expires", metavar="WHEN", help="how long it is good: 12h, 30d, 1w, or until a day or a time (for ever)")
+    parser.add_argument("id", metavar="ID", nargs="?", help="token to revoke, as in `lore token list`")
+    parser.add_argument("--scope", metavar="S", choices=_SCOPES, help=f"rights of a new token: {', '.join(_SCOPES)}")
+    parser.add_argument("--label", metavar="L", help="a label for the list")
+    parser.add_argument("--expires", metavar="WHEN", help="how long it is valid: 12h, 30d, 1w, or until a day or a time (no limit)")
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -57,9 +58,9 @@ def run(args: Namespace) -> int:
 def _check_arguments(args: Namespace) -> None:
     """Check the arguments that each verb needs."""
     if args.verb == "create" and args.scope is None:
-        raise Invalid(f"--scope: say what the token is for: {', '.join(_SCOPES)}")
+        raise Invalid(f"--scope is missing; choose from {', '.join(_SCOPES)}")
     if args.verb == "revoke" and args.id is None:
-        raise Invalid("which one? `lore token list` shows the ids, as in `lore token revoke 5f2c9a01`")
+        raise Invalid("the id is missing, as in `lore token revoke 5f2c9a01`; `lore token list` shows the ids")
     if args.verb != "revoke" and args.id is not None:
         raise Invalid(f"`lore token {args.verb}` takes no id, not {args.id!r}")
     for name in ("scope", "label", "expires"):
@@ -72,7 +73,7 @@ def _open_coordination(settings: Settings, *, is_new: bool) -> Coordination:
     from fleetlore.log.coordination import open_shared
 
     if split_url(settings.log.value)[0] == "memory":
-        raise Invalid("memory: is not kept, and neither are its tokens; name another log with --log")
+        raise Invalid("a memory: log stores no tokens; choose another log with --log")
     path = open_log.find_file(settings)
     if path is not None and not is_new:
         open_log.need_file(path)
@@ -85,7 +86,7 @@ def _create_token(shared: Coordination, args: Namespace) -> None:
     now = clock.now()
     expires_at = None if args.expires is None else times.parse_until(args.expires, now=now)
     secret, token = create_token(args.scope, label=args.label or "", expires_at=expires_at, now=now)
-    if token.scope == "admin" and (key := passphrase.ask_key(shared, "to let a token steer")) is not None:
+    if token.scope == "admin" and (key := passphrase.ask_key(shared, "to create an admin token")) is not None:
         token = key.sign_token(token)
     shared.save_token(token)
     if args.json:
@@ -93,10 +94,10 @@ def _create_token(shared: Coordination, args: Namespace) -> None:
         return
     terminal.out(secret)
     terminal.err(
-        f"token {token.id} for {token.scope}{_expiry_text(token)}; it is shown this once, so keep it where only its user can read it"
+        f"token {token.id} for {token.scope}{_expiry_text(token)}; it is shown only once, so store it where only its user can read it"
     )
     terminal.err('use: curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7077/api/meta')
-    terminal.err(f"end it with: lore token revoke {token.id}")
+    terminal.err(f"revoke it with: lore token revoke {token.id}")
 
 
 def _list_tokens(shared: Coordination, args: Namespace) -> None:
@@ -107,10 +108,10 @@ def _list_tokens(shared: Coordination, args: Namespace) -> None:
         return
     now = clock.now()
     for token in tokens:
-        over = "  (its time is up)" if token.is_expired(now) else _expiry_text(token)
+        over = "  (expired)" if token.is_expired(now) else _expiry_text(token)
         terminal.out(f"{token.id}  {token.scope:<5}  {_format_time(token.created_at)}  {terminal.sanitise(token.label) or '-'}{over}")
     if not tokens:
-        terminal.err("no tokens yet; `lore token create --scope read` makes one")
+        terminal.err("no tokens yet; create one with `lore token create --scope read`")
 
 
 def _revoke_token(shared: Coordination, args: Namespace) -> None:
@@ -120,7 +121,7 @@ def _revoke_token(shared: Coordination, args: Namespace) -> None:
         terminal.out_value(_token_fields(token))
     else:
         label = f" ({token.label})" if token.label else ""
-        terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it lets nobody in any more"))
+        terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it is no longer accepted"))
 
 
 def _find_token(tokens: Sequence[Token], id: str) -> Token:

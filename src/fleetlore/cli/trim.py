@@ -30,12 +30,13 @@ _EXAMPLES = (
     ("lore trim --before 0000000000004711 --yes", "everything before a position, without being asked"),
 )
 _NOTES = """\
-The log is cut at the first event that is not older: what was recorded behind it stays, whatever its time. One log.trimmed tells what
-went: how many events of which kinds and agents, from when to when, and what they cost. The views that are kept, such as the fleet of
-`lore status`, know it still; stories begin where the log now does. What [ship] has not carried on yet is not trimmed.
-A sealed log asks for its passphrase first (docs/sealing.md).
-To have words erased wherever they stand, and their ids refused for ever, use `lore forget`.
-Exit code: 0 trimmed or nothing to trim, 1 failed or not trimmed, 2 bad arguments, or nobody to ask and no --yes.
+The log is cut at the first event that is not older; later records stay, whatever their time. One
+log.trimmed event records how many events of which kinds and agents were deleted, their times and
+costs. Saved views, such as the fleet of `lore status`, still include them; stories start at the new
+start of the log. Events that [ship] has not sent yet are not trimmed. A sealed log asks for its
+passphrase first (docs/sealing.md). To erase texts permanently, use `lore forget`.
+Exit code: 0 trimmed or nothing to trim, 1 failed or not trimmed, 2 bad arguments, or no terminal
+and no --yes.
 """
 
 
@@ -133,7 +134,7 @@ def _print_result(args: Namespace, found: TrimResult | None, *, done: bool, note
     elif found is None:
         terminal.out("nothing to trim")
     elif done:
-        terminal.out(f"trimmed {_count_events(found.events)}; the log now begins at {found.before}")
+        terminal.out(f"trimmed {_count_events(found.events)}; the log now starts at  {found.before}")
     if note and not args.json:
         terminal.err(f"lore: {note}")
     return OK

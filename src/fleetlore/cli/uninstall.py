@@ -19,8 +19,8 @@ _EXAMPLES = (
     ("lore uninstall claude-code --project", "out of those of the project in this folder"),
 )
 _NOTES = """\
-Only ours are taken out. If nothing else in the file was changed since, it is as it was before, to the byte.
-What was recorded stays; `lore forget` erases it.
+Removes only our hooks. A file that was not changed otherwise is restored byte for byte.
+Recorded events stay; erase them with `lore forget`.
 """
 
 

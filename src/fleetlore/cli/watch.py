@@ -28,13 +28,13 @@ _EXAMPLES = (
     ("lore watch codex ~/sessions --once", "another folder, read on from where it was left, once"),
 )
 _NOTES = """\
-Files that were last written to before --since are left alone until they change. Each file is read on from
-where it was left; an unfinished last line waits. `lore install` has the programs tell you themselves, at once.
+Files last written before --since are skipped until they change. Each file is read from where the
+last read stopped; an unfinished last line waits. `lore install` records programs by hooks instead.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """The program, its folders, and how far back."""
+    """Add the arguments."""
     programs = registry.list_names()
     parser.add_argument("program", metavar="PROGRAM", choices=programs, help=f"whose recordings: {' or '.join(programs)}")
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Look again and again until told to stop."""
+    """Check for new records until a signal."""
     from fleetlore.ingest import retention
     from fleetlore.ingest.batch_writer import ImportTally
     from fleetlore.ingest.follow_files import TranscriptFollower

@@ -56,54 +56,54 @@ def check_action(goal: GoalState, action: str, value: Any = None, *, of: str | N
     """Raise `Invalid`, with the reason, if the action makes no sense in the goal's current state."""
     if action not in ACTIONS:
         near = get_close_matches(action, ACTIONS, n=1)
-        raise Invalid(f"a goal cannot be asked to {action!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(ACTIONS)}"))
+        raise Invalid(f"unknown action {action!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(ACTIONS)}"))
     if goal.goal is None:
-        raise Invalid(f"no goal {goal.id} is on this log; `lore goal list` shows those there are")
+        raise Invalid(f"no goal {goal.id} is on this log; see `lore goal list`")
     if goal.plan is None:
-        raise Invalid(f"{goal.id} is driven by another program, and only watched here; steer it there")
+        raise Invalid(f"{goal.id} is driven by another program and only shown here; control it there")
     _CHECKS[action](goal, value, of)
 
 
 def _check_pause(goal: GoalState, value: Any, of: str | None) -> None:
     _require_open(goal, "there is nothing to pause")
     if goal.is_paused:
-        raise Invalid(f"it is paused already; `lore goal resume {short_goal_id(goal)}` goes on with it")
+        raise Invalid(f"it is already paused; resume it with `lore goal resume {short_goal_id(goal)}`")
 
 
 def _check_resume(goal: GoalState, value: Any, of: str | None) -> None:
     if goal.outcome == "done":
-        raise Invalid("it is done, all criteria are met; write a new goal for what is still to do")
+        raise Invalid("it is done and all criteria are met; write a new goal for further work")
     if goal.outcome is None and not goal.is_paused:
-        raise Invalid("it is neither paused nor over, so there is nothing to resume")
+        raise Invalid("it is neither paused nor ended, so there is nothing to resume")
 
 
 def _check_cancel(goal: GoalState, value: Any, of: str | None) -> None:
-    _require_open(goal, "there is nothing to call off")
+    _require_open(goal, "there is nothing to cancel")
     if goal.cancel is not None:
-        raise Invalid("it is called off already, and ends as soon as whoever drives it hears of it")
+        raise Invalid("it is already cancelled, and ends when its driver reads the request")
 
 
 def _check_say(goal: GoalState, value: Any, of: str | None) -> None:
     if goal.outcome == "done":
-        raise Invalid("it is done, and nobody would hear it; write a new goal for what is still to do")
+        raise Invalid("it is done, so the agent would not get the message; write a new goal for further work")
     if not isinstance(value, str) or not value.strip():
-        raise Invalid("a message needs words; say something")
+        raise Invalid("the message is empty; give a text")
     if len(value.encode(errors="replace")) > MAX_MESSAGE_BYTES:
         raise Invalid(
-            f"a message of at most {MAX_MESSAGE_BYTES // 1024} KiB is taken; put the rest into a file of the workspace, and name that"
+            f"a message has at most {MAX_MESSAGE_BYTES // 1024} KiB; put the rest into a file of the workspace, and name the file"
         )
 
 
 def _check_raise(goal: GoalState, value: Any, of: str | None) -> None:
     if goal.outcome == "done":
-        raise Invalid("it is done, and needs nothing more")
+        raise Invalid("it is done and needs no larger budget")
     if not isinstance(value, Mapping) or not value:
-        raise Invalid(f"which budget is to be raised? Say {', '.join(BUDGET_AXES)}")
+        raise Invalid(f"no budget was named; give one of {', '.join(BUDGET_AXES)}")
     for name, limit in value.items():
         axis = str(name).removeprefix("max_")
         if axis not in BUDGET_AXES:
             near = get_close_matches(axis, BUDGET_AXES, n=1)
-            raise Invalid(f"no budget is called {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(BUDGET_AXES)}"))
+            raise Invalid(f"unknown budget {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(BUDGET_AXES)}"))
         _check_limit(goal, axis, parse_limits({axis: limit}).get(_LIMIT_FIELDS[axis]), limit)
 
 
@@ -111,18 +111,18 @@ def _check_limit(goal: GoalState, axis: str, new_limit: Any, written: Any) -> No
     current = getattr(goal.limits, _LIMIT_FIELDS[axis])
     if new_limit is None:
         raise Invalid(
-            f"{axis}: not a limit: {written!r}; write a number above the present one" + (", or like 6h" if axis == "wall_time" else "")
+            f"{axis}: not a limit: {written!r}; give a number above the current limit" + (", or like 6h" if axis == "wall_time" else "")
         )
     if current is None or (current == 0 and axis in ("consecutive_errors", "consecutive_413")):
-        raise Invalid(f"{axis}: there is no limit, so there is none to raise")
+        raise Invalid(f"{axis}: there is no limit to raise")
     if new_limit <= current:
         raise Invalid(f"{axis}: the limit is {format_limit(axis, current)} already; a budget can only be raised")
 
 
 def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
-    _require_open(goal, "nothing waits for an answer")
+    _require_open(goal, "there is no open question")
     if of is None or of not in goal.questions:
-        raise Invalid("no such question waits; it was answered, or its time is up; `lore decide` shows those that wait")
+        raise Invalid("no such open question; it was answered, or has timed out; `lore decide` lists open ones")
 
 
 _CHECKS: Mapping[str, Callable[[GoalState, Any, str | None], None]] = {
@@ -137,7 +137,7 @@ _CHECKS: Mapping[str, Callable[[GoalState, Any, str | None], None]] = {
 
 def _require_open(goal: GoalState, what: str) -> None:
     if goal.outcome is not None:
-        raise Invalid(f"it is over ({goal.outcome.replace('_', ' ')}); {what}")
+        raise Invalid(f"it has ended ({goal.outcome.replace('_', ' ')}); {what}")
 
 
 def short_goal_id(goal: GoalState) -> str:

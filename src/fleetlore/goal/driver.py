@@ -113,14 +113,14 @@ class Driver:
         self._require_unredacted(started)
         saved = factory.workspace_checkpointed(0, resources.verifiers.start, resources.workspace.path, verifiers=resources.verifiers.digest)
         if not await self.journal.append([started, saved], unless=lambda: self.state.goal is not None):
-            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
+            raise Invalid(f"goal {goal.id} is already on this log; continue it with `lore goal resume {goal.id}`")
 
     def _require_unredacted(self, started: Event) -> None:
         """A resumed goal is rebuilt from the log, so the log must hold it unchanged."""
         if codec.decode(self.journal.log.admit(started).raw).origin is not None:
             raise Invalid(
                 "the goal would not be kept as it is: something in it looks like a secret, or is longer than 16 KiB;"
-                " put secrets into the environment, and let the goal name files that tell the rest"
+                " put secrets into the environment, and details into files"
             )
 
     async def run_goal(self) -> GoalState:
@@ -130,7 +130,7 @@ class Driver:
         """
         await self.journal.read_new_events()
         if self.state.goal is None or self.state.plan is None:
-            unsigned = "signed with this log's key (it may have been begun before the log was sealed)"
+            unsigned = "signed with this log's key (it may have been started before the log was sealed)"
             missing = unsigned if self.journal.is_sealed else "of ours"
             raise Invalid(f"no goal {self.state.id} {missing} is on this log; `lore goal list` shows those there are")
         async with self._with_lease():
@@ -274,7 +274,7 @@ class Driver:
         started_at, limits = journal.current_time(), self._budget_limits()
         try:
             if not await journal.append(make_events, unless=lambda: journal.control_count != control_count_before):
-                return  # somebody sent a request meanwhile: decide the next step again
+                return  # a request arrived meanwhile: decide the next step again
             order = await self._build_order()
             order = msgspec.structs.replace(order, gate=self._permissions.create_gate(order))
             session = order.session or (order.new_session if self._resources.can_choose_session else None)

@@ -39,11 +39,11 @@ MAX_GOAL_BYTES = 128 * 1024
 SUFFIXES = (".toml", ".yaml", ".yml")
 GOAL = DocumentType(
     suffixes=(*SUFFIXES[1:], SUFFIXES[0]),
-    wrong_suffix=f"a goal is written in a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}",
-    not_a_table='a goal is a table; begin with description = "…", or description: … in YAML',
+    wrong_suffix=f"a goal file must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}",
+    not_a_table='a goal is a table; start with description = "…", or description: … in YAML',
     error=InvalidGoal,
     max_bytes=MAX_GOAL_BYTES,
-    too_large="let the goal name files that tell the rest",
+    too_large="put details into files, and name them in the goal",
 )
 
 
@@ -51,7 +51,7 @@ GOAL = DocumentType(
 
 MAX_DESCRIPTION_BYTES = 16 * 1024
 MAX_CRITERIA = 100
-_NEVER_MET = "would never be met, or always; write a pattern for what stands in the file"
+_NEVER_MET = "would never be met, or always; write a pattern that matches the file's content"
 
 
 def check_goal(
@@ -73,19 +73,19 @@ def check_goal(
         _check_path_inside(document, ("protect", index), pattern)
     if len(acceptance) > MAX_CRITERIA:
         document.add_error(
-            ("acceptance",), f"{len(acceptance)} criteria; at most {MAX_CRITERIA} are taken: let one command check several things"
+            ("acceptance",), f"{len(acceptance)} criteria; at most {MAX_CRITERIA} are allowed: check several things with one command"
         )
 
 
 def _check_description(document: Document, header: Mapping[str, Any], missing: Sequence[str]) -> None:
     description = header.get("description")
     if "description" in missing:
-        document.add_error((), 'description is missing: say what is to be reached, as in description = "Make the tests pass"')
+        document.add_error((), 'description is missing: say what to do, as in description = "Make the tests pass"')
     elif description is not None and not description.strip():
-        document.add_error(("description",), "is empty; say what is to be reached")
+        document.add_error(("description",), "is empty; say what to do")
     elif description is not None and len(description.encode()) > MAX_DESCRIPTION_BYTES:
         document.add_error(
-            ("description",), f"is over {MAX_DESCRIPTION_BYTES // 1024} KiB; let it name a file in the workspace that tells the rest"
+            ("description",), f"is over {MAX_DESCRIPTION_BYTES // 1024} KiB; put the rest into a file of the workspace, and name the file"
         )
 
 
@@ -94,11 +94,11 @@ def _check_harness_options(document: Document, plan: Mapping[str, Any]) -> None:
     if harness is not None:
         _check_harness(document, harness)
     if harness == "command" and not command:
-        document.add_error(("command",), "is missing: which program takes the turns? Write it as a list, as in ['my-agent', '--quiet']")
+        document.add_error(("command",), "is missing: give the agent's program as a list, as in ['my-agent', '--quiet']")
     if harness == "mind" and not mind:
-        document.add_error(("mind",), "is missing: who takes the turns? Write an address, as in mind = 'openai:gpt-5-mini'")
+        document.add_error(("mind",), "is missing: give the model's address, as in mind = 'openai:gpt-5-mini'")
     if harness == "mind" and command:
-        document.add_error(("command",), "is for programs, and the harness is a mind; leave one of them out")
+        document.add_error(("command",), "is for programs, but the harness is a model; remove one of them")
     if command is not None and (not command or not command[0].strip()):
         document.add_error(("command",), "names no program")
 
@@ -119,11 +119,9 @@ def _check_models(document: Document, plan: Mapping[str, Any], acceptance: Seque
         if address is not None:
             _check_model_address(document, path, address)
     if any(isinstance(each, types.LlmJudge) for each in acceptance) and not (plan.get("judge") or plan.get("mind")):
-        document.add_error(
-            ("judge",), "is missing: a criterion is to be judged by a model; write its address, as in judge = 'openai:gpt-5-mini'"
-        )
+        document.add_error(("judge",), "is missing: a criterion is judged by a model; give its address, as in judge = 'openai:gpt-5-mini'")
     if memory is not None and memory.enabled and not (memory.mind or plan.get("mind")):
-        document.add_error(("memory", "mind"), "is missing: who says what is worth keeping? Write an address, or enabled = false")
+        document.add_error(("memory", "mind"), "is missing: give the address of the model that writes memories, or set enabled = false")
 
 
 def _check_model_address(document: Document, path: KeyPath, address: str) -> None:
@@ -137,10 +135,10 @@ def _check_names(document: Document, plan: Mapping[str, Any]) -> None:
     for name in ("agent", "task", "mission"):
         value = plan.get(name)
         if value is not None and not is_name(value):
-            document.add_error((name,), "1 to 200 bytes without control characters are needed")
+            document.add_error((name,), "must have 1 to 200 bytes and no control characters")
     parent = plan.get("parent")
     if parent is not None and find_uuid(parent) is None:
-        document.add_error(("parent",), "is no UUID; write the whole id of the goal above, as `lore goal list --json` shows it")
+        document.add_error(("parent",), "is no UUID; give the full id of the parent goal, as in `lore goal list --json`")
 
 
 def _check_tool_rules(document: Document, plan: Mapping[str, Any]) -> None:
@@ -190,7 +188,7 @@ def _check_pattern(document: Document, path: KeyPath, pattern: str) -> None:
 def _check_path_inside(document: Document, path: KeyPath, written: str) -> None:
     parts = written.replace("\\", "/").split("/")
     if not written.strip() or written.startswith(("/", "~")) or ".." in parts:
-        document.add_error(path, f"{written!r} leads out of the workspace; write it from the workspace on, as in src/app.py")
+        document.add_error(path, f"{written!r} is outside the workspace; give a path relative to the workspace, as in src/app.py")
 
 
 # --- secrets
@@ -200,9 +198,7 @@ def check_secrets(document: Document, redactor: Redactor) -> None:
     """Add an error for each value that looks like a secret: the log would redact it, so a resumed goal would lack it."""
     cleaned, found = redactor.redact_value(document.root)
     for path in _changed_paths(document.root, cleaned) if found else ():
-        document.add_error(
-            path, "holds what looks like a secret, and a goal is kept in the log; put it into the environment, and name the variable"
-        )
+        document.add_error(path, "looks like a secret, and goals are stored in the log; put it into the environment, and name the variable")
 
 
 def _changed_paths(before: Any, after: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -294,7 +290,7 @@ def parse_goal(text: str, source: str, *, folder: str, redactor: Redactor | None
     return _build_goal(parse_document(text, source, GOAL), folder, "goal", redactor=redactor)[0]
 
 
-WORKER = GOAL._replace(wrong_suffix="a worker's file is written like a goal's, in TOML or YAML; docs/town.md tells more")
+WORKER = GOAL._replace(wrong_suffix="a worker's file is a TOML or YAML file like a goal's; see docs/town.md")
 
 
 def load_worker_goal(
@@ -355,7 +351,7 @@ def _explain_unknown_key(key: str) -> str:
     tables: dict[str, type[Struct]] = {"budget": Budget, **{name: shape for name, (shape, _) in _TABLES.items()}}
     for name, shape in tables.items():
         if key in shape.__struct_fields__:
-            return f"belongs into a table: write it under [{name}]"
+            return f"belongs in a table: write it under [{name}]"
     return unknown_key_message(key, TOP_LEVEL_KEYS)
 
 
@@ -388,7 +384,7 @@ def _split_command(document: Document, command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        document.add_error(("command",), f"cannot be cut into words ({error}); write a list, as in ['agent', '--fast']")
+        document.add_error(("command",), f"cannot be split into arguments ({error}); write a list, as in ['agent', '--fast']")
         return []
 
 
@@ -416,7 +412,7 @@ def _convert_criterion(document: Document, path: KeyPath, written: Any) -> types
         problem = (
             invalid_choice_message(str(kind), tuple(_CRITERION_TYPES))
             if kind
-            else "says not what is checked; give a command, or a path and a regex"
+            else "has nothing to check; give a command, or a path and a regex"
         )
         document.add_error((*path, "kind") if kind else path, problem)
         return None
@@ -433,7 +429,7 @@ def _convert_criterion(document: Document, path: KeyPath, written: Any) -> types
 def _resolve_workspace(document: Document, written: str | None, folder: str) -> str:
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(written or "")))
     if not os.path.isdir(path):
-        document.add_error(("workspace",), f"there is no folder {path}; it is looked for from the file's own folder on")
+        document.add_error(("workspace",), f"there is no folder {path}; the path is relative to the goal file")
     return path
 
 

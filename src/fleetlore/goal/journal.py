@@ -219,7 +219,7 @@ class GoalJournal:
             for event in await asyncio.to_thread(self._read_goal, parent):
                 self._apply_event(parent, event)
             if parent.goal is None:
-                raise Invalid(f"the goal above, {parent_id}, is not on this log; begin that one first, or leave `parent` out")
+                raise Invalid(f"the parent goal {parent_id} is not on this log; start it first, or remove `parent`")
             self.parents.append(parent)
             known_ids.add(parent_id)
             parent_id = parent.parent
@@ -295,7 +295,7 @@ class GoalJournal:
         self._head = max([self._head or "", *self.log.append(events, expect=Expect(self.scope, self._head))])
 
     async def _resolve_conflict(self, error: Conflict) -> None:
-        """Read what somebody else wrote; it may show that another driver took the lease."""
+        """Read the events of other writers; they may show that another driver took the lease."""
         before = self.state.position
         self._apply_events(await asyncio.to_thread(self._read_goals))
         if self.state.position == before:

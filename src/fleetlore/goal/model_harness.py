@@ -465,7 +465,7 @@ class _ModelTurn:
         raise _StopTurn("failed", f"Reached maximum number of turns ({self._harness.max_steps})")
 
     async def _follow_answer(self, answer: Mapping[str, Any], *, is_last_chance: bool) -> Ended | None:
-        """Do what an answer asks for. Returns `None` if the turn goes on."""
+        """Do what an answer asks for. Returns `None` if the turn continues."""
         tool, sleep = answer.get("tool"), answer.get("sleep")
         self._words = answer["say"]
         self._add_entry(
@@ -572,7 +572,7 @@ class _ModelTurn:
         try:
             choice = await self._harness.permit(tool, args)
         except Exception as error:  # noqa: BLE001 - any error means that it was not allowed
-            return f"nobody could be asked ({type(error).__name__})"
+            return f"the gate could not be reached ({type(error).__name__})"
         return choice.message if isinstance(choice, Deny) else None
 
     async def _run_tool(self, call: HarnessToolCall) -> ToolResult:

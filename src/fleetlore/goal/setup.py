@@ -83,9 +83,9 @@ def _require_models(goal: Goal, plan: Plan, *, judge: Model | None, thinker: Mod
     if plan.harness == "mind" and agent_model is None:
         raise Invalid('harness "mind" needs a `mind`, such as mind = "anthropic:claude-sonnet-5"')
     if judge is None and any(isinstance(each, LlmJudge) for each in goal.acceptance):
-        raise Invalid('a criterion is judged by a model; say which with `judge`, such as judge = "openai:gpt-5-mini"')
+        raise Invalid('a criterion is judged by a model; name it with `judge`, such as judge = "openai:gpt-5-mini"')
     if thinker is None and plan.memory is not None and plan.memory.enabled:
-        raise Invalid("[memory] needs a mind that says what is worth keeping; name it with `mind` in that table")
+        raise Invalid("[memory] needs a model that writes memories; name it with `mind` in that table")
     if plan.harness == "command" and not plan.command:
         raise Invalid('harness "command" needs a `command`, such as command = ["./agent.sh"]')
 

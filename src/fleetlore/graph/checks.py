@@ -51,7 +51,7 @@ def check_graph(graph: Graph, registry: Registry) -> ResolvedGraph:
 
 def _check_roles(graph: Graph, implementations: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
     if not is_name(graph.agent):
-        yield "agent: a name is needed, of 1 to 200 bytes without control characters"
+        yield "agent: the name must have 1 to 200 bytes and no control characters"
     for role in REQUIRED_ROLES:
         if role not in graph.nodes:
             yield f'the role {role} is missing; every graph has one: add {role} = "{role}_v1" to [nodes]'

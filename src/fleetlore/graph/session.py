@@ -123,7 +123,7 @@ class Session:
         for sink in self._sinks:
             try:
                 sink.send(message)
-            except Exception:  # noqa: BLE001 - a broken sink is detached; the turn goes on
+            except Exception:  # noqa: BLE001 - a broken sink is detached; the turn continues
                 self.detach_sink(sink)
 
     async def handle_text(self, text: str, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
@@ -171,7 +171,7 @@ class Session:
             for task in after_reply:
                 task.cancel()
             await asyncio.gather(*after_reply, return_exceptions=True)
-        with suppress(Exception):  # the turn has ended for its caller; there is nobody left to report to
+        with suppress(Exception):  # the turn has ended for its caller; nobody is left to report to
             await self._journal.flush()
 
     async def wait_until_settled(self) -> None:

@@ -36,7 +36,7 @@ class NoSuchSession(Invalid):
     """No session with this id for this identity; does not reveal whether another identity has one."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(f"there is no session {id[:80]!r} of yours; begin a new one")
+        super().__init__(f"there is no session {id[:80]!r} of yours; start a new one")
 
 
 class TooManySessions(Invalid):
@@ -176,7 +176,7 @@ class SessionManager:
                 conversation.graph = self._settings.default
         if conversation.open is not None:
             data = {"reason": "interrupted", "turn": conversation.turn}
-            journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was broken off; say it again")
+            journal.note("session.turn_ended", data, cause=conversation.open, text="the turn was interrupted; send the message again")
             await journal.flush()
         return journal
 

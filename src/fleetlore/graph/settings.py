@@ -36,7 +36,7 @@ def _parse_database_names(value: Any) -> list[str]:
         return [value]
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         return list(value)
-    raise Invalid('tools.query_db: names of databases are needed, as in query_db = ["shop"]')
+    raise Invalid('tools.query_db: give names of databases, as in query_db = ["shop"]')
 
 
 # --- Settings

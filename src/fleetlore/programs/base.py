@@ -31,29 +31,29 @@ class Program:
     """One coding agent."""
 
     name: str
-    """As commands and goals call it: `claude-code`. Agents that run in it are called `NAME/ID`."""
+    """Its name in commands and goals: `claude-code`. Its agents are named `NAME/ID`."""
     title: str
-    """As people call it: `Claude Code`."""
+    """Its name for people: `Claude Code`."""
     command: str
     """The executable that people start."""
 
     home: str
-    """The folder in which it keeps its files: `~/.claude`."""
+    """The folder of its files: `~/.claude`."""
     home_variable: str = ""
     """The environment variable that names another folder."""
     recordings: tuple[str, ...] = ("sessions",)
     """The folders within `home` that hold its transcripts, the main one first."""
     side_files: str = ""
-    """A regular expression: names of files among the transcripts that are none, and are skipped silently."""
+    """A regular expression for names of files that are not transcripts and are skipped silently."""
     side_folders: frozenset[str] = frozenset()
     """Names of folders among the transcripts whose files are skipped silently."""
 
     install_note: str = ""
-    """What a person has to do after hooks were installed."""
+    """Instructions for the user after hooks were installed."""
     asks_at_gate: bool = False
-    """Whether its harness asks at `Order.gate` before a tool is used."""
+    """Whether its harness asks `Order.gate` for permission before it uses a tool."""
     chooses_sessions: bool = False
-    """Whether a new session has an id of the program's choice. Else it is `Order.new_session`, if the harness has sessions at all."""
+    """Whether the program chooses the id of a new session. Otherwise it is `Order.new_session`, if the harness has sessions."""
 
     @property
     def dialect(self) -> str:
@@ -61,11 +61,11 @@ class Program:
         return self.name.replace("-", "_")
 
     def find_home(self, environ: Mapping[str, str] = os.environ) -> str:
-        """The folder in which it keeps its files, whether it exists or not."""
+        """The folder of its files, which may not exist."""
         return (environ.get(self.home_variable) if self.home_variable else None) or os.path.expanduser(self.home)
 
     def recording_folders(self, environ: Mapping[str, str] = os.environ) -> list[str]:
-        """The folders that hold its transcripts, whether they exist or not."""
+        """The folders of its transcripts, which may not exist."""
         home = self.find_home(environ)
         return [os.path.join(home, *name.split("/")) for name in self.recordings]
 
@@ -78,19 +78,19 @@ class Program:
         return ()
 
     def find_related(self, path: str, head: bytes) -> Iterable[str]:
-        """Keys of a transcript, of its path and how it begins. Files that share a key share records, and are imported together."""
+        """Keys of a transcript, from its path and its first bytes. Files that share a key share records, and are imported together."""
         return ()
 
     def load_hooks(self) -> ProgramHooks | None:
-        """The reader of what it hands to `lore hook`."""
+        """The reader of the records that it passes to `lore hook`."""
         return None
 
     def hook_file(self, project: str | None = None) -> HookFile | None:
-        """The settings file that says which hooks it calls: the user's own, or the one that a project's folder shares."""
+        """The settings file that lists its hooks: the user's, or the one in a project's folder."""
         return None
 
     def load_harness(self) -> HarnessFactory | None:
-        """What makes a harness, which drives it through the turns of a goal."""
+        """Creates the harness that runs it for the turns of a goal."""
         return None
 
     def load_telemetry(self) -> ProgramTelemetry | None:
@@ -98,16 +98,16 @@ class Program:
         return None
 
     def load_tool_calls(self) -> ToolCallReader | None:
-        """What its tools do, as commands, edits, reads and searches. Without it, tools are known by common names."""
+        """The reader that normalises its tool calls to commands, edits, reads and searches. Without it, tools are guessed by name."""
         return None
 
     def resume_command(self, session: str) -> tuple[str, ...] | None:
-        """The command line by which a person continues a session."""
+        """The command line that continues a session."""
         return None
 
 
 def find_hook_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
-    """The agents that a hook's record names, each with its session: those of the sessions, and the sub-agent that called."""
+    """The agents named in a hook's record, each with its session: the session's own agent, and the sub-agent that made the call."""
     sessions = [session for key in SESSION_KEYS if isinstance(session := record.get(key), str)]
     run = sessions[0] if sessions else None
     helper = record.get("agent_id")
@@ -118,14 +118,14 @@ class ProgramHooks(NamedTuple):
     """How the calls of an agent's hooks are read."""
 
     read: Callable[..., list[Event]]
-    """`read(record, id=…, at=…)`: the events of one call, with the id and the time of its arrival."""
+    """`read(record, id=…, at=…)`: the events of one call; `id` and `at` are its id and time of arrival."""
     branch_key: str = ""
-    """Where `read` looks for the git branch, which the hook does not name and its transcript does."""
+    """The key under which `read` looks for the git branch. Hooks do not have it; it is added from the transcript."""
     branch_steps: frozenset[str] = frozenset()
-    """The values of `hook_event_name` that get it."""
+    """The values of `hook_event_name` to which the branch is added."""
     kinds_without_key: Mapping[str, str] = {}
-    """`hook_event_name` → kind, of calls that may lack the id of their prompt. The same event of the transcript is then found by time."""
+    """`hook_event_name` → kind, for calls that may lack the id of their prompt. The same event in the transcript is then found by time."""
     expected_recording: Callable[[Mapping[str, Any]], str | None] = lambda record: None
-    """The transcript that is written right after this call and reports it better. The call waits a moment for it."""
+    """The transcript that is written right after this call with more detail. The call waits a moment for it."""
     find_agents: Callable[[str, Mapping[str, Any]], list[tuple[str | None, str | None]]] = find_hook_agents
-    """The agents that a record names, each with its session, of the program's name and the record."""
+    """Returns the agents named in a record, each with its session; called with the program's name and the record."""

@@ -1,15 +1,16 @@
-"""Any command takes the turn: the prompt on its stdin, its words on stdout, its exit code the verdict.
+"""The harness for any command: the prompt on stdin, its answer on stdout, its exit code as the outcome of the turn.
 
-What it may know besides stands in its environment: `LORE_GOAL`, `LORE_AGENT`, `LORE_TURN_NUMBER` (from one), `LORE_TURN` (the mark of the
-turn, to be handed on to whatever it starts), `LORE_MODEL` where one is wished for, `LORE_SUMMARY=1` where only words are wanted, and what
-may still be spent: `LORE_TOKENS_LEFT`, `LORE_USD_LEFT`, `LORE_SECONDS_LEFT`.
+Its environment has `LORE_GOAL`, `LORE_AGENT`, `LORE_TURN_NUMBER` (from 1), `LORE_TURN` (the mark of the turn; child processes must
+inherit it), `LORE_MODEL` if the goal sets one, `LORE_SUMMARY=1` if only a summary is wanted, and the remaining budget:
+`LORE_TOKENS_LEFT`, `LORE_USD_LEFT`, `LORE_SECONDS_LEFT`.
 
-A line on stdout that is a JSON object with some of these keys, and no others, is a report and not part of its words:
+A line on stdout that is a JSON object with some of these keys, and no others, is a report and not part of the answer:
 
     {"done": true, "say": "…", "tokens": 12, "usd": 0.01, "context": 900, "model": "…", "sleep_ms": 60000, "error": "…"}
 
-What a later one says stands. Tokens and dollars are those of the turn so far: who reports while it works is stopped as soon as its budget
-is spent. They are told as `model.replied`, by which costs are counted. Exit code 0 is a finished turn, any other a failed one.
+Later reports override earlier ones. Tokens and dollars are those of the turn so far: a command that reports while it works is stopped
+when its budget is spent. They are recorded as `model.replied`, which costs are computed from. Exit code 0 is a finished turn, any other
+a failed one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
 MAX_WORDS_BYTES = 16_384
-"""Bytes of what was said last that are kept."""
+"""Bytes kept of the end of the output."""
 
 MAX_REPORT_BYTES = 65_536
 
@@ -41,16 +42,16 @@ KEPT_VARIABLES = (
     *("ANTHROPIC_*", "OPENAI_*", "CLAUDE_*", "CODEX_*", "GEMINI_*", "GOOGLE_API_KEY", "MISTRAL_*", "OPENROUTER_*", "OLLAMA_*"),
     *("AIDER_*", "VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME"),
 )
-"""What agents' programs and their tools need for themselves."""
+"""Variables that agents' programs and their tools need."""
 
 _PROGRESS_INTERVAL_SECONDS = 1.0
-"""Seconds at least between two lines, or two sums, that are told while it works."""
+"""Minimum seconds between two progress reports."""
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class CommandReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a command says of itself."""
+    """A report of the command."""
 
     done: bool | None = None
     say: str | None = None
@@ -62,7 +63,7 @@ class CommandReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     error: str | None = None
 
     def merge_later(self, later: CommandReport) -> CommandReport:
-        """This one, and what a later one says."""
+        """This report, updated by a later one."""
         return msgspec.structs.replace(self, **_list_set_fields(later))
 
 
@@ -83,7 +84,7 @@ def parse_report_line(line: OutputLine) -> CommandReport | None:
 
 
 class CommandHarness:
-    """Drives any command. It remembers nothing between turns; what it may do, only the system bounds."""
+    """Runs any command. It has no session between turns, and no gate: only the system limits it."""
 
     name = "command"
     has_sessions = False
@@ -92,7 +93,7 @@ class CommandHarness:
         self._command, self._environ, self._kept_variables = tuple(command), environ, tuple(keep)
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """One run of the command."""
+        """Run the command once."""
         turn = _CommandTurn(watch)
         try:
             finished = await run(self._build_program(order), turn.on_start, turn.on_line)
@@ -114,13 +115,13 @@ class CommandHarness:
 
 
 def _turn_timeout(order: Order) -> float:
-    """Seconds that the turn may last."""
+    """Maximum seconds of the turn."""
     return order.timeout if order.rest.seconds is None else min(order.timeout, max(order.rest.seconds, 0.0))
 
 
 def _build_order_variables(order: Order) -> dict[str, str]:
-    """The order, as the command finds it in its environment."""
-    told = {
+    """The order as environment variables."""
+    variables = {
         "LORE_GOAL": order.goal,
         "LORE_AGENT": order.agent,
         "LORE_TURN_NUMBER": order.turn,
@@ -130,11 +131,11 @@ def _build_order_variables(order: Order) -> dict[str, str]:
         "LORE_USD_LEFT": order.rest.usd,
         "LORE_SECONDS_LEFT": order.rest.seconds,
     }
-    return {name: str(value).replace("\0", "") for name, value in told.items() if value is not None}
+    return {name: str(value).replace("\0", "") for name, value in variables.items() if value is not None}
 
 
 class _CommandTurn:
-    """What is heard of one run."""
+    """Collects output and reports of one run."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -145,11 +146,11 @@ class _CommandTurn:
         self._reported_usage = CommandReport(tokens=0, usd=0.0)
 
     async def on_start(self, process: Process) -> bool:
-        """Told at once, so that it is found again whatever happens."""
+        """Report the process at once, so that it can be found after a crash."""
         return await self._report_progress(Heard(process=process))
 
     async def on_line(self, line: OutputLine) -> bool:
-        """A report is taken in; words are kept, and told now and then."""
+        """Read a line: a report, or output, which is passed on now and then."""
         if report := parse_report_line(line):
             self._report = self._report.merge_later(report)
             return await self._report_progress(self._make_progress(words=report.say, events=self._make_usage_events_if_due()))
@@ -161,13 +162,13 @@ class _CommandTurn:
         return await self._report_progress(self._make_progress(words=clean_output(line.text[:MAX_WORDS_BYTES])))
 
     async def report_remaining_usage(self) -> None:
-        """What was reported and not told yet."""
+        """Report progress that was not reported yet."""
         if events := self._make_usage_events():
             await self._watch(self._make_progress(words=None, events=events))
 
     def _make_progress(self, *, words: str | None, events: Sequence[Event] = ()) -> Heard:
-        said = self._report
-        return Heard(tokens=said.tokens or 0, usd=said.usd, context=said.context, model=said.model, words=words, events=events)
+        report = self._report
+        return Heard(tokens=report.tokens or 0, usd=report.usd, context=report.context, model=report.model, words=words, events=events)
 
     def _make_usage_events_if_due(self) -> Sequence[Event]:
         now = asyncio.get_running_loop().time()
@@ -177,35 +178,37 @@ class _CommandTurn:
         return self._make_usage_events()
 
     def _make_usage_events(self) -> Sequence[Event]:
-        """What it has used since that was last told. How much of that was read it does not say: no table can price it."""
-        said, told = self._report, self._reported_usage
-        tokens, usd = (said.tokens or 0) - (told.tokens or 0), round((said.usd or 0.0) - (told.usd or 0.0), 9)
+        """The usage since the last report. Input and output are not split, so it cannot be priced from a table."""
+        report, reported = self._report, self._reported_usage
+        tokens, usd = (report.tokens or 0) - (reported.tokens or 0), round((report.usd or 0.0) - (reported.usd or 0.0), 9)
         if tokens <= 0 and usd <= 0:
             return ()
-        self._reported_usage = CommandReport(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
-        priced = {"usd": usd, "model": said.model} if usd > 0 else {}
+        self._reported_usage = CommandReport(
+            tokens=max(report.tokens or 0, reported.tokens or 0), usd=max(report.usd or 0.0, reported.usd or 0.0)
+        )
+        priced = {"usd": usd, "model": report.model} if usd > 0 else {}
         data = {"input": max(0, tokens), "source": CommandHarness.name, **priced}
         return (Event(kind="model.replied", data={name: value for name, value in data.items() if value is not None}),)
 
-    async def _report_progress(self, heard: Heard) -> bool:
-        self._stop_outcome = await self._watch(heard)
+    async def _report_progress(self, progress: Heard) -> bool:
+        self._stop_outcome = await self._watch(progress)
         return self._stop_outcome is None
 
     def make_result(self, finished: ProgramResult, *, is_spent: bool) -> Ended:
-        """How it ended; `is_spent` where its time was what the goal had left."""
-        said = self._report
+        """The result of the turn; `is_spent` if its time limit was the goal's remaining time."""
+        report = self._report
         how = self._find_outcome(finished, is_spent=is_spent)
         return Ended(
             how=how,
-            words=_truncate_to_tail(clean_output(said.say.encode("utf-8", "replace")) if said.say else self._output_tail.text()),
-            error=_describe_failure(finished, said, how),
-            tokens=said.tokens or 0,
-            usd=said.usd,
-            context=said.context,
-            model=said.model,
-            sleep_ms=said.sleep_ms if how == "asleep" else None,
+            words=_truncate_to_tail(clean_output(report.say.encode("utf-8", "replace")) if report.say else self._output_tail.text()),
+            error=_describe_failure(finished, report, how),
+            tokens=report.tokens or 0,
+            usd=report.usd,
+            context=report.context,
+            model=report.model,
+            sleep_ms=report.sleep_ms if how == "asleep" else None,
             exit_code=finished.code,
-            extras={} if said.done is None else {"done": said.done},
+            extras={} if report.done is None else {"done": report.done},
         )
 
     def _find_outcome(self, finished: ProgramResult, *, is_spent: bool) -> TurnOutcome:
@@ -220,12 +223,12 @@ class _CommandTurn:
         return "asleep" if self._report.sleep_ms else "finished"
 
 
-def _describe_failure(finished: ProgramResult, said: CommandReport, how: TurnOutcome) -> str:
-    """What went wrong: in its own words, and how it ended where that was not our doing."""
+def _describe_failure(finished: ProgramResult, report: CommandReport, how: TurnOutcome) -> str:
+    """The error: its own message, its exit code unless we ended it, and stderr."""
     if how in ("finished", "asleep"):
         return ""
     end = _describe_exit(finished) if how == "failed" else None
-    return Redactor().redact_value("\n".join(one for one in (said.error, end, finished.stderr) if one))[0]
+    return Redactor().redact_value("\n".join(one for one in (report.error, end, finished.stderr) if one))[0]
 
 
 def _describe_exit(finished: ProgramResult) -> str | None:
@@ -242,5 +245,5 @@ def _signal_name(number: int) -> str:
 
 
 def _truncate_to_tail(words: str) -> str:
-    """No more than is kept."""
+    """The end of a text, within the limit."""
     return words.encode("utf-8", "replace")[-MAX_WORDS_BYTES:].decode("utf-8", "ignore")

@@ -1,7 +1,7 @@
-"""How errors are worded: what the programs of agents and the endpoints of models say, and which trouble each means.
+"""Patterns of error messages of agent programs and model endpoints, and the failure that each means.
 
-A phrase counts where a message begins: at the start of a line, behind a colon or a status, in the `message` of an error's JSON. The
-name of an error counts in the places of such names. So an agent's own sentences are not mistaken for trouble.
+A pattern matches only at the start of a message: at the start of a line, after a colon or a status, in the `message` of an error's
+JSON. The name of an error matches only where such names occur. So an agent's own sentences are not mistaken for failures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FailureKind: TypeAlias = Literal[
 ]
 FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 
-# A blank stands for any white space, `<M>` for the beginning of a message, `<N>` for that of an error's name.
+# A blank means any white space, `<M>` the start of a message, `<N>` the start of an error's name.
 FAILURE_WORDINGS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     (
         "interrupted",
@@ -234,20 +234,20 @@ _STATUS_PATTERN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
-# What may stand before a message: the start of a line, a colon, a status, a mark of a terminal, or `"message":"`.
+# What may come before a message: the start of a line, a colon, a status, a mark of a terminal, or `"message":"`.
 _MESSAGE_START = r"(?:(?:^|\n)\s{0,20}|: ?|\b\d{3} |[·∙•■⎿│✕\]>]\s{1,4}|[\"']message[\"']: ?[\"']|\()(?:error:? )?"
 _NAME_START = r"(?:(?:^|\n)\s{0,20}|[\"'(\[:=·] ?|\b\d{3} )"
 
 
 def find_failure_by_text(text: str) -> FailureKind | None:
-    """The trouble that an error's words tell of; `None` if they are not known."""
+    """The failure that an error message means; `None` if it is unknown."""
     return next((complaint for complaint, pattern in _PATTERNS if pattern.search(text)), None)
 
 
 def find_failure_by_status(status: int | None, text: str) -> FailureKind | None:
-    """The trouble that an HTTP status means: the one given, else one that the words tell of."""
-    told = [status] if status else [int(match["said"] or match["ours"]) for match in _STATUS_PATTERN.finditer(text)]
-    return next((_FAILURE_BY_STATUS[each] for each in told if each in _FAILURE_BY_STATUS), None)
+    """The failure that an HTTP status means: the given one, else one in the text."""
+    statuses = [status] if status else [int(match["said"] or match["ours"]) for match in _STATUS_PATTERN.finditer(text)]
+    return next((_FAILURE_BY_STATUS[each] for each in statuses if each in _FAILURE_BY_STATUS), None)
 
 
 def _compile_wordings(wordings: tuple[str, ...]) -> re.Pattern[str]:

@@ -1,7 +1,7 @@
-"""What agents and endpoints complain of, and what the driver does about it: one table.
+"""Failures of agents and endpoints, and what the driver does about each: one table.
 
-Only the words of errors are read, never an agent's own. Wordings come before HTTP statuses, and both before the way in which the turn
-ended.
+Only error messages are read, never an agent's own text. Message patterns come before HTTP statuses, and both before the outcome of the
+turn.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fleetlore.programs.failure_patterns import FailureKind as FailureKind
 from fleetlore.programs.failure_patterns import find_failure_by_status, find_failure_by_text
 from fleetlore.programs.harness import Ended, TurnOutcome
 
-# --- When to go on, as agents and endpoints say it: in seconds, in words, by the clock of a time zone, as a date.
+# --- Parses when a limit is reset: in seconds, in words, as a clock time with a zone, as a date.
 
 MAX_RESET_DELAY = timedelta(days=366)
-"""What lies farther ahead was misread."""
+"""A time further in the future is a parse error."""
 _MAX_CLOCK_TIME_AHEAD = timedelta(hours=18)
-"""An hour of the day that comes only so much later has just passed: the limit is over, and whoever told of it is behind."""
+"""A clock time that would be later than this has just passed: the limit is already reset."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -45,7 +45,7 @@ _ResetReader: TypeAlias = "Callable[[re.Match[str], datetime], datetime | None]"
 
 
 def find_reset_time(text: str, now: datetime) -> datetime | None:
-    """The moment that a text names, in UTC; `None` if it names none that lies ahead.
+    """The time that a text names, in UTC; `None` if it names none in the future.
 
     A time without a zone is one of the zone of `now`.
     """
@@ -94,8 +94,8 @@ def _read_http_date(match: re.Match[str], now: datetime) -> datetime:
 
 
 def _read_iso_time(match: re.Match[str], now: datetime) -> datetime:
-    said = datetime.fromisoformat(match["iso"].replace(" at ", "T").replace(" ", "T"))
-    return said if said.tzinfo else said.replace(tzinfo=UTC if match["zulu"] else now.tzinfo)
+    parsed = datetime.fromisoformat(match["iso"].replace(" at ", "T").replace(" ", "T"))
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC if match["zulu"] else now.tzinfo)
 
 
 def _read_date(match: re.Match[str], now: datetime) -> datetime | None:
@@ -129,7 +129,7 @@ def _parse_hour_and_minute(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _now_in_zone(match: re.Match[str], now: datetime) -> datetime | None:
-    """`now` by the clock that is meant; `None` if nobody knows that zone."""
+    """`now` in the named time zone; `None` if the zone is unknown."""
     zone: tzinfo | None = UTC if match["utc"] else _find_zone(match["zone"]) if match["zone"] else now.tzinfo
     return None if zone is None else now.astimezone(zone)
 
@@ -137,7 +137,7 @@ def _now_in_zone(match: re.Match[str], now: datetime) -> datetime | None:
 def _find_zone(name: str) -> tzinfo | None:
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # an unknown name, one that is no name, a folder of zones
+    except (KeyError, ValueError, OSError):  # an unknown or invalid name, or a folder of zones
         return None
 
 
@@ -168,22 +168,22 @@ _RESET_READERS: tuple[tuple[re.Pattern[str], _ResetReader], ...] = (
 # ---
 
 RemedyAction: TypeAlias = Literal["compact", "fresh", "wait", "retry", "escalate", "next"]
-"""`compact`: make the context smaller, and try again. `fresh`: the same turn in a new session, the workspace as it was before it.
-`wait`: until the stated moment, else with pauses that grow. `retry`: the same again, after a pause. `escalate`: a person is needed.
-`next`: go on with the next turn, which is told of it."""
+"""`compact`: compact the context, and retry. `fresh`: the same turn in a new session, the workspace as it was before it.
+`wait`: until the stated time, else with growing pauses. `retry`: the same again, after a pause. `escalate`: a person is needed.
+`next`: continue with the next turn, whose prompt mentions it."""
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
-    """What was wrong, until when, and what a person can do."""
+    """A failure, when it ends, and what a person can do."""
 
     complaint: FailureKind
     until: datetime | None = None
-    """In UTC: when to go on, where the agent or its endpoint says so."""
+    """When to continue, in UTC, if the agent or its endpoint says so."""
     advice: str = ""
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
-    """What the driver does. Pauses are in seconds, the first is doubled up to the longest; a moment that was named counts more."""
+    """What the driver does. Pauses are in seconds, the first is doubled up to the longest; a stated time takes precedence."""
 
     action: RemedyAction
     counts: bool
@@ -199,15 +199,15 @@ REMEDIES: Mapping[FailureKind, Remedy] = {
         action="compact",
         counts=False,
         meaning="the context is too full for the model",
-        advice="the context is made smaller, and the turn tried again",
+        advice="the context is compacted and the turn retried",
     ),
     "session_lost": Remedy(
         action="fresh",
         counts=False,
         first_pause=1.0,
         longest_pause=60.0,
-        meaning="the session is gone or can no longer be taken up",
-        advice="the turn is tried again in a new session",
+        meaning="the session is lost or cannot be resumed",
+        advice="the turn is retried in a new session",
     ),
     "rate_limit": Remedy(
         action="wait",
@@ -215,15 +215,15 @@ REMEDIES: Mapping[FailureKind, Remedy] = {
         first_pause=10.0,
         longest_pause=600.0,
         meaning="too many requests or tokens a minute",
-        advice="it goes on by itself; fewer goals at once would help",
+        advice="it is retried automatically; run fewer goals in parallel",
     ),
     "overloaded": Remedy(
         action="wait",
         counts=False,
         first_pause=10.0,
         longest_pause=600.0,
-        meaning="the endpoint has more to do than it can, or is in trouble",
-        advice="it goes on by itself once the endpoint is well again",
+        meaning="the endpoint is overloaded or failing",
+        advice="it is retried automatically",
     ),
     "usage_limit": Remedy(
         action="wait",
@@ -231,7 +231,7 @@ REMEDIES: Mapping[FailureKind, Remedy] = {
         first_pause=300.0,
         longest_pause=3600.0,
         meaning="a plan's allowance is used up for now",
-        advice="it goes on when the limit is reset; another plan or a key would go on at once",
+        advice="it continues when the limit is reset; another plan or an API key continues at once",
     ),
     "network": Remedy(
         action="retry",
@@ -239,19 +239,19 @@ REMEDIES: Mapping[FailureKind, Remedy] = {
         first_pause=2.0,
         longest_pause=300.0,
         meaning="the connection failed",
-        advice="see to the network, the proxy and the address, should it last",
+        advice="if it persists, check the network, the proxy and the address",
     ),
     "auth": Remedy(
         action="escalate",
         counts=False,
         meaning="the key or the login is not accepted",
-        advice="log in again (`claude` and `/login`, `codex login`), or see to the key in its variable; then `lore goal resume`",
+        advice="log in again (`claude` and `/login`, `codex login`), or check the API key in its variable; then `lore goal resume`",
     ),
     "credit": Remedy(
         action="escalate",
         counts=False,
-        meaning="there is no credit left, or none for this",
-        advice="add credit or raise the spending limit where the account is kept, then `lore goal resume`",
+        meaning="there is no credit left, or none for this model",
+        advice="add credit or raise the account's spending limit, then `lore goal resume`",
     ),
     "missing": Remedy(
         action="escalate",
@@ -260,48 +260,48 @@ REMEDIES: Mapping[FailureKind, Remedy] = {
         advice="install it, or name it with `command` in the goal, then `lore goal resume`",
     ),
     "max_turns": Remedy(
-        action="next", counts=True, meaning="the agent reached its own limit of steps", advice="the next turn goes on from there"
+        action="next", counts=True, meaning="the agent reached its own limit of steps", advice="the next turn continues from there"
     ),
     "agent_budget": Remedy(
         action="next",
         counts=True,
-        meaning="the agent stopped at the budget that it was given",
-        advice="raise the budget with `lore goal raise`, should the goal end by it",
+        meaning="the agent stopped at its budget",
+        advice="if the goal ends, raise the budget with `lore goal raise`",
     ),
     "interrupted": Remedy(
         action="retry",
         counts=False,
         first_pause=1.0,
         longest_pause=60.0,
-        meaning="the turn was broken off from outside",
-        advice="the turn is tried again, unless the goal was cancelled",
+        meaning="the turn was interrupted",
+        advice="the turn is retried, unless the goal was cancelled",
     ),
     "timed_out": Remedy(
-        action="next", counts=True, meaning="the turn lasted too long", advice="raise `turn_timeout` in the goal, should it need longer"
+        action="next", counts=True, meaning="the turn lasted too long", advice="raise `turn_timeout` in the goal if it needs longer"
     ),
     "silent": Remedy(
         action="next",
         counts=True,
         first_pause=1.0,
         longest_pause=60.0,
-        meaning="nothing came from the agent for too long",
-        advice="raise `idle_timeout` in the goal, should it need longer",
+        meaning="the agent gave no output for too long",
+        advice="raise `idle_timeout` in the goal if it needs longer",
     ),
     "no_result": Remedy(
         action="next",
         counts=True,
         first_pause=2.0,
         longest_pause=120.0,
-        meaning="the agent ended without saying how",
-        advice="run the agent's program by hand in the workspace to see why, should it go on",
+        meaning="the agent ended without a result",
+        advice="if it persists, run the agent's program in the workspace to see why",
     ),
     "unknown": Remedy(
         action="next",
         counts=True,
         first_pause=2.0,
         longest_pause=120.0,
-        meaning="an error that is not known",
-        advice="read the error; the next turn is told of it",
+        meaning="an unknown error",
+        advice="read the error; the next turn's prompt mentions it",
     ),
 }
 
@@ -314,14 +314,14 @@ _FAILURE_BY_OUTCOME: Mapping[TurnOutcome, FailureKind] = {
     "not_started": "missing",
 }
 _OUTCOMES_WITH_ERROR_TEXT = frozenset[TurnOutcome](("failed", "timed_out", "silent", "no_result"))
-"""Ends of a turn whose error is read."""
+"""Outcomes of a turn whose error is read."""
 _MAX_ERROR_CHARS = 8192
-"""Characters that are read of an error's beginning and of its end."""
+"""Characters read from the start and from the end of an error."""
 _FAILURES_WITH_RESET = frozenset[FailureKind](("rate_limit", "overloaded", "usage_limit"))
 
 
 def diagnose_turn(ended: Ended, now: datetime) -> Diagnosis:
-    """What was wrong with a turn. A time without a zone is one of the zone of `now`, which is where the agent runs."""
+    """The failure of a turn. A time without a zone is in the zone of `now`, where the agent runs."""
     complaint, text = _FAILURE_BY_OUTCOME.get(ended.how, "unknown"), ""
     if ended.how in _OUTCOMES_WITH_ERROR_TEXT:
         text = _clean_error_text(ended.error)
@@ -331,12 +331,12 @@ def diagnose_turn(ended: Ended, now: datetime) -> Diagnosis:
 
 
 def find_remedy(complaint: FailureKind) -> Remedy:
-    """What the driver does about it."""
+    """The driver's reaction to a failure."""
     return REMEDIES[complaint]
 
 
 def _clean_error_text(text: str) -> str:
     if len(text) > 2 * _MAX_ERROR_CHARS:
         text = f"{text[:_MAX_ERROR_CHARS]}\n{text[-_MAX_ERROR_CHARS:]}"
-    # JSON within JSON, as clients print it, is read like JSON.
+    # Clients print JSON inside JSON: unescape it.
     return text.replace("\u2019", "'").replace('\\"', '"').replace("\r", "\n").strip()

@@ -1,4 +1,4 @@
-"""The seam of the driver: whatever takes a turn in a workspace, what it is told, and how its turn ended."""
+"""The interface between the driver and the programs that take turns: `Harness`, its input `Order` and its result `Ended`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TurnOutcome: TypeAlias = Literal[
 """How an agent's turn ended.
 
 `finished`: it says that it is done. `failed`: it or its endpoint reports an error. `asleep`: it asks to be woken later.
-`over_budget`: the watcher stopped it, or the call that would have passed the cap was not made. `stopped`: somebody called it off.
-`timed_out`: the turn lasted too long. `silent`: nothing came for too long. `no_result`: it ended without saying how.
+`over_budget`: the watcher stopped it, or a call that would exceed the budget was not made. `stopped`: it was cancelled.
+`timed_out`: the turn lasted too long. `silent`: no output for too long. `no_result`: it ended without a result.
 `not_started`: the program is missing, or cannot be run.
 """
 
 
 class RemainingBudget(Struct, frozen=True, kw_only=True):
-    """What may still be spent; `None` where there is no limit."""
+    """The remaining budget; `None` means no limit."""
 
     tokens: int | None = None
     usd: float | None = None
@@ -31,14 +31,14 @@ class RemainingBudget(Struct, frozen=True, kw_only=True):
 
 
 class Gate(Struct, frozen=True, kw_only=True):
-    """Where an agent's program asks before it uses a tool: a command that speaks MCP on its stdin and stdout, and what it needs."""
+    """The MCP server (a stdio command and its environment) that a program asks for permission before it uses a tool."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """One turn, ordered."""
+    """The input of one turn."""
 
     goal: str
     agent: str
@@ -46,68 +46,68 @@ class Order(Struct, frozen=True, kw_only=True):
     prompt: str
     workspace: str
     session: str | None = None
-    """The session to take up; `None` begins one."""
+    """The session to resume; `None` starts one."""
     new_session: str
-    """The id for a session that is begun: a UUID, chosen before, so that it is known whatever happens."""
+    """The id for a new session: a UUID, chosen in advance, so that it is known after a crash."""
     mark: str
-    """A name that no other turn has; every process of the turn carries it in its environment, and is found by it."""
+    """A unique name of the turn, in the environment of all its processes, by which they are found."""
     model: str | None = None
     rest: RemainingBudget = RemainingBudget()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     gate: Gate | None = None
     is_summary: bool = False
-    """Whether only words are wanted, of what was done so far: no tool is to be used."""
+    """Whether only a summary of the work so far is wanted, without tool calls."""
     timeout: float = 3600.0
     idle: float = 600.0
-    """Seconds without a sign of life after which it is taken to hang."""
+    """Seconds without output after which it is stopped."""
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """What came of a turn while it lasts."""
+    """Progress of a running turn."""
 
     events: Sequence[Event] = ()
-    """To be recorded: whose and on which goal they are is filled in by the watcher."""
+    """Events to record; the watcher adds the agent and the goal."""
     process: Process | None = None
-    """One that was started."""
+    """A process that was started."""
     session: str | None = None
     model: str | None = None
     tokens: int = 0
-    """Used in this turn so far, all of them."""
+    """Total used in this turn so far."""
     usd: float | None = None
     context: int | None = None
-    """Tokens that its context holds by now."""
+    """Tokens in its context now."""
     words: str | None = None
 
 
 Watch: TypeAlias = Callable[[Heard], Awaitable[TurnOutcome | None]]
-"""Told as it happens, a process right after its start. `None` lets the turn go on; else the harness ends it, with that `how`."""
+"""Called with progress, and right after a process starts. `None` continues the turn; otherwise the harness ends it with that `how`."""
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """How a turn ended, and what it took altogether."""
+    """The result of a turn, with its total usage."""
 
     how: TurnOutcome
     words: str = ""
-    """What the agent said last; never longer than 16 KiB."""
+    """The agent's last message, at most 16 KiB."""
     error: str = ""
-    """What was complained of: the program's or the endpoint's own words, and a hint of stderr; no secrets."""
+    """The error message of the program or endpoint, and the end of stderr; secrets are redacted."""
     status: int | None = None
-    """The HTTP status that the program tells of."""
+    """The HTTP status that the program reports."""
     session: str | None = None
     tokens: int = 0
     usd: float | None = None
     context: int | None = None
     model: str | None = None
     sleep_ms: int | None = None
-    """For `asleep`: how long; `words` says why."""
+    """For `asleep`: how long; `words` is the reason."""
     exit_code: int | None = None
     denials: int = 0
     extras: Mapping[str, Any] = {}
 
 
 class Harness(Protocol):
-    """Whatever takes turns. One turn at a time; cancelling the call ends the turn, and leaves no process behind."""
+    """A program or model that takes turns, one at a time. Cancelling the call ends the turn and leaves no process behind."""
 
     @property
     def name(self) -> str:
@@ -115,7 +115,7 @@ class Harness(Protocol):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether it remembers the turns before, by the session's id."""
+        """Whether it has sessions that keep the earlier turns."""
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """The turn. Never raises but for cancellation: whatever goes wrong is an `Ended`."""
+        """Run a turn. Raises nothing but cancellation: every failure is an `Ended`."""

@@ -45,7 +45,7 @@ class HookFile(NamedTuple):
         return self._replace(events=("Stop",), action=ASK_FOR_EVIDENCE)
 
     def install(self, *, command: str) -> bool:
-        """Have a command of ours called at every event. Returns whether anything had to be changed."""
+        """Install our command for every event. Returns whether the file was changed."""
         before = _read_file(self.path)
         settings = _parse_settings(self.path, before)
         for event in list(_get_hooks(self, settings)):
@@ -60,7 +60,7 @@ class HookFile(NamedTuple):
         return True
 
     def uninstall(self) -> bool:
-        """Remove our hooks. Returns whether there were any. A file that nobody else changed since is as before, to the byte."""
+        """Remove our hooks. Returns whether there were any. A file that was not changed otherwise is restored byte for byte."""
         before = _read_file(self.path)
         settings = _parse_settings(self.path, before)
         files = [self._replace(action=action) for action in ACTIONS]
@@ -90,7 +90,7 @@ class HookFile(NamedTuple):
         return any(os.path.basename(shlex.split(hook["command"])[0]) != HOOK_PROGRAM for hook in ours)
 
     def are_hooks_disabled(self) -> bool:
-        """Whether the file says that no hook is to run."""
+        """Whether the file disables all hooks."""
         return _parse_settings(self.path, _read_file(self.path)).get("disableAllHooks") is True
 
 
@@ -103,10 +103,10 @@ def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
     """The `hooks` table, validated as far as we need it."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
-        raise ConfigError(f"{file.path}: hooks: an object is needed; mend it, nothing was changed")
+        raise ConfigError(f"{file.path}: hooks: an object is needed; fix the file first, nothing was changed")
     for event, groups in hooks.items():
         if not isinstance(groups, list):
-            raise ConfigError(f"{file.path}: hooks.{event}: a list is needed; mend it, nothing was changed")
+            raise ConfigError(f"{file.path}: hooks.{event}: a list is needed; fix the file first, nothing was changed")
     return hooks
 
 
@@ -167,11 +167,13 @@ def _parse_settings(path: str, raw: bytes | None) -> _Settings:
     try:
         settings = json.loads(raw.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}; mend it, nothing was changed") from error
+        raise ConfigError(
+            f"{path}: line {error.lineno}, column {error.colno}: {error.msg}; fix the file first, nothing was changed"
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not JSON: {error}; mend it, nothing was changed") from error
+        raise ConfigError(f"{path}: not JSON: {error}; fix the file first, nothing was changed") from error
     if not isinstance(settings, dict):
-        raise ConfigError(f"{path}: a JSON object is needed; mend it, nothing was changed")
+        raise ConfigError(f"{path}: a JSON object is needed; fix the file first, nothing was changed")
     return settings
 
 

@@ -1,4 +1,4 @@
-"""The shape of a normalised tool call, and of what normalises it."""
+"""The types of normalised tool calls, and of the functions that normalise them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CallInput(NamedTuple):
     description: str = ""
     cwd: str = ""
     background: bool = False
-    """The call returns while its command goes on."""
+    """Whether the call returns while its command still runs."""
     polls: str = ""
     """The id of the background command whose output the call asks for."""
     paths: tuple[str, ...] = ()
@@ -32,23 +32,23 @@ class CallOutput(NamedTuple):
 
     state: OutputState = "completed"
     task: str | None = None
-    """The id under which a command goes on in the background, or whose output this is."""
+    """The id of a background command, running or whose output this is."""
     exit_code: int | None = None
     text: str | None = None
-    """The output itself, where the program wraps it."""
+    """The command's own output, if the program wraps it."""
 
 
 class ToolCallReader(NamedTuple):
     """How the tool calls of one coding agent are normalised. Nothing here raises, whatever was stored."""
 
     read_input: Callable[[str, object], CallInput | None]
-    """What a call does, of the tool's name and its input; `None` for a tool that is not the agent's own."""
+    """The normalised call, from the tool's name and input; `None` for a tool that is not the agent's own."""
     read_output: Callable[[CallInput, str, Mapping[str, Any]], CallOutput] = lambda given, output, data: CallOutput()
-    """What the result says about a command that runs in the background, of the output and the event's data."""
+    """The state of a background command, from the output and the event's data."""
     notifications: frozenset[str] = frozenset()
     """The kinds of events that say that a background command has ended."""
     read_notification: Callable[[Mapping[str, Any]], tuple[str, bool, int | None] | None] = lambda data: None
-    """Of such an event: the command's id, whether it failed, and its exit code."""
+    """From such an event: the command's id, whether it failed, and its exit code."""
     find_output_file: Callable[[CallInput], str] = lambda given: ""
     """The id of the background command whose output file a call reads; empty if it reads none."""
     is_success_implied: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 TRANSCRIPT_SUFFIX = ".jsonl"
 COMPRESSION_SUFFIX = ".zst"
 COMPRESSED_SUFFIX = f"{TRANSCRIPT_SUFFIX}{COMPRESSION_SUFFIX}"
-"""Some programs compress transcripts that nobody has used for a while."""
+"""Some programs compress transcripts that were not used for a while."""
 
 
 def is_recording(name: str) -> bool:

@@ -27,9 +27,9 @@ _Part = TypeVar("_Part")
 _BUILTIN = {"claude-code": "claude_code", "codex": "codex"}
 BUILTIN_NAMES = tuple(_BUILTIN)
 DEFAULT_NAME = BUILTIN_NAMES[0]
-"""Which program takes the turns of a goal that names none."""
+"""The program of goals that name none."""
 OTHER_HARNESSES = ("command", "mind")
-"""What else can take the turns of a goal; no program can have these names."""
+"""Other harnesses of goals; no program can have these names."""
 _reported: set[str] = set()
 
 
@@ -55,14 +55,14 @@ def list_names() -> list[str]:
 
 
 def find_program(name: str) -> Program | None:
-    """The program of that name; `BrokenExtension` where it cannot be used."""
+    """The program with that name; `BrokenExtension` if it cannot be used."""
     if name in _BUILTIN:
         return _load_builtin(name)
     return PROGRAMS.find_by_name(name)
 
 
 def require_program(name: str) -> Program:
-    """The program of that name; `Invalid` lists the known ones."""
+    """The program with that name; `Invalid` lists the known ones."""
     program = find_program(name)
     if program is None:
         raise Invalid(f"no such program: {name}; known are {', '.join(list_names())}")
@@ -108,7 +108,7 @@ def find_problem(program: Program) -> str | None:
     for load in (*loads, program.load_tool_calls):
         try:
             load()
-        except Exception as error:  # noqa: BLE001  # others' code: whatever it raises is the finding
+        except Exception as error:  # noqa: BLE001  # code of other packages may raise anything
             return f"{load.__name__}: {_describe_error(error)}"
     return None
 
@@ -156,7 +156,7 @@ def load_tool_calls() -> dict[str, ToolCallReader]:
 
 
 def list_recordings() -> list[str]:
-    """What is read and never written: transcripts of programs, and records of other sources."""
+    """Names of all recordings: transcripts of programs, and records of other sources."""
     return [*list_names(), *dialects.RECORDINGS]
 
 
@@ -179,7 +179,7 @@ def find_recording(name: str) -> Recording:
 
 @cache
 def load_telemetry() -> Sequence[ProgramTelemetry]:
-    """The telemetry of every program that sends some."""
+    """The telemetry readers of all programs that have one."""
     return tuple(table for program in load_programs() if (table := _load_part(program, program.load_telemetry)) is not None)
 
 

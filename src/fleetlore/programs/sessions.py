@@ -14,18 +14,18 @@ from fleetlore.events.envelope import Event, Origin, Visibility
 from fleetlore.events.names import is_name
 
 USER_ACTOR = "user"
-"""Who submits prompts, where nobody is named."""
+"""The actor of prompts without a named person."""
 UNKNOWN_NAME = "unknown"
-"""The tool, where a result came whose call was never seen."""
+"""Tool name for a result without a known call."""
 DETACHED_HEAD = "HEAD"
 """Branch name outside of a repository."""
 
 MAX_TEXT_CHARS = 300
 LONGEST_STORED = 16 * 1024
-"""A log keeps so many bytes of a string, from its beginning."""
+"""A log truncates strings to this many bytes."""
 LONGEST_END = 4096
 MAX_KEPT_BYTES = 64 * 1024
-"""A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
+"""Unknown records up to this many bytes are stored completely; larger ones are cut so that the event fits into a log."""
 MAX_KEY_CHARS, MAX_PLAIN_CHARS, MAX_PLAIN_VALUES = 100, 4096, 8
 _BRANCH_TASK_PATTERN = re.compile(
     r"(?:^|[/_-])(?:issue|bug|fix|feat|gh|task|ticket)[/_#-]?([1-9][0-9]{0,6})(?![0-9])|(?:^|/)([1-9][0-9]{0,6})-", re.IGNORECASE
@@ -41,7 +41,7 @@ class _EventContextFields(NamedTuple):
 
 
 class EventContext(_EventContextFields):
-    """Who does it, in which session, and when. Each program has its own, which says who it is."""
+    """The acting agent, its session and the time. Each program has its own subclass."""
 
     __slots__ = ()
     PROGRAM: ClassVar[str]
@@ -84,10 +84,10 @@ class HookCall(NamedTuple):
     record: Record
     scene: EventContext
     own_id: str
-    """For what has no key of its own."""
+    """Id for events without a key of their own."""
 
     def get_text(self, key: str) -> str | None:
-        """The string under a key, if it says something."""
+        """The string under a key, if not empty."""
         return as_text(self.record.get(key))
 
     @property
@@ -97,16 +97,16 @@ class HookCall(NamedTuple):
 
 
 def make_unknown_hook_events(hook: HookCall, *, dialect: str, common: Container[str]) -> list[Event]:
-    """A hook from the future, with all that it says beside what every hook repeats."""
+    """An event with the fields of an unknown hook, without those that every hook has."""
     name = hook.get_text("hook_event_name") or UNKNOWN_NAME
-    told = {key: value for key, value in hook.record.items() if key not in common}
+    fields = {key: value for key, value in hook.record.items() if key not in common}
     words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.get_text(key))), None)
-    data = bound_record(told, sum(len(str(value)) for value in told.values()))
+    data = bound_record(fields, sum(len(str(value)) for value in fields.values()))
     return [hook.scene.make_event(f"{dialect}.{to_snake_case(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
 
 
 def bound_record(record: dict[str, Any], size: int) -> dict[str, Any]:
-    """What can be kept of a record of so many bytes: all of it, or the first plain values."""
+    """The part of a record that can be stored: all of it, or the first plain values."""
     if size <= MAX_KEPT_BYTES:
         return record
     plain = [(key, value) for key, value in record.items() if len(key) <= MAX_KEY_CHARS and not isinstance(value, list | dict)]
@@ -114,12 +114,12 @@ def bound_record(record: dict[str, Any], size: int) -> dict[str, Any]:
 
 
 def project_name(cwd: str | None) -> str | None:
-    """A folder's own name, by which people know the project."""
+    """A folder's own name, which people use for the project."""
     return None if cwd is None else as_text(cwd.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
 
 
 def guess_task(branch: str | None, prompt: str = "") -> str | None:
-    """The task that a prompt names, or a branch: `#42`, `ABC-123`, or the branch's own name where the prompt says it."""
+    """The task named in a prompt or a branch: `#42`, `ABC-123`, or the branch's name if the prompt contains it."""
     if branch and branch not in MAIN_BRANCHES and is_name(branch) and branch != DETACHED_HEAD and _mentions_branch(prompt, branch):
         return branch
     return find_task(prompt[:2000]) or _find_task_in_branch(branch or "")
@@ -142,6 +142,6 @@ def end_of_long(text: str) -> str | None:
 
 
 def shorten_text(text: object) -> str | None:
-    """The first line that says something, not too long."""
+    """The first non-empty line, truncated."""
     line = first_line(text)
     return None if line is None else line[:MAX_TEXT_CHARS]

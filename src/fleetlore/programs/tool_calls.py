@@ -33,7 +33,7 @@ def _load_readers() -> Mapping[str, ToolCallReader]:
 
 
 def normalise_input(dialect: str | None, tool: str, given: object) -> CallInput:
-    """What a call does. Never raises, whatever the input is."""
+    """The normalised call. Never raises, whatever the input is."""
     preferred = _load_readers().get(dialect or "")
     readers = [preferred] if preferred is not None else list(_load_readers().values())
     for reader in readers:
@@ -44,7 +44,7 @@ def normalise_input(dialect: str | None, tool: str, given: object) -> CallInput:
 
 
 def normalise_output(dialect: str | None, given: CallInput, output: str, data: Mapping[str, Any]) -> CallOutput:
-    """What a result says about the state of a command, for commands that run in the background. Never raises."""
+    """The state of a background command, from a result. Never raises."""
     readers = _load_readers()
     reader = readers.get(dialect or "") or readers.get(registry.DEFAULT_NAME.replace("-", "_"))
     return CallOutput() if reader is None else reader.read_output(given, output, data)
@@ -57,8 +57,8 @@ def is_success_implied(dialect: str | None) -> bool:
 
 
 def read_notification(data: Mapping[str, Any]) -> tuple[str, bool, int | None] | None:
-    """Of the notice that a background command has ended: its id, whether it failed, and its exit code."""
-    return next((told for reader in _load_readers().values() if (told := reader.read_notification(data)) is not None), None)
+    """From the notification that a background command ended: its id, whether it failed, and its exit code."""
+    return next((ended for reader in _load_readers().values() if (ended := reader.read_notification(data)) is not None), None)
 
 
 def notification_kinds() -> frozenset[str]:

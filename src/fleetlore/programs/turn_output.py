@@ -1,7 +1,7 @@
-"""One turn of a coding agent's program: it is run, heard record by record, told of, and its end put into words.
+"""Runs one turn of a coding agent's program: parses its output record by record, reports progress, and builds the result.
 
-What each program prints is known to its own module; what holds for all of them is here: noise between the records, a program that says
-how it ended and then hangs, one that never says so, one that is called off.
+Each program's own module parses its records. This module handles what all programs share: noise between the records, a program that
+hangs after its result, one without a result, one that is cancelled.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from fleetlore.process.run import ProcessSpec, ProgramResult, run
 from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
-# --- An agent that has nothing to do for now asks to be woken later: its last words are a JSON object that says so.
+# --- An agent that has nothing to do asks to be woken later, with a JSON object as its last message.
 
 NEXO_SLEEP_KEY = "__nexo_sleep__"
-"""How agents that were driven by nexo say it; the time then stands under `duration_ms`."""
+"""The format of agents that were driven by nexo, with the time under `duration_ms`."""
 _MAX_SLEEP_REQUEST_CHARS = 4096
 _FENCED_JSON_PATTERN = re.compile(r"```(?:json)?\s*(\{.*\})\s*```\s*\Z", re.DOTALL)
 
 
 class SleepRequest(NamedTuple):
-    """For how long, and why."""
+    """A request to sleep: how long, and why."""
 
     ms: int
     reason: str
 
 
 def parse_sleep_request(words: str) -> SleepRequest | None:
-    """What the last words ask for: `{"sleep_ms": 60000, "reason": "the build runs"}`, alone, on the last line, or in a block of code."""
+    """A sleep request: `{"sleep_ms": 60000, "reason": "the build runs"}`, alone, on the last line, or in a code block."""
     for text in _iterate_json_candidates(words.strip()):
         asked = _parse_json_object(text)
         ms = as_count(asked.get("duration_ms") if asked.get(NEXO_SLEEP_KEY) is True else asked.get("sleep_ms"))
@@ -73,12 +73,12 @@ def _parse_json_object(text: str) -> dict[str, Any]:
 MAX_WORDS_BYTES = 16 * 1024
 MAX_ERROR_BYTES = 8 * 1024
 LINGER_SECONDS = 30.0
-"""Seconds that a program has to end by itself, once it has said how its turn ended."""
+"""Seconds that a program gets to exit after it reported the end of its turn."""
 _MAX_NOISE_BYTES = 500
 
 
 class TurnReport(Struct, kw_only=True):
-    """What is known of a turn so far."""
+    """The state of a turn so far."""
 
     session: str | None = None
     model: str | None = None
@@ -87,7 +87,7 @@ class TurnReport(Struct, kw_only=True):
     context: int | None = None
     words: str = ""
     how: TurnOutcome | None = None
-    """How the program says that its turn ended."""
+    """The outcome that the program reported."""
     error: str = ""
     status: int | None = None
     denials: int = 0
@@ -95,19 +95,19 @@ class TurnReport(Struct, kw_only=True):
 
 
 class OutputParser(Protocol):
-    """Who understands what a program prints."""
+    """Parses the output of a program."""
 
     report: TurnReport
 
     def parse_output(self, raw: bytes) -> Sequence[Event]:
-        """The events of one more record. `DialectError` for what is none."""
+        """The events of a record; `DialectError` if it is not one."""
 
     def flush_held(self) -> Sequence[Event]:
-        """What was held back, now that nothing more comes."""
+        """The held-back events, at the end of the output."""
 
 
 def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> ProcessSpec:
-    """The program of a turn: the prompt is on its stdin, for a command line would be too short for it and readable for everybody."""
+    """The process of a turn. The prompt goes to stdin: command lines have a length limit and are readable by all users."""
     return ProcessSpec(
         argv=tuple(argv),
         cwd=order.workspace,
@@ -122,7 +122,7 @@ def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]
 async def run_turn_program(
     order: Order, program: ProcessSpec, hearer: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS
 ) -> Ended:
-    """The turn, from the program's start to its end. It is not begun where nothing is left to spend."""
+    """Run the program to its end. It is not started if no budget is left."""
     if any(rest is not None and rest <= 0 for rest in (order.rest.tokens, order.rest.usd, order.rest.seconds)):
         return Ended(how="over_budget", error="the budget is spent", session=order.session)
     ended = await _run_and_parse(program, hearer, watch, linger)
@@ -143,7 +143,7 @@ async def _run_and_parse(program: ProcessSpec, hearer: OutputParser, watch: Watc
     except TimeoutError:
         if not turn.is_over:
             raise
-        finished = None  # said how it ended, and did not go: nothing of it runs any more
+        finished = None  # it reported its result and did not exit: it was killed
     except NotStarted as error:
         return Ended(how="not_started", error=str(error))
     await turn.flush_parser()
@@ -151,7 +151,7 @@ async def _run_and_parse(program: ProcessSpec, hearer: OutputParser, watch: Watc
 
 
 class _ProgramTurn:
-    """A turn that lasts."""
+    """A running turn."""
 
     limit: asyncio.Timeout
 
@@ -162,7 +162,7 @@ class _ProgramTurn:
 
     @property
     def is_over(self) -> bool:
-        """Whether the program has said how its turn ended."""
+        """Whether the program has reported the end of its turn."""
         return self._parser.report.how is not None
 
     async def on_start(self, process: Process) -> bool:
@@ -181,13 +181,13 @@ class _ProgramTurn:
         return await self._report_progress(self._make_progress(events))
 
     async def flush_parser(self) -> None:
-        """What the reader held back is told, too; it is too late to stop anything."""
+        """Report the events that the reader held back; it is too late to stop the turn."""
         if events := self._parser.flush_held():
             await self._watch(self._make_progress(events))
 
-    async def _report_progress(self, heard: Heard) -> bool:
-        self._stop_outcome = self._stop_outcome or await self._watch(heard)
-        # What has ended already is not called off.
+    async def _report_progress(self, progress: Heard) -> bool:
+        self._stop_outcome = self._stop_outcome or await self._watch(progress)
+        # A turn that has ended is not stopped.
         return self._stop_outcome is None or self.is_over
 
     def _make_progress(self, events: Sequence[Event]) -> Heard:
@@ -208,7 +208,7 @@ class _ProgramTurn:
         self._last_noise = line.text[-_MAX_NOISE_BYTES:]
 
     def make_result(self, finished: ProgramResult | None) -> Ended:
-        """The turn in the driver's words."""
+        """The result for the driver."""
         report, how = self._parser.report, self._find_outcome(finished)
         sleep = parse_sleep_request(report.words) if how == "finished" else None
         return Ended(
@@ -237,7 +237,7 @@ class _ProgramTurn:
         return "failed" if finished is not None and finished.code and finished.stderr else "no_result"
 
     def _find_error_text(self, finished: ProgramResult | None) -> str:
-        """What the program complained of; where it did not say, what it printed last."""
+        """The program's error message, or else its last output."""
         report = self._parser.report
         hints = [report.error]
         if report.how is None and finished is not None:
@@ -245,13 +245,13 @@ class _ProgramTurn:
         return Redactor().redact_value("\n".join(hint for hint in hints if hint))[0]
 
     def _collect_extras(self, finished: ProgramResult | None) -> dict[str, Any]:
-        told = {
+        extras = {
             "noise": self._noise_count,
             "cut_lines": self._cut_count,
             "lingered": finished is None or (self.is_over and finished.why != "ended"),
             "left_running": finished.left if finished else 0,
         }
-        return {**self._parser.report.extras, **{key: value for key, value in told.items() if value}}
+        return {**self._parser.report.extras, **{key: value for key, value in extras.items() if value}}
 
 
 def _describe_exit(finished: ProgramResult) -> str:
@@ -261,6 +261,6 @@ def _describe_exit(finished: ProgramResult) -> str:
 
 
 def truncate_bytes(text: str, most: int) -> str:
-    """No more than so many bytes of it, and nothing that UTF-8 has no bytes for."""
+    """The text as valid UTF-8, truncated to this many bytes."""
     raw = text.encode(errors="replace")
     return raw.decode() if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "…"

@@ -99,9 +99,9 @@ class Conductor:
     async def inject_message(self, text: str, *, label: str | None = None) -> None:
         """Add a message from a visitor; agents that subscribe to `user.injected` take a turn for it. Raises `Invalid` after the end."""
         if not text.strip():
-            raise Invalid("a visitor who says nothing disturbs nobody; give some words")
+            raise Invalid("a visitor's message must not be empty")
         if self.state.finished is not None:
-            raise Invalid(f"{self.state.run} is over; nobody hears a visitor any more")
+            raise Invalid(f"{self.state.run} has ended and takes no more messages")
         await self._append_events([stage_events.user_injected(self.state, self._new_id(), text.strip(), label)])
 
     async def catch_up(self) -> None:
@@ -217,7 +217,7 @@ class Conductor:
 
     def _concurrent_conductor_error(self) -> LogError:
         command = f"lore events --scope run:{self.state.run} --follow"
-        return LogError(f"another process is playing {self.state.run} just now; watch it with `{command}`")
+        return LogError(f"another process is playing {self.state.run} now; watch it with `{command}`")
 
     # --- answers
 

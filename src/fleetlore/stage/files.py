@@ -55,7 +55,7 @@ def check_scenario(document: Document, scenario: StageScenario) -> None:
 
 def _check_head(document: Document, scenario: StageScenario) -> None:
     if not SCENARIO_NAME.fullmatch(scenario.name) or len(scenario.name) > 60:
-        document.add_error(("name",), f"{scenario.name!r}: lower-case words joined by hyphens are needed, 60 characters at most")
+        document.add_error(("name",), f"{scenario.name!r}: use lower-case words joined by hyphens, at most 60 characters")
     if not scenario.seeds:
         document.add_error(("seeds",), "at least one is needed")
     if not scenario.cast:
@@ -83,7 +83,7 @@ def _check_manifest(document: Document, manifest: AgentManifest, scenario: Stage
     if manifest.role not in AGENT_ROLES:
         document.add_error((*path, "role"), f"no role is called {manifest.role!r}; known: {', '.join(AGENT_ROLES)}")
     if not manifest.persona.strip() or len(manifest.persona.encode()) > MAX_TEXT_BYTES:
-        document.add_error((*path, "persona"), "say who it is, in 8 KiB at most")
+        document.add_error((*path, "persona"), "describe the agent, in at most 8 KiB")
     _check_kinds(document, path, manifest)
     _check_turns(document, path, manifest)
     for index, tool in enumerate(manifest.tools):
@@ -99,7 +99,7 @@ def _check_kinds(document: Document, path: KeyPath, manifest: AgentManifest) -> 
                 (*path, "subscribes_to", index), f"{kind!r} is neither a kind such as agent.spoke nor a family such as clue.*"
             )
     if not manifest.may_emit:
-        document.add_error((*path, "may_emit"), "it may say nothing at all; give it at least agent.spoke")
+        document.add_error((*path, "may_emit"), "it may emit nothing; add at least agent.spoke")
     for index, kind in enumerate(manifest.may_emit):
         if problem := _find_kind_error(kind, manifest.role):
             document.add_error((*path, "may_emit", index), problem)
@@ -120,15 +120,15 @@ def _find_kind_error(kind: str, role: str) -> str | None:
 
 def _check_turns(document: Document, path: KeyPath, manifest: AgentManifest) -> None:
     if manifest.tick_every is not None and manifest.tick_every < 1:
-        document.add_error((*path, "tick_every"), "counts turns: 1 is every turn, 2 every second; leave it out for never")
+        document.add_error((*path, "tick_every"), "counts turns: 1 is every turn, 2 every second; omit it for never")
     if manifest.tick_every is None and not manifest.subscribes_to and manifest.role != JUDGE:
-        document.add_error(path, "would never get a turn: give it tick_every, or something to hear in subscribes_to")
+        document.add_error(path, "would never get a turn: set tick_every, or kinds in subscribes_to")
     if manifest.max_consecutive < 1:
         document.add_error((*path, "max_consecutive"), "at least 1 is needed")
     if manifest.memory.window < 0:
         document.add_error((*path, "memory", "window"), "0 or more is needed")
     if manifest.memory.reflect_every is not None and manifest.memory.reflect_every < 1:
-        document.add_error((*path, "memory", "reflect_every"), "at least 1 is needed; leave it out for never")
+        document.add_error((*path, "memory", "reflect_every"), "at least 1 is needed; omit it for never")
 
 
 def _check_script(
@@ -136,10 +136,10 @@ def _check_script(
 ) -> None:
     for name in script.replies:
         if name not in names or name == manifest.name:
-            document.add_error((*path, "replies", name), f"nobody else of the cast is called {name!r}; known: {', '.join(names)}")
+            document.add_error((*path, "replies", name), f"no other agent of the cast is named {name!r}; known: {', '.join(names)}")
     for name in script.verdicts:
         if name not in scenario.candidates:
-            document.add_error((*path, "verdicts", name), f"nobody can win as {name!r}; known: {', '.join(scenario.candidates)}")
+            document.add_error((*path, "verdicts", name), f"{name!r} is no possible winner; known: {', '.join(scenario.candidates)}")
     for line_path, line in _iterate_lines(script):
         text = line if isinstance(line, str) else f"{line.text} {line.thought or ''}"
         _check_slots(
@@ -174,13 +174,13 @@ def _check_slots(document: Document, path: KeyPath, text: str, slots: tuple[str,
     try:
         used = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     except ValueError:
-        document.add_error(path, "a brace that stands alone; write {{ and }} for braces")
+        document.add_error(path, "a single brace; write {{ and }} for braces")
         return
     for name in used:
         if name not in slots:
             document.add_error(path, f"{{{name}}} is not known here; known: {', '.join(f'{{{slot}}}' for slot in slots)}")
     if not text.strip() or len(text.encode()) > MAX_TEXT_BYTES:
-        document.add_error(path, "1 byte to 8 KiB of words are needed")
+        document.add_error(path, "the text must have 1 byte to 8 KiB")
 
 
 def _check_competition(document: Document, scenario: StageScenario, names: tuple[str, ...]) -> None:
@@ -196,7 +196,7 @@ def _check_competition(document: Document, scenario: StageScenario, names: tuple
         players = tuple(manifest.name for manifest in scenario.players)
         for index, name in enumerate(competition.deal.among):
             if name not in players:
-                document.add_error((*path, "deal", "among", index), f"no player is called {name!r}; known: {', '.join(players)}")
+                document.add_error((*path, "deal", "among", index), f"no player is named {name!r}; known: {', '.join(players)}")
         if len(set(competition.deal.among)) < 2:
             document.add_error((*path, "deal", "among"), "a hidden role is dealt among two or more")
 
@@ -206,9 +206,9 @@ def _check_teams(document: Document, scenario: StageScenario, names: tuple[str, 
     for team, members in scenario.competition.teams.items():
         path: KeyPath = ("competition", "teams", team)
         if team in names:
-            document.add_error(path, "is called like one of the cast; a verdict could not tell them apart")
+            document.add_error(path, "has the name of an agent of the cast; a verdict could not distinguish them")
         if not members:
-            document.add_error(path, "has nobody in it")
+            document.add_error(path, "has no members")
         for name in members:
             if problem := _find_team_error(scenario, name, names, team_by_member):
                 document.add_error(path, problem)
@@ -219,7 +219,7 @@ def _check_teams(document: Document, scenario: StageScenario, names: tuple[str, 
 
 def _find_team_error(scenario: StageScenario, name: str, names: tuple[str, ...], team_by_member: dict[str, str]) -> str | None:
     if name not in names:
-        return f"nobody of the cast is called {name!r}; known: {', '.join(names)}"
+        return f"no agent of the cast is named {name!r}; known: {', '.join(names)}"
     if name in team_by_member:
         return f"{name} is in {team_by_member[name]} already"
     role = scenario.find_agent(name).role
@@ -230,7 +230,7 @@ def _check_limits(document: Document, scenario: StageScenario) -> None:
     for name in scenario.governor.__struct_fields__:
         value = getattr(scenario.governor, name)
         if value is not None and not 0 < value < 1e9:
-            document.add_error(("governor", name), "more than 0 is needed, and less than 1,000,000,000; leave it out for the usual")
+            document.add_error(("governor", name), "must be more than 0 and less than 1,000,000,000; omit it for the default")
 
 
 # --- Parsing
@@ -293,7 +293,7 @@ def _convert_agents(document: Document, agents: dict[str, Any]) -> dict[str, Age
     for name, value in agents.items():
         path: KeyPath = ("agents", name)
         if isinstance(value, dict) and "name" in value:
-            document.add_error((*path, "name"), "the name is what stands before the colon; leave this out")
+            document.add_error((*path, "name"), "the name is the key before the colon; remove this")
         elif (manifest := document.convert(path, value, AgentManifest, without=("name",))) is not None:
             manifests[name] = msgspec.structs.replace(manifest, name=name)
     return manifests

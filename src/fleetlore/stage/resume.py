@@ -19,7 +19,7 @@ def resume_run(log: BlockingRecorder, run: str, *, scenario: StageScenario | Non
     """The state of a run at its start; the conductor applies its events. Pass `scenario` if the log keeps no texts. Raises `Invalid`."""
     started = next(log.read(f"run:{run}", kinds=("run.started",), limit=1), None)
     if started is None:
-        raise Invalid(f"no run is called {run!r} in this log; `lore stage list` shows those that can be taken up")
+        raise Invalid(f"no run is called {run!r} in this log; `lore stage list` lists those that can be resumed")
     return create_run_state(scenario or read_stored_scenario(started), run, str(started.data.get("seed", "")))
 
 

@@ -28,7 +28,7 @@ class ScriptLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     use: str | None = None
     """A tool to use with it."""
     after: str | None = None
-    """Only once somebody has said these words."""
+    """Only after these words were said."""
     answers: str | None = None
     """Only if the last line or the scene contains these words; then it is preferred."""
 

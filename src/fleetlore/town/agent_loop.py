@@ -140,10 +140,10 @@ class AgentLoop:
 
     async def _join_town(self) -> None:
         if self.agent.state != "cold":
-            raise AgentLoopEnded(f"it is {self.agent.state}, and run by somebody else")
+            raise AgentLoopEnded(f"it is {self.agent.state}, and another worker runs it")
         await self._append_events([town_events.agent_state_changed(self.name, "cold", "starting", lease=self._lease)])
         if self.agent.lease != self._lease:
-            raise AgentLoopEnded("another worker was quicker")
+            raise AgentLoopEnded("another worker claimed it first")
         await self._append_events([self._build_state_event("idle")])
         self._report_status(self.name, "is ready")
 
@@ -151,7 +151,7 @@ class AgentLoop:
         """Take the next action; returns whether there was one."""
         agent = self.agent
         if agent.lease != self._lease:
-            raise AgentLoopEnded(agent.reason or "somebody else runs it now")
+            raise AgentLoopEnded(agent.reason or "another worker runs it now")
         if self._job_run is not None and self._job_run.done() and not self._has_lost_task():
             await self._finish_job()
             return True
@@ -161,7 +161,7 @@ class AgentLoop:
             await self._apply_control(agent)
             return True
         if self._has_lost_task():
-            await self._release_task("it is for somebody else now")
+            await self._release_task("it was assigned to another agent")
             return True
         if self._job_run is not None or agent.state == "paused":
             return False
@@ -171,7 +171,7 @@ class AgentLoop:
         if agent.state == "draining":
             await self._append_events([town_events.agent_completed(agent)])
             await self._append_events([town_events.agent_stopped(agent, reason="asked to close")])
-            raise AgentLoopEnded("closed, with nothing left to do")
+            raise AgentLoopEnded("closed; all its tasks are done")
         if agent.state == "working":  # its task has ended or was taken away
             await self._append_events([self._build_state_event("idle")])
             return True
@@ -180,7 +180,7 @@ class AgentLoop:
             return True
         waking = next((message for message in sorted_inbox(self._town, self.name) if message.type in WAKING_MESSAGE_TYPES), None)
         if waking is not None:
-            await self._append_events([self._build_state_event("working", reason=f"answers {waking.sender}")])
+            await self._append_events([self._build_state_event("working", reason=f"answering {waking.sender}")])
             self._start_job(QuestionJob(agent=self.name, message=waking, roles=tuple(agent.roles)))
             return True
         return False
@@ -249,7 +249,7 @@ class AgentLoop:
         self._job, self._job_inbox = job, JobInbox()
         self._job_run = asyncio.create_task(self._run_job(job, self._job_inbox))
         self._job_run.add_done_callback(lambda _: self._wakeup.set())
-        self._report_status(self.name, f"begins {job.task}" if isinstance(job, TaskJob) else f"answers {job.message.sender}")
+        self._report_status(self.name, f"starts {job.task}" if isinstance(job, TaskJob) else f"answers {job.message.sender}")
 
     def _resume_job(self, job: TaskJob | QuestionJob) -> None:
         """Start again after a pause. Messages received before the pause are kept; those sent meanwhile are delivered."""
@@ -267,7 +267,7 @@ class AgentLoop:
             return await self._handle_job(job, inbox)
         except FleetloreError as error:
             return JobFailed(str(error))
-        except Exception as error:  # noqa: BLE001 - any error fails the task; the agent goes on
+        except Exception as error:  # noqa: BLE001 - any error fails the task; the agent continues
             return JobFailed(f"{type(error).__name__}: {error}")
 
     async def _finish_job(self) -> None:
@@ -275,7 +275,7 @@ class AgentLoop:
         assert job is not None
         assert job_run is not None
         self._job, self._job_run = None, None
-        outcome = JobFailed("it was broken off") if job_run.cancelled() else job_run.result()
+        outcome = JobFailed("the job was cancelled") if job_run.cancelled() else job_run.result()
         if isinstance(job, QuestionJob):
             await self._append_events([*reports.answer_question(self.name, job, outcome), *self._build_failure_events(outcome)])
         else:
@@ -299,7 +299,7 @@ class AgentLoop:
             await self._wait_for_position(position)
             self._report_status(self.name, f"{_outcome_verb(outcome)} {job.task}")
         else:
-            self._report_status(self.name, f"was too late with {job.task}: its lease was lost")
+            self._report_status(self.name, f"finished {job.task} too late: its lease was lost")
             self._lost_tasks.add((job.task, job.epoch))
 
     def _build_failure_events(self, outcome: JobOutcome) -> list[Event]:
@@ -336,7 +336,7 @@ class AgentLoop:
         else:
             stopped = [town_events.agent_stopped(self.agent, reason=reason)]
             restart = (
-                [town_events.agent_state_changed(self.name, "stopped", "cold", reason="to be started anew")] if action == "restart" else []
+                [town_events.agent_state_changed(self.name, "stopped", "cold", reason="to be restarted")] if action == "restart" else []
             )
             await self._append_events([*stopped, *restart], wait=False)
         raise AgentLoopEnded(reason)
@@ -393,6 +393,6 @@ class AgentLoop:
 
 
 def _outcome_verb(outcome: JobOutcome) -> str:
-    return {"Done": "completed", "Failed": "failed", "Approved": "approved", "Rejected": "rejected"}.get(
-        type(outcome).__name__, "let go of"
+    return {"JobDone": "completed", "JobFailed": "failed", "Approved": "approved", "Rejected": "rejected"}.get(
+        type(outcome).__name__, "released"
     )

@@ -56,28 +56,28 @@ def spawn_agent(
     """Add an agent. It stays cold until a worker runs it; raises `Invalid` for a name or role that cannot be used."""
     _require_names("role", roles)
     if not is_name(name) or name != name.strip():
-        raise Invalid(f"not a name for an agent: {name!r}; 1 to 200 bytes without control characters are needed")
+        raise Invalid(f"not a valid agent name: {name!r}; use 1 to 200 bytes without control characters")
     if name.lower() in RESERVED_AGENT_NAMES or name.startswith("@"):
-        raise Invalid(f"{name} cannot be an agent's name; it means somebody else in a town")
+        raise Invalid(f"{name} is a reserved name; choose another one")
     if (existing := town.agents.get(name)) is not None and existing.state not in ("stopped", "error"):
-        raise Invalid(f"there is an agent {name} already, and it is {existing.state}; choose another name")
+        raise Invalid(f"an agent {name} already exists and is {existing.state}; choose another name")
     if mode not in SPAWN_MODES:
-        raise Invalid(f"no such way to begin: {mode!r}; known are {', '.join(SPAWN_MODES)}")
+        raise Invalid(f"unknown mode: {mode!r}; choose from {', '.join(SPAWN_MODES)}")
     if parent is not None:
         find_agent(town, parent)
     event = town_events.agent_spawned(name, by=by, roles=roles, harness=harness, parent=parent, mode=mode, type=type)
-    return TownCommand(events=(event,), answer=f"{name} joined; a worker that has room takes it on (`lore worker`)")
+    return TownCommand(events=(event,), answer=f"{name} was added; run it with `lore worker`")
 
 
 def control_agent(town: TownState, name: str, action: str, *, by: str, reason: str = "") -> TownCommand:
     """Ask an agent to `interrupt`, `resume`, `drain`, `kill` or `restart`; raises `Invalid` if its state does not allow it."""
     agent = find_agent(town, name)
     if action not in CONTROL_STATES:
-        raise Invalid(f"an agent cannot be asked to {action!r}; {_suggest_name(action, CONTROL_STATES)}")
+        raise Invalid(f"unknown control action {action!r}; {_suggest_name(action, CONTROL_STATES)}")
     if agent.state in INACTIVE_STATES:
         return _control_agent_without_worker(agent, action, by, reason)
     if agent.state not in CONTROL_STATES[action]:
-        raise Invalid(f"{agent.name} is {agent.state}; that can be asked of an agent that is {_join_with_or(CONTROL_STATES[action])}")
+        raise Invalid(f"{agent.name} is {agent.state}; {action} works only for an agent that is {_join_with_or(CONTROL_STATES[action])}")
     event = town_events.control_requested(action, by=by, agent=agent.name, reason=reason)
     return TownCommand(events=(event,), answer=f"{agent.name} {_ACTION_ANSWERS[action]}")
 
@@ -85,21 +85,21 @@ def control_agent(town: TownState, name: str, action: str, *, by: str, reason: s
 def _control_agent_without_worker(agent: Agent, action: str, by: str, reason: str) -> TownCommand:
     """No worker runs the agent, so the state change is written directly."""
     if action in ("drain", "kill") and agent.state == "cold":
-        event = town_events.agent_stopped(agent, reason=reason or "closed while nobody ran it", by=by)
-        return TownCommand(events=(event,), answer=f"{agent.name} is stopped; nobody ran it")
+        event = town_events.agent_stopped(agent, reason=reason or "closed while it was not running", by=by)
+        return TownCommand(events=(event,), answer=f"{agent.name} is stopped; it was not running")
     if action == "restart" and agent.state != "cold":
-        event = town_events.agent_state_changed(agent.name, agent.state, "cold", by=by, reason=reason or "to be started anew")
-        return TownCommand(events=(event,), answer=f"{agent.name} waits for a worker that has room (`lore worker`)")
-    hint = " (`lore town restart` brings it back)" if agent.state != "cold" else "; `lore worker` does"
-    raise Invalid(f"{agent.name} is {agent.state}, and nobody runs it{hint}")
+        event = town_events.agent_state_changed(agent.name, agent.state, "cold", by=by, reason=reason or "to be restarted")
+        return TownCommand(events=(event,), answer=f"{agent.name} waits for a worker (`lore worker`)")
+    hint = "; restart it with `lore town restart`" if agent.state != "cold" else "; run it with `lore worker`"
+    raise Invalid(f"{agent.name} is {agent.state} and not running{hint}")
 
 
 _ACTION_ANSWERS = {
-    "interrupt": "breaks off what it does and pauses; its session is kept",
-    "resume": "goes on",
-    "drain": "closes once its task is done",
-    "kill": "is stopped; its task goes back to the others",
-    "restart": "is stopped and started anew; its task goes back to the others",
+    "interrupt": "is interrupted and pauses; its session is kept",
+    "resume": "resumes",
+    "drain": "closes when its task is done",
+    "kill": "is stopped; its task is released",
+    "restart": "is restarted; its task is released",
 }
 
 
@@ -111,7 +111,7 @@ def find_agent(town: TownState, name: str) -> Agent:
     if len(matches) == 1:
         return town.agents[matches[0]]
     if matches:
-        raise Invalid(f"{len(matches)} agents' names begin with {name!r}: {', '.join(sorted(matches)[:5])}; write more of it")
+        raise Invalid(f"{len(matches)} agent names start with {name!r}: {', '.join(sorted(matches)[:5])}; give more characters")
     raise Invalid(f"there is no agent {name!r} in this town; {_suggest_name(name, town.agents)}")
 
 
@@ -139,17 +139,17 @@ def add_task(
     """Create a task: for any agent, for agents with a role, or for one agent. Raises `Invalid` for values that cannot be used."""
     _require_text("title", title, town_events.MAX_LINE_LENGTH)
     if len(description.encode()) > MAX_TEXT_BYTES:
-        raise Invalid("description: it is longer than 16 KiB; put it into a file of the workspace, and name that")
+        raise Invalid("description: longer than 16 KiB; put it into a file of the workspace, and name the file")
     for label, names in (("role", roles), ("tag", tags), ("check", checks), ("task", depends_on)):
         _require_names(label, names)
     _require_priority(priority)
     if tries is not None and not 1 <= tries <= 100:
-        raise Invalid("tries: a number between 1 and 100 is needed")
+        raise Invalid("tries must be between 1 and 100")
     task = id or f"t-{new_id()[-8:]}"
     if not is_name(task):
-        raise Invalid(f"not a name for a task: {task!r}; 1 to 200 bytes without control characters are needed")
+        raise Invalid(f"not a valid task id: {task!r}; use 1 to 200 bytes without control characters")
     if task in town.tasks or task in town.completed:
-        raise Invalid(f"there is a task {task} already; leave the id out, or choose another one")
+        raise Invalid(f"a task {task} already exists; omit the id, or choose another one")
     assignee = None if agent is None else find_agent(town, agent).name
     created = town_events.task_created(
         task,
@@ -179,17 +179,17 @@ def assign_task(town: TownState, id: str, agent: str, *, by: str) -> TownCommand
     """Assign a task to an agent, also if another agent has it already."""
     task, assignee = find_task(town, id), find_agent(town, agent)
     if task.state in ENDED_TASK_STATES:
-        raise Invalid(f"{task.id} is {task.state}; `lore town task retry {task.id}` has it done again")
+        raise Invalid(f"{task.id} is {task.state}; retry it with `lore town task retry {task.id}`")
     if assignee.name in task.not_by:
-        raise Invalid(f"{assignee.name} worked on what {task.id} is to review, and nobody reviews their own work")
+        raise Invalid(f"{assignee.name} cannot review its own work ({task.id})")
     if task.agent == assignee.name and task.state in ("assigned", "running"):
-        raise Invalid(f"{assignee.name} has {task.id} already")
+        raise Invalid(f"{task.id} is already assigned to {assignee.name}")
     event = town_events.control_requested(
         "redirect", by=by, task=task.id, agent=task.agent if task.state != "pending" else None, mission=task.mission, value=assignee.name
     )
     is_running = task.state == "running"
-    answer = f"{task.id} goes to {assignee.name}" + (f"; {task.agent} breaks it off" if is_running else " as soon as that one is free")
-    # The agent of a running task reads the event because it is named in it; otherwise nobody may take the task meanwhile.
+    answer = f"{task.id} goes to {assignee.name}" + (f"; {task.agent} stops working on it" if is_running else " when it is idle")
+    # The agent of a running task reads the event because it is named in it; otherwise no agent may take the task meanwhile.
     expect = None if is_running else _expect_unchanged(task)
     return TownCommand(events=(event,), expect=expect, answer=answer)
 
@@ -199,7 +199,7 @@ def cancel_task(town: TownState, id: str, *, by: str, reason: str = "") -> TownC
     task = find_task(town, id)
     _require_allowed(find_task_refusal(task, "cancel"))
     return TownCommand(
-        events=(town_events.task_cancelled(task, by=by, reason=reason),), expect=_expect_unchanged(task), answer=f"{task.id} is called off"
+        events=(town_events.task_cancelled(task, by=by, reason=reason),), expect=_expect_unchanged(task), answer=f"{task.id} is cancelled"
     )
 
 
@@ -207,9 +207,9 @@ def retry_task(town: TownState, id: str, *, by: str, reason: str = "") -> TownCo
     """Put a failed or cancelled task back into the queue."""
     task = find_task(town, id)
     if task.state == "completed":
-        raise Invalid(f"{task.id} is completed; write a new task for what is still to do")
+        raise Invalid(f"{task.id} is completed and cannot be retried; create a new task")
     _require_allowed(find_task_refusal(task, "reopen"))
-    event = town_events.task_reopened(task, by=by, reason=reason or "to be tried again")
+    event = town_events.task_reopened(task, by=by, reason=reason or "retried")
     return TownCommand(events=(event,), expect=_expect_unchanged(task), answer=f"{task.id} is in the backlog again")
 
 
@@ -217,10 +217,10 @@ def complete_task(town: TownState, id: str, *, by: str, result: str = "") -> Tow
     """Mark a waiting task as done by `by`, without an agent."""
     task = find_task(town, id)
     if task.state != "pending":
-        explanation = f"{task.agent} has it" if task.state in ("assigned", "running") else "it is over"
-        raise Invalid(f"{task.id} is {task.state}: {explanation}; call it off first if you did it yourself")
+        explanation = f"{task.agent} works on it" if task.state in ("assigned", "running") else "it has ended"
+        raise Invalid(f"{task.id} is {task.state}: {explanation}; cancel it first if you did it yourself")
     if task.purpose == "review":
-        raise Invalid(f"{task.id} is a review; say `lore town mission approve` or `reject`")
+        raise Invalid(f"{task.id} is a review; use `lore town mission approve` or `reject`")
     events: tuple[Event, ...] = (town_events.task_completed(task, result=result, by=by),)
     if task.epoch:
         # Assigned before: complete it under a new epoch, so that the previous agent cannot complete it as well.
@@ -243,9 +243,9 @@ def find_task(town: TownState, id: str) -> Task:
     if len(matches) == 1:
         return town.tasks[matches[0]]
     if matches:
-        raise Invalid(f"{len(matches)} tasks begin with {id!r}: {', '.join(matches[:5])}; write more of it")
+        raise Invalid(f"{len(matches)} task ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
     if id in town.completed:
-        raise Invalid(f"{id} was completed long ago; `lore story --scope task:{id}` shows it")
+        raise Invalid(f"{id} was completed long ago; read it with `lore story --scope task:{id}`")
     raise Invalid(f"there is no task {id!r} in this town; {_suggest_name(id, town.tasks)}")
 
 
@@ -272,17 +272,17 @@ def send_message(
     _require_text("message", body, MAX_TEXT_BYTES)
     _require_priority(priority)
     if type not in MESSAGE_TYPES:
-        raise Invalid(f"no such message: {type!r}; known are {', '.join(MESSAGE_TYPES)}")
+        raise Invalid(f"unknown message type: {type!r}; choose from {', '.join(MESSAGE_TYPES)}")
     is_person = to.lower() in PERSON_MAILBOXES
     recipient = CONDUCTOR if is_person else find_agent(town, to).name
     if recipient == by:
-        raise Invalid("that is yourself; a message goes to somebody else")
+        raise Invalid("you cannot send a message to yourself")
     sent = town_events.message_sent(
         by, recipient, body.strip(), type=type, priority=priority, correlation=correlation, task=task, mission=mission
     )
     is_escalation = is_person and type == "query" and by in town.agents
     events = (town_events.agent_escalated(by, body.strip(), to=CONDUCTOR, task=task, mission=mission), sent) if is_escalation else (sent,)
-    return TownCommand(events=events, answer=f"told {recipient}")
+    return TownCommand(events=events, answer=f"sent to {recipient}")
 
 
 def reply(
@@ -325,11 +325,9 @@ def find_message(town: TownState, recipient: str, id: str) -> InboxMessage | Non
     inbox = town.inboxes.get(recipient, {})
     matches = [each for each in inbox if each.startswith(id.lower())] if len(id) >= MIN_ID_PREFIX_CHARS else []
     if len(matches) > 1:
-        raise Invalid(f"{len(matches)} messages begin with {id!r}; write more of the id")
+        raise Invalid(f"{len(matches)} message ids start with {id!r}; give more characters")
     if not matches and len(id) != ID_CHARS:
-        raise Invalid(
-            f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do; one that was dealt with needs its whole id"
-        )
+        raise Invalid(f"{recipient} has no unread message {id!r}; see `lore town inbox`; an acknowledged message needs its full id")
     return inbox[matches[0]] if matches else None
 
 
@@ -338,7 +336,7 @@ def acknowledge_message(town: TownState, recipient: str, id: str, *, answer: str
     inbox = town.inboxes.get(recipient, {})
     matches = [each for each in inbox if each.startswith(id)] if len(id) >= MIN_ID_PREFIX_CHARS else []
     if len(matches) != 1:
-        raise Invalid(f"no message {id!r} waits for {recipient}; `lore town inbox {recipient}` shows those that do")
+        raise Invalid(f"{recipient} has no unread message {id!r}; see `lore town inbox {recipient}`")
     return TownCommand(events=(town_events.message_acknowledged(recipient, matches[0], answer=answer),), answer="acknowledged")
 
 
@@ -352,22 +350,22 @@ def _require_allowed(refusal: str | None) -> None:
 
 def _require_text(field: str, text: str, max_bytes: int) -> None:
     if not text.strip():
-        raise Invalid(f"{field}: there are no words in it; write some")
+        raise Invalid(f"{field} is empty; give a text")
     if len(text.encode(errors="replace")) > max_bytes:
-        raise Invalid(f"{field}: it is longer than {max_bytes:,} bytes; say it in fewer words")
+        raise Invalid(f"{field} is longer than {max_bytes:,} bytes; shorten it")
 
 
 def _require_names(label: str, names: Sequence[str]) -> None:
     for name in names:
         if not is_name(name):
-            raise Invalid(f"not a name for a {label}: {name!r}; 1 to 200 bytes without control characters are needed")
+            raise Invalid(f"not a valid {label} name: {name!r}; use 1 to 200 bytes without control characters")
     if len(names) > MAX_NAMES:
-        raise Invalid(f"{len(names)} names where at most {MAX_NAMES} are taken; name fewer")
+        raise Invalid(f"{len(names)} names were given; at most {MAX_NAMES} are allowed")
 
 
 def _require_priority(priority: str) -> None:
     if priority not in PRIORITIES:
-        raise Invalid(f"no such priority: {priority!r}; known are {', '.join(PRIORITIES)}")
+        raise Invalid(f"unknown priority: {priority!r}; choose from {', '.join(PRIORITIES)}")
 
 
 def _suggest_name(word: str, known: Collection[str]) -> str:

@@ -77,7 +77,7 @@ class Dispatcher:
             except Held:
                 pass
             except LogError as error:
-                self._report_status(f"cannot lead just now: {error}")
+                self._report_status(f"cannot lead the town now: {error}")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._lease_seconds / 4):
                     await stop.wait()
@@ -192,9 +192,7 @@ class Dispatcher:
             self._drop_proposal(proposal, str(error))
             return
         if position is None:
-            self._drop_proposal(
-                proposal, "its log tells otherwise than the town's; was some of it erased, or has somebody else taken its name?"
-            )
+            self._drop_proposal(proposal, "its own events contradict the town's; were some deleted, or is its id used twice?")
             return
         self._reserve_targets(proposal, position)
         self.assigned_count += bool(proposal.agent)
@@ -207,7 +205,7 @@ class Dispatcher:
         return await self._journal.decide_task(proposal.task, lambda task: proposal.events if proposal.is_still_valid(task) else ())
 
     def _drop_proposal(self, proposal: Proposal, reason: str) -> None:
-        self._report_status(f"cannot go on with {proposal.task or proposal.mission}: {reason}")
+        self._report_status(f"cannot continue with {proposal.task or proposal.mission}: {reason}")
         self._reserve_targets(proposal, AFTER_ALL_POSITIONS)
         self._reserved_agents.pop(proposal.agent, None)
         if proposal.task:
@@ -256,7 +254,7 @@ class Dispatcher:
 def _decide_dead_letter(task: Task | None) -> list[Event]:
     if task is None or not is_exhausted(task):
         return []
-    error = f"begun {task.attempt} times and never finished: {task.error or 'nobody knows why'}"
+    error = f"started {task.attempt} times and never finished: {task.error or 'unknown reason'}"
     return [
         *notify_conductor(town_events.DISPATCHER, task, error),
         town_events.task_failed(task, error=error, by=town_events.DISPATCHER, is_final=True),

@@ -77,7 +77,7 @@ def agent_resumed(agent: Agent) -> Event:
         task=agent.task,
         old_state=agent.state,
         new_state="working" if agent.task else "idle",
-        text="goes on",
+        text="resumed",
         data=_drop_empty_values(lease=agent.lease),
     )
 
@@ -239,7 +239,7 @@ def task_cancelled(task: Task, *, by: str, reason: str = "") -> Event:
         agent=task.agent,
         task=task.id,
         mission=task.mission,
-        text=truncate_line(reason) or "called off",
+        text=truncate_line(reason) or "cancelled",
         data=_drop_empty_values(reason=reason),
     )
 
@@ -410,7 +410,7 @@ def control_requested(
     value: Any = None,
     reason: str = "",
 ) -> Event:
-    """Somebody asks for an action on an agent, a task or a mission."""
+    """A person or an agent requests an action on an agent, a task or a mission."""
     text = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
     data = _drop_empty_values(action=action, value=value, reason=reason)
     return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=truncate_line(text), data=data)

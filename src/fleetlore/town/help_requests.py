@@ -54,12 +54,12 @@ def find_help_reason(town: TownState, mission: Mission, now: datetime) -> str | 
         if item.is_stuck:
             return f"{item.id} is stuck: {item.reason}"
         if item.state == "blocked" and item.verdict == "rejected" and item.round >= MAX_REVIEW_ROUNDS:
-            return f"{item.id} was sent back {item.round} times"
+            return f"{item.id} was rejected {item.round} times"
     idle = now - (mission.moved_at or now)
     if idle >= NO_AGENT_GRACE and (task := next(_find_unassignable_tasks(town, mission), None)) is not None:
-        return f"nobody can take {task.id}: {_describe_missing_agent(task)}"
+        return f"no agent can take {task.id}: {_describe_missing_agent(task)}"
     if idle >= STALLED_AFTER and not _has_active_tasks(town, mission):
-        return f"nothing has moved since {mission.moved_at:%Y-%m-%d %H:%M} UTC"
+        return f"no progress since {mission.moved_at:%Y-%m-%d %H:%M} UTC"
     return None
 
 
@@ -85,10 +85,10 @@ def _can_take_task(town: TownState, task: Task, name: str) -> bool:
 
 def _describe_missing_agent(task: Task) -> str:
     if task.wanted:
-        return f"it is for {task.wanted}, who is not there"
+        return f"it is for {task.wanted}, which is not running"
     role = " or ".join(task.roles) or "agent"
     exclusion = f" other than {', '.join(task.not_by)}" if task.not_by else ""
-    return f"no {role}{exclusion} is there; start one with `lore worker --roles {(task.roles or ['…'])[0]}`"
+    return f"no {role}{exclusion} is running; start one with `lore worker --roles {(task.roles or ['…'])[0]}`"
 
 
 def _has_active_tasks(town: TownState, mission: Mission) -> bool:

@@ -67,7 +67,7 @@ class JobFailed(Struct, frozen=True):
 
 
 class HelpNeeded(Struct, frozen=True):
-    """Only a person can help: the conductor is asked, and the task waits until somebody retries it."""
+    """Only a person can help: the conductor is asked, and the task waits until a person retries it."""
 
     reason: str
 

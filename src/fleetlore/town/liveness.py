@@ -65,10 +65,10 @@ def check_worker(
     found = coordination.find_lease(lease_name(worker))
     if found is None or str(found.epoch) != epoch:
         if found is not None or is_dead(worker):
-            second_sign = "its process is gone" if found is None else "it was started anew"
+            second_sign = "its process is gone" if found is None else "it was restarted"
         else:
             second_sign = _describe_silence(last_event, now, timedelta(seconds=max_silence))
-        return LivenessEvidence(lease=lease, heartbeat="its lease has ended", second_sign=second_sign)
+        return LivenessEvidence(lease=lease, heartbeat="its lease has expired", second_sign=second_sign)
     renewed = found.until - timedelta(seconds=found.seconds)
     if now - renewed > timedelta(seconds=MAX_MISSED_RENEWALS * found.seconds / RENEWALS_PER_LEASE):
         second_sign = "its process is gone" if is_dead(found.holder) else ""
@@ -78,5 +78,5 @@ def check_worker(
 
 def _describe_silence(last_event: datetime | None, now: datetime, max_silence: timedelta) -> str:
     if last_event is None or last_event - now > max_silence:  # a clock may be wrong: an event from the future proves nothing
-        return "nothing was heard of it"
-    return "" if now - last_event <= max_silence else f"nothing was heard of it for {(now - last_event).total_seconds():.0f} s"
+        return "it wrote no events"
+    return "" if now - last_event <= max_silence else f"it wrote no events for {(now - last_event).total_seconds():.0f} s"

@@ -1,4 +1,4 @@
-"""Commands to missions: start from a plan, hold, resume, fail, archive; notes, help requests, and reviews by a person.
+"""Commands to missions: start from a plan, pause, resume, stop, archive; notes, help requests, and reviews by a person.
 
 Like `commands.py`: each function validates against the current state and returns a `TownCommand`, or raises `Invalid`.
 """
@@ -23,7 +23,7 @@ MAX_ITEMS_PER_APPEND = 480
 def start_mission(town: TownState, plan: MissionPlan, *, by: str) -> list[TownCommand]:
     """Start a mission: first "planning", then its items, "running" last, so that no work starts on half of a plan."""
     if (existing := town.missions.get(plan.id)) is not None:
-        raise Invalid(f"there is a mission {plan.id} already, and it is {existing.state}; give the plan another id")
+        raise Invalid(f"a mission {plan.id} already exists and is {existing.state}; give the plan another id")
     policy: dict[str, Any] = {
         "title": plan.title,
         "max_parallel": plan.max_parallel,
@@ -62,7 +62,7 @@ def _build_item_event(mission: str, item: PlannedItem, by: str) -> Event:
 
 
 def change_mission_state(town: TownState, id: str, to: MissionState, *, by: str, reason: str = "") -> TownCommand:
-    """`blocked` holds a mission, `running` resumes it, `failed` ends it."""
+    """`blocked` pauses a mission, `running` resumes it, `failed` stops it."""
     mission = find_mission(town, id)
     if (refusal := find_mission_refusal(mission.state, to)) is not None:
         raise Invalid(f"{mission.id}: {refusal}")
@@ -70,25 +70,25 @@ def change_mission_state(town: TownState, id: str, to: MissionState, *, by: str,
     return TownCommand(events=(event,), answer=f"{mission.id} {_STATE_ANSWERS.get(to, to)}")
 
 
-_STATE_ANSWERS = {"blocked": "is held: what is being worked on ends, nothing else begins", "running": "goes on", "failed": "is given up"}
+_STATE_ANSWERS = {"blocked": "is paused: running tasks finish, no new ones start", "running": "resumes", "failed": "is stopped"}
 
 
 def add_mission_note(town: TownState, id: str, text: str, *, by: str) -> TownCommand:
     """Add a note to a mission; a note also answers an open help request."""
     mission = find_mission(town, id)
     if not text.strip() or len(text.encode(errors="replace")) > MAX_TEXT_BYTES:
-        raise Invalid("a note needs words, and at most 16 KiB of them; say it in fewer")
-    return TownCommand(events=(town_events.mission_noted(mission.id, text.strip(), by=by),), answer=f"noted with {mission.id}")
+        raise Invalid("a note must not be empty or longer than 16 KiB")
+    return TownCommand(events=(town_events.mission_noted(mission.id, text.strip(), by=by),), answer=f"note added to {mission.id}")
 
 
 def resolve_help_request(town: TownState, id: str, *, by: str, reason: str = "") -> TownCommand:
     """Close the mission's help request."""
     mission = find_mission(town, id)
     if mission.help is None:
-        raise Invalid(f"{mission.id} asks for nothing; there is no call for help to answer")
+        raise Invalid(f"{mission.id} has no open help request")
     return TownCommand(
         events=(town_events.control_requested("helped", by=by, mission=mission.id, reason=reason),),
-        answer=f"{mission.id} is not asking any more",
+        answer=f"the help request of {mission.id} is resolved",
     )
 
 
@@ -96,9 +96,9 @@ def archive_mission(town: TownState, id: str, *, by: str) -> TownCommand:
     """Archive a mission that has ended."""
     mission = find_mission(town, id)
     if mission.state not in ("completed", "failed"):
-        raise Invalid(f"{mission.id} is {mission.state}; only what is completed or failed is put away")
-    event = Event(kind="work.archived", actor=by, mission=mission.id, text=f"{mission.id} was put away")
-    return TownCommand(events=(event,), answer=f"{mission.id} is put away")
+        raise Invalid(f"{mission.id} is {mission.state}; only completed or failed missions can be archived")
+    event = Event(kind="work.archived", actor=by, mission=mission.id, text=f"{mission.id} was archived")
+    return TownCommand(events=(event,), answer=f"{mission.id} is archived")
 
 
 def review_item(town: TownState, id: str, item_id: str, *, by: str, is_approved: bool, reason: str = "") -> TownCommand:
@@ -108,19 +108,19 @@ def review_item(town: TownState, id: str, item_id: str, *, by: str, is_approved:
     if item.work is None or item.state != "blocked" or item.verdict:
         raise Invalid(f"{item.id} does not wait for a review; it is {item.state}")
     if by in item.authors:
-        raise Invalid(f"{by} worked on {item.id}, and nobody approves their own work; have somebody else look at it")
+        raise Invalid(f"{by} worked on {item.id} and cannot review its own work; another reviewer is needed")
     if not is_approved and not reason.strip():
-        raise Invalid("say what is to be changed, with --reason")
+        raise Invalid("say what to change, with --reason")
     review = Task(id=item.review or item.work, mission=mission.id, item=item.id, of=item.work, round=item.round + 1)
     author = item.authors[-1] if item.authors else None
     build_event = town_events.review_approved if is_approved else town_events.review_rejected
     events = [build_event(review, by, reason, author=author)]
     pending = town.tasks.get(item.review or "")
     if pending is not None and pending.state in ("pending", "assigned", "running"):
-        events.append(town_events.task_cancelled(pending, by=by, reason=f"{by} has looked at it"))
+        events.append(town_events.task_cancelled(pending, by=by, reason=f"{by} reviewed it"))
     work = town.tasks.get(item.work)  # a reviewer's verdict goes there too, so the later of two fails
     expect = None if work is None else Expect(f"task:{work.id}", work.position)
-    return TownCommand(events=tuple(events), expect=expect, answer=f"{item.id} is {'approved' if is_approved else 'sent back'}")
+    return TownCommand(events=tuple(events), expect=expect, answer=f"{item.id} is {'approved' if is_approved else 'rejected'}")
 
 
 def find_mission(town: TownState, id: str) -> Mission:
@@ -131,10 +131,11 @@ def find_mission(town: TownState, id: str) -> Mission:
     if len(matches) == 1:
         return town.missions[matches[0]]
     if matches:
-        raise Invalid(f"{len(matches)} missions begin with {id!r}: {', '.join(matches[:5])}; write more of it")
+        raise Invalid(f"{len(matches)} mission ids start with {id!r}: {', '.join(matches[:5])}; give more characters")
     known = ", ".join(list(town.missions)[-5:])
     raise Invalid(
-        f"there is no mission {id!r} in this town" + (f"; there are {known}" if known else "; `lore town mission start PLAN` begins one")
+        f"there is no mission {id!r} in this town"
+        + (f"; there are {known}" if known else "; start one with `lore town mission start PLAN`")
     )
 
 

@@ -129,7 +129,7 @@ def propose_for_mission(town: TownState, mission: Mission) -> Iterator[Proposal]
     for item in mission.items.values():
         if item.state == "pending" and not item.missing:
             yield Proposal(
-                events=(town_events.mission_item_event("promoted", mission, item, f"{item.title or item.id} can begin"),),
+                events=(town_events.mission_item_event("promoted", mission, item, f"{item.title or item.id} can start"),),
                 mission=mission.id,
             )
         elif item.state == "ready" and item.task is None and free_slots > 0:
@@ -243,11 +243,11 @@ def _propose_fix(town: TownState, mission: Mission, item: MissionItem) -> Iterat
     id = item_task_id(town, mission, item, "fix", item.round)
     if item.task == id:
         return
-    title = f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}"
+    title = f"Fix {item.title or item.id}: {item.reason}" if item.reason else f"Fix {item.title or item.id}"
     created = build_fix_task(mission, item, id, title)
-    reason = item.reason or "changes are wanted"
+    reason = item.reason or "changes requested"
     blocked = town_events.mission_item_event(
-        "blocked", mission, item, f"changes are wanted: {item.reason}", reason=reason, fix=id, task=item.work
+        "blocked", mission, item, f"changes requested: {item.reason}", reason=reason, fix=id, task=item.work
     )
     yield _propose_task_creation(created, mission, blocked)
 

@@ -16,7 +16,7 @@ async def release_agent(journal: TownJournal, town: TownState, agent: Agent, rea
     """Return an agent's tasks and mark it cold, so that another worker can run it. Repeating it is harmless."""
     released = events.agent_failed(agent, error=reason, new_state="cold", by=by)
     for task in find_held_tasks(town, agent):
-        await reclaim_task(journal, task, f"whoever ran {agent.name} is gone: {reason}", by=by, state=None)
+        await reclaim_task(journal, task, f"the worker of {agent.name} died: {reason}", by=by, state=None)
     await journal.append([released])
 
 
@@ -32,7 +32,7 @@ def orphaned_tasks(town: TownState) -> Iterator[tuple[Task, str]]:
             if agent.state in INACTIVE_STATES:
                 yield task, f"{agent.name} is {agent.state}"
             elif task.state == "assigned" and agent.state in ("paused", "draining"):
-                yield task, f"{agent.name} is {agent.state}, and begins nothing"
+                yield task, f"{agent.name} is {agent.state} and starts no tasks"
             elif task.state == "assigned" and task.wanted not in (None, agent.name):
                 yield task, f"it is for {task.wanted} now"
 

@@ -10,7 +10,7 @@ from fleetlore.town.jobs import AgentUnavailable, Approved, HelpNeeded, JobDone,
 from fleetlore.views.town_rules import find_task_refusal
 from fleetlore.views.town_state import CONDUCTOR, Agent, InboxMessage, Task
 
-NO_VERDICT = "the review ended without a verdict: neither an approval nor a rejection was said in so many words"
+NO_VERDICT = "the review ended without a verdict: neither APPROVED nor REJECTED"
 
 
 def report(agent: Agent, task: Task | None, job: TaskJob, outcome: JobOutcome) -> list[Event]:
@@ -38,7 +38,7 @@ def notify_conductor(sender: str, task: Task, error: str) -> list[Event]:
     """A message to the conductor about a failed task; none for a mission's task, because missions ask for help themselves."""
     if task.mission is not None:
         return []
-    text = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
+    text = f"{task.id} failed: {error}; retry it with `lore town task retry`"
     return [events.message_sent(sender, CONDUCTOR, text, priority="high", task=task.id)]
 
 
@@ -53,9 +53,9 @@ def _escalate_to_conductor(agent: Agent, task: Task, reason: str) -> list[Event]
 def _report_verdict(agent: Agent, task: Task, job: TaskJob, outcome: Approved | Rejected) -> list[Event]:
     author = job.authors[-1] if job.authors else None
     if job.purpose != "review":
-        return [events.task_failed(task, error="this was no review, and there is nothing to approve or reject")]
+        return [events.task_failed(task, error="a verdict was given, but this task is not a review")]
     if agent.name in job.authors:
-        return [events.lease_lost(task, reason=f"{agent.name} worked on it, and may not review it", by=agent.name)]
+        return [events.lease_lost(task, reason=f"{agent.name} cannot review its own work", by=agent.name)]
     if isinstance(outcome, Approved):
         verdict, result = events.review_approved(task, agent.name, outcome.reason, author=author), f"approved: {outcome.reason}"
     else:
@@ -74,7 +74,7 @@ def answer_question(agent: str, question: QuestionJob, outcome: JobOutcome) -> l
     message = question.message
     text = outcome.result if isinstance(outcome, JobDone) else f"I could not answer that: {_failure_reason(outcome)}"
     reply = events.message_sent(
-        agent, message.sender, text or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
+        agent, message.sender, text or "(empty answer)", type="info", correlation=message.id, task=message.task, mission=message.mission
     )
     return [reply, events.message_acknowledged(agent, message.id, answer=text)]
 

@@ -22,7 +22,7 @@ class StoredCommand(NamedTuple):
 def store_commands(
     log: BlockingRecorder, make_commands: Callable[[], Sequence[TownCommand]], *, key: OperatorKey | None = None
 ) -> list[StoredCommand]:
-    """Store commands that are made from the current town; they are made again if somebody else wrote first.
+    """Store commands that are made from the current town; they are made again if another writer was faster.
 
     Only the first command may have a condition. Raises `Busy` if others write all the time.
     """

@@ -66,9 +66,9 @@ def _propose_for_watch(
 
 def _propose_fix(town: TownState, mission: Mission, watch: MissionWatch, item: MissionItem, event: Event, now: datetime) -> Proposal:
     id = item_task_id(town, mission, item, "mend", 1 + sum(each.triggered for each in mission.watches.values() if each.item == item.id))
-    created = build_fix_task(mission, item, id, f"Mend {watch.target}: {event.text or 'a check failed'}")
+    created = build_fix_task(mission, item, id, f"Fix {watch.target}: {event.text or 'a check failed'}")
     snoozed = _build_watch_event(
-        "work.watch_snoozed", mission, watch, "rests while it is mended", until=(now + SNOOZE_DURATION).isoformat()
+        "work.watch_snoozed", mission, watch, "paused while it is fixed", until=(now + SNOOZE_DURATION).isoformat()
     )
     events = (_build_triggered_event(mission, watch, "fix", event), snoozed, created)
     return Proposal(events=events, expect=Expect(f"task:{id}", None), task=id, mission=mission.id)

@@ -56,7 +56,7 @@ class Worker:
     ) -> None:
         for name in (*names, *roles):
             if not is_name(name):
-                raise Invalid(f"not a name: {name!r}; 1 to 200 bytes without control characters are needed")
+                raise Invalid(f"not a valid name: {name!r}; use 1 to 200 bytes without control characters")
         self._journal, self._coordination, self._handle_job, self._store = journal, coordination, handle_job, store
         self._agent_names, self._roles, self._harness = list(names), list(roles), harness
         self._max_agents = max(concurrency, len(names))
@@ -92,7 +92,7 @@ class Worker:
                 async with holder as lease:
                     await self._run_with_lease(holder, liveness.format_worker_lease(lease), stop)
             except LogError as error:
-                self._report_status(self.name, f"cannot reach the log just now: {error}")
+                self._report_status(self.name, f"cannot reach the log: {error}")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY_SECONDS):
                         await stop.wait()
@@ -135,7 +135,7 @@ class Worker:
             del self._loop_tasks[name], self._agent_loops[name]
             self._departed_agents.append(name)
             error = None if task.cancelled() else task.exception()
-            self._report_status(name, f"leaves: {error or ('broken off' if task.cancelled() else task.result())}")
+            self._report_status(name, f"stopped: {error or ('cancelled' if task.cancelled() else task.result())}")
             self._retry_times[name] = asyncio.get_running_loop().time() + self._scan_seconds
 
     # --- choosing agents
@@ -147,9 +147,7 @@ class Worker:
         if not self._has_shared_follower:
             await asyncio.to_thread(self._catch_up_with_log)
         for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._loop_tasks]:
-            await release_agent(
-                self._journal, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name
-            )
+            await release_agent(self._journal, self._town, self._town.agents[name], "its loop on this worker failed", by=self.name)
         self._update_unavailable_agents()
         for name in await self._choose_agents(free_slots):
             agent_loop = AgentLoop(
@@ -185,7 +183,7 @@ class Worker:
         departed, self._departed_agents = self._departed_agents, []
         unavailable = {name for name in departed if (agent := self._town.agents.get(name)) is not None and agent.state == "error"}
         if unavailable - self._unavailable_agents:
-            self._report_status(self.name, "takes nobody else on; see to what is missing, and restart an agent (`lore town restart`)")
+            self._report_status(self.name, "runs no more agents; fix the problem, then restart an agent (`lore town restart`)")
         self._unavailable_agents |= unavailable
         if any(name not in self._town.agents or self._town.agents[name].state != "error" for name in self._unavailable_agents):
             self._unavailable_agents = set()

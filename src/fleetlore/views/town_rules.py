@@ -49,13 +49,13 @@ _LEASED_STATES: Mapping[TaskStep, frozenset[TaskState]] = {
 """Once a task has an epoch, these steps are only possible in these states and under the current epoch."""
 
 _STEP_PARTICIPLES = {
-    "assign": "given to an agent",
-    "start": "begun",
-    "lose": "taken back",
+    "assign": "assigned",
+    "start": "started",
+    "lose": "released",
     "complete": "completed",
     "fail": "failed",
-    "cancel": "called off",
-    "reopen": "taken up again",
+    "cancel": "cancelled",
+    "reopen": "reopened",
 }
 
 
@@ -78,31 +78,28 @@ def find_task_refusal(
 ) -> str | None:
     """Why a step is not possible for the task; `None` if it is.
 
-    `is_final` is set when the dispatcher gives the task up: that needs the current epoch, but no lease.
+    `is_final` is set when the dispatcher fails the task after its last try: that needs the current epoch, but no lease.
     """
     sources, _ = TASK_STEPS[step]
     if task.state not in sources:
-        return f"{task.id} is {task.state} and cannot be {_STEP_PARTICIPLES[step]}; only what is {_join_states(sources)} can"
+        return f"{task.id} is {task.state} and cannot be {_STEP_PARTICIPLES[step]}; only a task that is {_join_states(sources)} can"
     if step == "assign":
         return _find_assign_refusal(task, epoch)
     if not task.epoch or step not in _LEASED_STATES:
         return None
     if epoch != task.epoch:
-        return (
-            f"{task.id} was given out {_format_times(task.epoch)}, and what comes with epoch {epoch} is refused; "
-            "the lease is another's by now"
-        )
+        return f"{task.id} was assigned {_format_times(task.epoch)}; events of epoch {epoch} are refused, because the lease has changed"
     if task.state not in _LEASED_STATES[step] and not is_final:
-        return f"{task.id} is {task.state}; the lease of epoch {epoch} is over"
+        return f"{task.id} is {task.state}; the lease of epoch {epoch} has ended"
     if step == "start" and agent != task.agent:
-        return f"{task.id} was given to {task.agent}, not to {agent}"
+        return f"{task.id} is assigned to {task.agent}, not to {agent}"
     return None
 
 
 def _find_assign_refusal(task: Task, epoch: int | None) -> str | None:
     if (epoch is None and not task.epoch) or (epoch is not None and epoch > task.epoch):
         return None
-    return f"{task.id} was given out {_format_times(task.epoch)}; the next time has epoch {task.epoch + 1}, not {epoch}"
+    return f"{task.id} was assigned {_format_times(task.epoch)}; the next assignment has epoch {task.epoch + 1}, not {epoch}"
 
 
 def _format_times(number: int) -> str:

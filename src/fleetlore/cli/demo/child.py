@@ -11,7 +11,7 @@ from fleetlore.cli.main import entry
 
 
 def _end_with_the_parent() -> None:
-    """Nobody writes into the pipe: it says something only by being closed, however its other side ended."""
+    """Wait for the end of the pipe. The parent never writes to it, so a read returns only when the parent has ended."""
     os.read(sys.stdin.fileno(), 1)
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""The processes of a demo: each is `lore` as people run it, in a home of the demo's own, and all of them end with the demo."""
+"""The child processes of a demo: each runs `lore` with a home directory of the demo's own, and all end with the demo."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-PATIENCE = 5.0
-"""Seconds in which a process may end well."""
+GRACE_SECONDS = 5.0
+"""Seconds that a process gets to end after SIGTERM."""
 _HOMES = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
-_SPOKEN_FOR = ("FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK", "FLEETLORE_SHIP_TO")
+_REMOVED_VARIABLES = ("FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK", "FLEETLORE_SHIP_TO")
 
 
 class DemoProcessFailed(FleetloreError):
-    """A process of the demo ended otherwise than it should."""
+    """A process of the demo failed; the message is its last line of output."""
 
 
 class Child:
-    """One process, and what it said."""
+    """One process, and the file with its output."""
 
-    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
-        self.process, self._said = process, said
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self.process, self._output = process, output
 
     @property
     def is_over(self) -> bool:
@@ -39,61 +39,61 @@ class Child:
         return self.process.poll() is not None
 
     def kill(self) -> None:
-        """End it as a crash would: it can do nothing about it."""
+        """Kill it with SIGKILL, like a crash."""
         self.process.kill()
         self.process.wait()
 
     def failure(self) -> DemoProcessFailed:
-        """What it said last, as an error."""
-        lines = self._said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        """An error with its last line of output."""
+        lines = self._output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return DemoProcessFailed(
-            lines[-1].removeprefix("lore: ") if lines else f"it ended with {self.process.returncode}, and said nothing"
+            lines[-1].removeprefix("lore: ") if lines else f"it ended with exit code {self.process.returncode} and no output"
         )
 
 
 class Children:
-    """Starts them, and ends them."""
+    """Starts the processes of a demo and ends them."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         from fleetlore.process.environment import add_turn_mark
 
         self._folder, self._mark = folder, f"demo-{clock.uuid7()}"
-        kept = {name: value for name, value in os.environ.items() if name not in _SPOKEN_FOR and not name.startswith("GIT_")}
+        kept = {name: value for name, value in os.environ.items() if name not in _REMOVED_VARIABLES and not name.startswith("GIT_")}
         homes = {name: str(folder / "home") for name in _HOMES}
         path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
         self._environ = add_turn_mark({**kept, **homes, "PATH": path, **variables}, self._mark)
         self._all: list[Child] = []
 
     def start(self, *argv: str) -> Child:
-        """`lore` with these arguments."""
-        said = self._folder / f"{len(self._all):02}-{argv[0]}.out"
-        with said.open("wb") as file:
+        """Start `lore` with these arguments."""
+        output = self._folder / f"{len(self._all):02}-{argv[0]}.out"
+        with output.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "fleetlore.cli.demo.child", *argv],
                 cwd=self._folder,
                 env=self._environ,
-                stdin=subprocess.PIPE,  # closed when this process ends, by which the other one knows
+                stdin=subprocess.PIPE,  # closed when this process ends; the child ends then, too
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the demo, which ends them in order; nobody is asked anything by them
+                start_new_session=True,  # Ctrl-C goes to the demo alone, which ends them in order
             )
-        child = Child(process, said)
+        child = Child(process, output)
         self._all.append(child)
         return child
 
     def end(self) -> None:
-        """Have them end, and whatever they started. What a killed one left is found by the mark in its environment."""
+        """End all processes and their children. Orphans of a killed process are found by the mark in their environment."""
         from fleetlore.process.kill_tree import end_leftovers
 
         for child in self._all:
             if not child.is_over:
                 child.process.send_signal(signal.SIGTERM)
-        until = monotonic() + PATIENCE
+        until = monotonic() + GRACE_SECONDS
         for child in self._all:
             with suppress(subprocess.TimeoutExpired):
                 child.process.wait(max(0.0, until - monotonic()))
         end_leftovers(self._mark, (), grace=0.5)
         for child in self._all:
-            child.kill()  # where no process can be found by its mark
+            child.kill()  # on systems where processes cannot be found by their mark
             assert child.process.stdin is not None
             child.process.stdin.close()

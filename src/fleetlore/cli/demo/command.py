@@ -1,4 +1,4 @@
-"""`lore demo`: a scripted fleet, recorded live into a fresh log, and beside it goals, a play and a town that really run."""
+"""`lore demo`: records a scripted fleet into a new log, and runs real goals, a stage and a town beside it."""
 
 from __future__ import annotations
 
@@ -38,37 +38,38 @@ SEED = 1
 SCENES = ("fleet", "goal", "stage", "town")
 
 _EXAMPLES = (
-    ("lore demo --open", "forty minutes of five agents in five seconds, live in the browser; goals, a play and a town beside them"),
-    ("lore demo --scenes goal,town --port 0", "some of it, at any port that is free"),
-    ("lore demo --speed 0.2 --no-serve", "slowly, in the terminal alone; run `lore status --watch` on its log beside it"),
-    ("lore demo --no-serve --log sqlite:demo.db --speed 0", "into a file of your own, at once"),
+    ("lore demo --open", "watch five agents, goals, a stage and a town in the browser"),
+    ("lore demo --scenes goal,town --port 0", "show some scenes, on any free port"),
+    ("lore demo --speed 0.2 --no-serve", "play slowly, only in the terminal"),
+    ("lore demo --no-serve --log sqlite:demo.db --speed 0", "write all events to a file at once"),
 )
 _NOTES = """\
-The log is a new file in your data directory unless --log names one; your own log is never touched. Goals, play and town are run by
-processes of the demo, in a folder of their own, by agents that are scripts; with Ctrl-C all of that is gone, and the log stays.
-The same --seed plays the same events, but for their time.
+The log is a new file in your data directory unless --log names one; your own log is not touched.
+Goals, stage and town are run by child processes in a temporary folder; the agents are scripts.
+Ctrl-C ends the processes and deletes the folder; the log stays. The same --seed gives the same
+events, except for their times.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """How fast, and where to."""
-    parser.add_argument("--speed", metavar="X", type=float, default=1.0, help="2 is twice as fast, 0 as fast as it can be stored (1)")
-    parser.add_argument("--seed", metavar="N", type=int, help=f"which variant of the small chances ({SEED})")
-    parser.add_argument("--scenes", metavar="S,S", help=f"what is on show: some of {', '.join(SCENES)} (all of them)")
-    parser.add_argument("--no-serve", action="store_true", help="play the story in the terminal, and end")
+    """Add the arguments."""
+    parser.add_argument("--speed", metavar="X", type=float, default=1.0, help="2 is twice as fast, 0 writes all at once (1)")
+    parser.add_argument("--seed", metavar="N", type=int, help=f"seed of the random choices ({SEED})")
+    parser.add_argument("--scenes", metavar="S,S", help=f"scenes to show, of {', '.join(SCENES)} (all)")
+    parser.add_argument("--no-serve", action="store_true", help="play the story in the terminal only, then exit")
     command.add_place(parser)
-    parser.add_argument("--into", action="store_true", help="play into the log of --log although it is not empty")
+    parser.add_argument("--into", action="store_true", help="write to the log of --log even if it is not empty")
     arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Play it, print it, and go on until Ctrl-C, or say what to try next."""
+    """Play and print the demo. Runs until Ctrl-C; with `--no-serve` it ends with commands to try."""
     if not 0 <= args.speed < float("inf"):
-        raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
+        raise Invalid("--speed must be 0 or more; 2 is twice as fast")
     scenes = _choose_scenes(args)
     with ExitStack() as stack:
-        # Before anything is made: where nobody can be served, nothing is played.
+        # First, so that nothing is written if the port is taken.
         opened = None if args.no_serve else stack.enter_context(_bind_socket(args))
         if args.log is None:
             args.log = fresh_log(clock.now())
@@ -80,7 +81,7 @@ def run(args: Namespace) -> int:
             return 0
         with suppress(KeyboardInterrupt):  # the usual way to end it
             url, token = _start_server(args, settings, log, opened, stack)
-            # A terminal is its owner's, and the log a toy; what is written elsewhere may be kept, and another log is somebody's own.
+            # The token is only printed on a terminal, for a new log: other output may be stored, and other logs may hold real work.
             is_shown = sys.stdout.isatty() and not (args.json or args.into or args.log)
             key = f"{url}#token={token}" if is_shown else None
             _show_scenes(args, settings, log, seed, scenes, url, key)
@@ -88,23 +89,23 @@ def run(args: Namespace) -> int:
 
 
 def _choose_scenes(args: Namespace) -> Sequence[str]:
-    """Those that are wanted. A log that nobody else reaches is for the fleet alone."""
+    """The chosen scenes. A log in memory supports only the fleet, because the other scenes are separate processes."""
     if args.scenes is None:
         return SCENES[:1] if (args.log or "").startswith("memory:") else SCENES
     chosen = [name.strip() for name in args.scenes.split(",") if name.strip()]
     if args.no_serve:
-        raise UsageError("--scenes says what is served; leave --no-serve out")
+        raise UsageError("--scenes needs the server; omit --no-serve")
     if unknown := [name for name in chosen if name not in SCENES] or ([] if chosen else [args.scenes]):
-        raise UsageError(f"--scenes: no scene {unknown[0]!r}; there are {', '.join(SCENES)}")
+        raise UsageError(f"--scenes: unknown scene {unknown[0]!r}; choose from {', '.join(SCENES)}")
     if (args.log or "").startswith("memory:") and set(chosen) != {"fleet"}:
-        raise UsageError("--scenes: a log in memory: is nobody else's, and all but the fleet are processes of their own; leave --log out")
+        raise UsageError("--scenes: a memory: log works only for the scene fleet, because other scenes are separate processes; omit --log")
     return chosen
 
 
 def _show_scenes(
     args: Namespace, settings: Settings, log: BlockingRecorder, seed: int, scenes: Sequence[str], url: str, key: str | None
 ) -> None:
-    """The story first. What really runs begins beside it, and is told of once the story is."""
+    """Play the story while the scenes start beside it; their lines are printed after the story."""
     if set(scenes) == {"fleet"}:
         _play_story(log, seed, args)
         _play_on(log, seed, args)
@@ -112,14 +113,14 @@ def _show_scenes(
     from fleetlore.cli.demo.environment import SceneReporter
     from fleetlore.cli.demo.scenes import list_programme, run_scenes
 
-    teller = SceneReporter(json=args.json)
-    with run_scenes(scenes, settings, speed=args.speed or 1.0, teller=teller):
+    reporter = SceneReporter(json=args.json)
+    with run_scenes(scenes, settings, speed=args.speed or 1.0, reporter=reporter):
         if "fleet" in scenes:
             _play_story(log, seed, args)
         path = None if shutil.which("lore") else os.path.dirname(sys.executable)
-        teller.open(list_programme(scenes, url, _from_home(config.masked(args.log)), args.town, key=key, path=path))
+        reporter.open(list_programme(scenes, url, _from_home(config.masked(args.log)), args.town, key=key, path=path))
         if "fleet" in scenes:
-            _play_on(log, seed, args, is_told=args.json)
+            _play_on(log, seed, args, print_events=args.json)
         signal.pause()
 
 
@@ -132,42 +133,42 @@ def _bind_socket(args: Namespace) -> socket:
 def _choose_seed(args: Namespace, log: BlockingRecorder) -> int:
     is_empty = log.head() is None
     if not (is_empty or args.into):
-        raise Invalid(f"{config.masked(args.log)} is not empty; play into it with --into, or leave --log out for a fresh one")
-    # In a log that may hold an earlier play, the same ids would store nothing.
+        raise Invalid(f"{config.masked(args.log)} is not empty; add --into to write to it anyway, or omit --log for a new one")
+    # Events with the ids of an earlier demo in this log would be ignored as duplicates.
     return args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
 
 
 def _play_story(log: BlockingRecorder, seed: int, args: Namespace) -> int:
-    """The story; answers how many events it has."""
+    """Play the story and return its number of events."""
     from fleetlore.cli.demo.fleet import write_story
     from fleetlore.cli.demo.lines import make_event_printer
 
-    pages = write_story(seed)
+    timeline = write_story(seed)
     write = make_event_printer(json=args.json)
-    for event in record_story(log, pages, speed=args.speed):
+    for event in record_story(log, timeline, speed=args.speed):
         write(event)
         terminal.flush()
-    return len(pages)
+    return len(timeline)
 
 
 def _start_server(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> tuple[str, str]:
-    """Its address, and the token for writing."""
+    """Start the server; return its URL and the write token."""
     from fleetlore.server.open_context import open_context
     from fleetlore.server.serve import browser_url, serve_in_thread
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
-            # To be told to end, or to lose the terminal, is as good as Ctrl-C.
+        if signal.getsignal(number) is not signal.SIG_IGN:  # set by `nohup`
+            # End as with Ctrl-C.
             stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
-    rooms = stack.enter_context(open_context(log, settings, host=args.host))
-    stack.enter_context(serve_in_thread(rooms.context, opened))
+    opened_context = stack.enter_context(open_context(log, settings, host=args.host))
+    stack.enter_context(serve_in_thread(opened_context.context, opened))
     url = browser_url(opened, args.host)
-    command.announce_server(args, rooms, url)
-    return url, rooms.token
+    command.announce_server(args, opened_context, url)
+    return url, opened_context.token
 
 
-def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, is_told: bool = True) -> None:
-    """The fleet goes on with its work, without an end."""
+def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, print_events: bool = True) -> None:
+    """Generate more work of the fleet until Ctrl-C."""
     from fleetlore.cli.demo.lines import make_event_printer
     from fleetlore.cli.demo.shift import generate_shift
 
@@ -176,13 +177,13 @@ def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, is_told: bool
         time.sleep(pause / (args.speed or 1.0))
         live = replace(event, at=clock.now())
         [position] = log.append([live])
-        if is_told:
+        if print_events:
             write(replace(live, position=position))
             terminal.flush()
 
 
 def fresh_log(now: datetime) -> str:
-    """The address of a new file in the user's data directory."""
+    """The URL of a new log file in the user's data directory."""
     from fleetlore.log.connect import resolve_sqlite_path
 
     folder = os.path.dirname(resolve_sqlite_path(""))
@@ -191,24 +192,24 @@ def fresh_log(now: datetime) -> str:
     while os.path.exists(path):
         count += 1
         path = f"{stem}-{count}.db"
-    # A folder's name may hold what means something in an address.
+    # `%` and `?` have a meaning in log URLs.
     return "sqlite:" + path.replace("%", "%25").replace("?", "%3F")
 
 
 def record_story(
     log: BlockingRecorder,
-    pages: list[tuple[float, Event]],
+    timeline: list[tuple[float, Event]],
     *,
     speed: float,
     now: clock.Clock = clock.now,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Event]:
-    """Record the story and give back each event once it is stored. It is told as if it ended when the play does."""
-    length = pages[-1][0]
+    """Record the story and yield each event once it is stored. Times are set so that the story ends when the playback ends."""
+    length = timeline[-1][0]
     began = now()
     pace = PLAY_SECONDS / speed / length if speed else 0.0
     first = began + timedelta(seconds=length * pace - length)
-    stamped = [(offset * pace, replace(event, at=first + timedelta(seconds=offset))) for offset, event in pages]
+    stamped = [(offset * pace, replace(event, at=first + timedelta(seconds=offset))) for offset, event in timeline]
     if not speed:
         positions = log.append([event for _, event in stamped])
         yield from (replace(event, position=position) for (_, event), position in zip(stamped, positions, strict=True))
@@ -229,9 +230,9 @@ def _say_what_next(args: Namespace, count: int) -> None:
 
 Now try:
   lore status {log}
-      who needs you, who works, who has fallen silent
+      who needs you, who is working, who is silent
   lore story {log}
-      all of it as a story
+      everything as a story
   lore events {log} --scope task:wh-1
       the task that bram gave up and ada finished"""
     if args.json:

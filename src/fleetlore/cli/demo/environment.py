@@ -1,4 +1,4 @@
-"""What the demo's scenes are played on: a folder of their own, processes, the log to wait on, and somebody who tells what happens."""
+"""The environment of the demo's scenes: a temporary folder, child processes, the log, and a reporter that prints progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FILES = Path(__file__).with_name("files")
 SHORTEST_PACE = 0.3
-"""Seconds that an agent thinks at least: what is over at once cannot be killed in the middle."""
+"""Minimum seconds per step of an agent, so that it can be killed in the middle of a turn."""
 _Found = TypeVar("_Found")
 
 
@@ -32,20 +32,20 @@ class DemoStopped(Exception):
 
 
 class DemoEnvironment:
-    """Everything that a scene needs."""
+    """Folder, processes, log and reporter for the scenes."""
 
-    def __init__(self, folder: Path, settings: Settings, *, speed: float, teller: SceneReporter) -> None:
-        self.folder, self.speed, self._settings, self._teller = folder, speed, settings, teller
+    def __init__(self, folder: Path, settings: Settings, *, speed: float, reporter: SceneReporter) -> None:
+        self.folder, self.speed, self._settings, self._reporter = folder, speed, settings, reporter
         self.stopping, self._starting = Event(), Lock()
         pace = max(SHORTEST_PACE, 1.0 / speed)
-        # By the environment: an address may hold a password, and arguments are seen by everybody.
+        # In the environment: a log URL may hold a password, and all users can read arguments.
         address = resolve_relative_url(settings.log.value, os.getcwd())
-        told = {"FLEETLORE_LOG": address, "FLEETLORE_TOWN": settings.town.value, "DEMO_PACE": f"{pace:.2f}"}
-        self._children = Children(folder, told)
+        variables = {"FLEETLORE_LOG": address, "FLEETLORE_TOWN": settings.town.value, "DEMO_PACE": f"{pace:.2f}"}
+        self._children = Children(folder, variables)
 
     def tell(self, scene: str, what: str) -> None:
         """Print one line about a scene."""
-        self._teller(scene, what)
+        self._reporter(scene, what)
 
     def lore(self, *argv: str) -> Child:
         """Start `lore`."""
@@ -55,29 +55,29 @@ class DemoEnvironment:
             return self._children.start(*argv)
 
     def done(self, *argv: str) -> None:
-        """Have `lore` do something, to its end."""
+        """Run `lore` to its end; an error if it fails."""
         child = self.lore(*argv)
         if self.end_of(child):
             raise child.failure()
 
     def end_of(self, child: Child) -> int:
-        """Wait until it ends; the exit code."""
+        """Wait until it ends, and return the exit code."""
         while not child.is_over:
             self.rest(0.05)
         return child.process.returncode
 
     def rest(self, seconds: float) -> None:
-        """Let some time pass."""
+        """Sleep, unless the demo ends."""
         if self.stopping.wait(seconds):
             raise DemoStopped
 
     def look(self, at: Callable[[BlockingRecorder], _Found]) -> _Found:
-        """What is to be seen on the log."""
+        """The result of a query on the log."""
         with self._log() as log:
             return at(log)
 
     def until(self, look: Callable[[BlockingRecorder], _Found], *, of: Child) -> _Found:
-        """Wait until something is found on the log, which a process is to bring about."""
+        """Poll the log until the query finds something; an error if the process that should write it ends first."""
         with self._log() as log, closing(log.follow_pages(after=log.head())) as pages:
             while True:
                 was_over = of.is_over
@@ -95,7 +95,7 @@ class DemoEnvironment:
         return connect(self._settings.log.value, town=self._settings.town.value).blocking()
 
     def workspace(self, name: str) -> None:
-        """A folder that comes with the demo, as a repository of its own where there is git."""
+        """Copy a folder of the demo, and make it a git repository if git is installed."""
         shutil.copytree(FILES / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         if shutil.which("git") is None:
             return
@@ -104,13 +104,13 @@ class DemoEnvironment:
             ("init", "--quiet", "--template="),
             ("config", "commit.gpgsign", "false"),
             ("add", "."),
-            (*who, "commit", "--quiet", "--no-verify", "-m", "As it was"),
+            (*who, "commit", "--quiet", "--no-verify", "-m", "Initial commit"),
         ):
-            # Not by the caller's environment: a hook's `GIT_DIR` would have the demo commit to that repository.
+            # Without the caller's GIT_ variables: a hook's `GIT_DIR` would make the demo commit to that repository.
             subprocess.run(["git", *words], cwd=self.folder / name, env=git_environment(), capture_output=True, check=True)
 
     def file(self, name: str, **more: str) -> str:
-        """A file that comes with the demo, beginning with what is known only now; its path."""
+        """Copy a file of the demo with these values at its top, and return its path."""
         first = "".join(f'{key} = "{value}"\n' for key, value in more.items())
         path = self.folder / name
         path.write_text(first + (FILES / name).read_text(encoding="utf-8"), encoding="utf-8")
@@ -118,13 +118,13 @@ class DemoEnvironment:
 
     def end(self) -> None:
         """End all processes of the demo."""
-        with self._starting:  # whoever comes later starts nothing
+        with self._starting:  # no process is started after this
             self.stopping.set()
         self._children.end()
 
 
 class SceneReporter:
-    """Tells what happens, a line each; until the story is told, the lines wait."""
+    """Prints one line per step of a scene. Lines are held back until `open` is called after the story."""
 
     def __init__(self, *, json: bool) -> None:
         self._say = terminal.err if json else terminal.out
@@ -132,7 +132,7 @@ class SceneReporter:
         self._is_open = False
 
     def __call__(self, scene: str, what: str) -> None:
-        """One line."""
+        """Print or hold back one line."""
         line = f"{clock.now().astimezone():%H:%M:%S}  {scene:<5}  {terminal.sanitise(what)}"
         with self._lock:
             if self._is_open:
@@ -141,13 +141,13 @@ class SceneReporter:
                 self._waiting.append(line)
 
     def open(self, first: Iterable[str]) -> None:
-        """From now on, at once; but first of all these lines."""
+        """Print these lines and those held back; later ones are printed at once."""
         with self._lock:
             self._is_open = True
             for line in (*first, *self._waiting):
                 self._put(line)
 
     def _put(self, line: str) -> None:
-        with suppress(OSError):  # nobody reads it any more; the scenes go on until somebody ends them
+        with suppress(OSError):  # the reader of the pipe has ended; the scenes continue
             self._say(line)
             terminal.flush()

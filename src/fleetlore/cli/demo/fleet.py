@@ -1,8 +1,8 @@
-"""The demo's story: five agents make sure that no webhook is lost. Forty minutes of it, told task by task.
+"""The demo's story: five agents make sure that no webhook is lost. It lasts forty minutes and is written task by task.
 
-ada takes over what bram could not finish, and bram what ada had begun; dov sends a change back once;
-edda joins ada when the retries all fire at once, and proves the whole thing in the end. When the story stops,
-bram needs a person, edda works, ada has nothing to do, cleo has fallen silent, and dov is gone.
+ada takes over bram's unfinished task, and bram takes over ada's; dov rejects a change once;
+edda helps ada with a retry storm, and tests everything at the end. When the story stops,
+bram waits for a person, edda works, ada is idle, cleo is silent, and dov's session has ended.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from typing import Any
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 
-# --- What the demo's story is written with: a pen for the whole, and one thread for each task of it.
+# --- Builders of the story: one for all events, and one thread per task.
 
 MISSION = "reliable-webhooks"
 PERSON = "mira"
 MODEL = "sonnet"
 
 _JITTER = 4.0
-"""Seconds; less than half of what lies between two events of one thread."""
+"""Seconds of random offset; less than half the gap between two events of one thread."""
 
 
 class StoryWriter:
-    """Collects events in any order and gives them back in the order of their time. The same seed writes the same events."""
+    """Collects events in any order and returns them sorted by time. The same seed gives the same events."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self._seed = seed
-        self._told: list[tuple[float, Event]] = []
+        self._written: list[tuple[float, Event]] = []
 
     def id_of(self, label: str) -> str:
-        """The id of the event with this label, told already or not."""
+        """The id of the event with this label, written already or not."""
         return derive_id("demo", f"{self._seed}/{label}".encode())
 
     def write(
         self, minute: float, kind: str, text: str | None, *, label: str | None = None, because: str | None = None, **fields: Any
     ) -> str:
-        """Tell one event, as having happened so many minutes into the story; answers its label."""
-        label = label or f"#{len(self._told)}"
+        """Add an event at this minute of the story, and return its label."""
+        label = label or f"#{len(self._written)}"
         seconds = round(minute * 60 + self.chance.uniform(0, _JITTER), 3)
         cause = None if because is None else self.id_of(because)
         fields.setdefault("actor", fields.get("agent") or PERSON)
-        self._told.append((seconds, Event(id=self.id_of(label), kind=kind, text=text, cause=cause, **fields)))
+        self._written.append((seconds, Event(id=self.id_of(label), kind=kind, text=text, cause=cause, **fields)))
         return label
 
     def pages(self) -> list[tuple[float, Event]]:
-        """Everything told, oldest first, the first at zero."""
-        told = sorted(self._told, key=lambda page: page[0])
-        first = told[0][0]
-        return [(round(seconds - first, 3), event) for seconds, event in told]
+        """All events with their seconds, oldest first; the first is at zero."""
+        written = sorted(self._written, key=lambda page: page[0])
+        first = written[0][0]
+        return [(round(seconds - first, 3), event) for seconds, event in written]
 
 
 class TaskWriter:
@@ -74,13 +74,13 @@ class TaskWriter:
         child: str | None = None,
         **data: Any,
     ) -> None:
-        """One deed of an agent; `by` is who did it, where that is not the agent."""
+        """An event of an agent; `by` is the actor if it is not the agent."""
         scopes = {"agent": who, "run": None if by else session_of(who), "child": child, "task": self.task, "mission": MISSION}
         cause = because or self._last
         self._last = self.story.write(minute, kind, text, label=label, because=cause, actor=by or who, data=data, **scopes)
 
     def create(self, minute: float, title: str, *, because: str | None = None, role: str, depends_on: tuple[str, ...] = ()) -> None:
-        """The task is written down."""
+        """The task is created."""
         data = {"title": title, "role": role} | ({"depends_on": list(depends_on)} if depends_on else {})
         scopes = {"task": self.task, "mission": MISSION}
         self._last = self.story.write(
@@ -88,7 +88,7 @@ class TaskWriter:
         )
 
     def give(self, minute: float, who: str, text: str, *, because: str | None = None) -> None:
-        """The task is given to an agent, which begins."""
+        """The task is assigned to an agent, which starts."""
         self.tell(minute, who, "fleet.dispatch", text, because=because, by=PERSON)
 
     def commit(self, minute: float, who: str, text: str) -> None:
@@ -96,7 +96,7 @@ class TaskWriter:
         self.tell(minute, who, "fleet.commit", text, sha=f"{self.story.chance.getrandbits(28):07x}")
 
     def tool(self, minute: float, who: str, command: str, result: str, *, minutes: float = 0.3, exit_code: int = 0) -> None:
-        """A command is run, and ends well or not."""
+        """A command runs, and succeeds or fails."""
         call = f"call-{self.story.chance.getrandbits(24):06x}"
         self.tell(minute, who, "tool.called", command, tool="Bash", call_id=call, input={"command": command})
         outcome: dict[str, Any] = {"tool": "Bash", "call_id": call, "exit_code": exit_code, "duration_ms": round(minutes * 60_000)}
@@ -107,7 +107,7 @@ class TaskWriter:
 
 
 def session_of(who: str) -> str:
-    """The run of an agent's session."""
+    """The run id of an agent's session."""
     return f"{who}-1"
 
 
@@ -117,7 +117,7 @@ CAST = {"ada": "backend", "bram": "backend", "cleo": "frontend", "dov": "reviewe
 
 
 def write_story(seed: int = 1) -> list[tuple[float, Event]]:
-    """The story: how many seconds after its beginning each event happened, and the event, without its time."""
+    """The story: for each event its offset in seconds, and the event without a time."""
     story = StoryWriter(seed)
     _write_opening(story)
     for act in (
@@ -180,7 +180,7 @@ def _write_outbox_task(story: StoryWriter) -> None:
 
 
 def _write_retry_task(story: StoryWriter) -> None:
-    """ada runs into a retry storm; edda helps to see it; ada puts it right."""
+    """ada runs into a retry storm; edda reproduces it; ada fixes it."""
     task = TaskWriter(story, "wh-2")
     task.create(0.9, "Retry failed deliveries for 24 hours", because="go", role="backend", depends_on=("wh-1",))
     task.give(15.2, "ada", "Retry failed deliveries for 24 hours", because="outbox done")
@@ -200,7 +200,7 @@ def _write_retry_task(story: StoryWriter) -> None:
 
 
 def _write_signature_task(story: StoryWriter) -> None:
-    """ada begins, bram goes on, dov sends it back once and then approves."""
+    """ada starts, bram continues, dov rejects once and then approves."""
     task = TaskWriter(story, "wh-3")
     task.create(1.0, "Sign every delivery, with keys that can be rotated", because="go", role="backend")
     task.give(1.5, "ada", "Sign every delivery, with keys that can be rotated")
@@ -231,7 +231,7 @@ def _write_signature_task(story: StoryWriter) -> None:
 
 
 def _delivery_log(story: StoryWriter) -> None:
-    """cleo, alone and in one go."""
+    """cleo finishes it alone, in one attempt."""
     task = TaskWriter(story, "wh-4")
     task.create(1.1, "Show customers their deliveries in the console", because="go", role="frontend")
     task.give(1.6, "cleo", "Show customers their deliveries in the console")
@@ -245,7 +245,7 @@ def _delivery_log(story: StoryWriter) -> None:
 
 
 def _outage_drill(story: StoryWriter) -> None:
-    """edda waits for the retries, then proves them."""
+    """edda waits for the retries, then tests them."""
     task = TaskWriter(story, "wh-5")
     task.create(1.2, "Prove it: a receiver that is down for three minutes", because="go", role="tester", depends_on=("wh-2", "wh-3"))
     scopes = {"task": "wh-5", "mission": MISSION}
@@ -260,7 +260,7 @@ def _outage_drill(story: StoryWriter) -> None:
 
 
 def _roll_out(story: StoryWriter) -> None:
-    """bram prepares it, and then must ask."""
+    """bram prepares it, then asks for permission."""
     task = TaskWriter(story, "wh-6")
     task.create(18.4, "Turn it on for 5 % of customers", because="signatures done", role="backend", depends_on=("wh-5",))
     task.give(18.8, "bram", "Put everything behind a flag, then turn it on for 5 % of customers")
@@ -273,7 +273,7 @@ def _roll_out(story: StoryWriter) -> None:
 
 
 def _write_handbook_task(story: StoryWriter) -> None:
-    """cleo begins, and falls silent."""
+    """cleo starts, and falls silent."""
     task = TaskWriter(story, "wh-7")
     task.create(16.4, "Explain signatures and retries to customers", because="log done", role="frontend")
     task.give(16.7, "cleo", "Explain signatures and retries to customers")
@@ -282,7 +282,7 @@ def _write_handbook_task(story: StoryWriter) -> None:
 
 
 def _write_soak_task(story: StoryWriter) -> None:
-    """edda goes on."""
+    """edda continues."""
     task = TaskWriter(story, "wh-8")
     task.create(36.4, "Leave it running on staging over night", because="drill done", role="tester")
     task.give(36.8, "edda", "Leave it running on staging over night")
@@ -298,7 +298,7 @@ def _write_soak_task(story: StoryWriter) -> None:
 
 
 def _in_between(story: StoryWriter) -> None:
-    """Signs of life, waiting, and what the models cost."""
+    """Heartbeats, idle agents, and model costs."""
     for minute, who, text in (
         (2.2, "edda", "Nothing to drill until there are retries"),
         (12.6, "edda", "The drill rig is ready; still waiting for retries"),

@@ -1,4 +1,4 @@
-"""The demo's scenes in which driver, stage and town really run: agents are scripts, everything else is as it always is."""
+"""The demo's scenes that run a real driver, stage and town; only the agents are scripts."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from fleetlore.settings import Settings
 
 
-# --- The demo's goals: one that misses its criterion, is killed, resumed and met; and one whose agent waits for a person's word.
+# --- The demo's goals: one that fails its check, is killed, resumed and passes; and one whose agent waits for a person.
 
-_ENDS = {"done": "done, every criterion is met", "budget_exhausted": "over: its turns are spent", "cancelled": "called off"}
+_ENDS = {"done": "done, all checks passed", "budget_exhausted": "over: its budget of turns is spent", "cancelled": "cancelled"}
 
 
 def play_tide_goal(ground: DemoEnvironment) -> None:
-    """The agent guesses, which the check notices; in the middle of its second turn everything is killed, and it ends well all the same."""
+    """The agent's first guess fails the check. In the middle of its second turn everything is killed; resumed, the goal is done."""
     id = str(uuid4())
     ground.workspace("tide")
     runner = ground.lore("goal", "run", ground.file("tide.toml", id=id))
     ground.until(lambda log: _goal_events(log, id, "driver.attempt_completed"), of=runner)
-    ground.tell("goal", "jory says that the tide table is mended; the check says that it is not")
+    ground.tell("goal", "jory says that the tide table is fixed; the check failed")
     ground.until(lambda log: _goal_events(log, id, "process.started")[1:], of=runner)
     runner.kill()
-    ground.tell("goal", "kill -9 for whoever drives it, in the middle of its second turn")
+    ground.tell("goal", "kill -9 on the driver, in the middle of the second turn")
     ground.rest(2 / ground.speed)
-    ground.tell("goal", f"lore goal resume {id[:8]}: it goes on where the log ends")
+    ground.tell("goal", f"lore goal resume {id[:8]}: it continues where the log ends")
     resumed = ground.lore("goal", "resume", id)
     ground.tell(
         "goal", f"jory's goal is {_describe_end(ground.until(lambda log: _goal_events(log, id, 'driver.goal_completed'), of=resumed))}"
@@ -50,13 +50,13 @@ def play_tide_goal(ground: DemoEnvironment) -> None:
 
 
 def play_notice_goal(ground: DemoEnvironment) -> None:
-    """What everybody would see, the agent does not do unasked."""
+    """The agent asks a person before it publishes something."""
     id = str(uuid4())
     ground.workspace("notice")
     runner = ground.lore("goal", "run", ground.file("notice.toml", id=id))
     [question] = ground.until(lambda log: _goal_events(log, id, "goal.permission_asked"), of=runner)
     asked = (question.id or "")[:13]
-    ground.tell("goal", f"kaya needs you: may she put the table on the notice board? lore decide {asked} allow")
+    ground.tell("goal", f"kaya needs you: may it publish the table? lore decide {asked} allow")
     ground.tell(
         "goal", f"kaya's goal is {_describe_end(ground.until(lambda log: _goal_events(log, id, 'driver.goal_completed'), of=runner))}"
     )
@@ -66,19 +66,19 @@ def _goal_events(log: BlockingRecorder, id: str, kind: str) -> list[Event]:
     return list(log.read(f"goal:{id}", kinds=[kind]))
 
 
-def _describe_end(told: list[Event]) -> str:
-    outcome: str = told[-1].data["outcome"]["outcome"]["kind"]
+def _describe_end(completed: list[Event]) -> str:
+    outcome: str = completed[-1].data["outcome"]["outcome"]["kind"]
     return _ENDS.get(outcome, outcome)
 
 
-# --- The demo's town: four agents on a mission, run by two workers. One worker is killed, and the other one goes on with its work.
+# --- The demo's town: four agents on a mission, run by two workers. One worker is killed, and the other one continues its work.
 
 KEEPERS, REVIEWER = ("finn", "gret", "hugo"), "ines"
 LEAVING = KEEPERS[:2]
-"""Those whose worker is killed."""
+"""The agents whose worker is killed."""
 MISSION, FIRST_ITEM = "lights", "chart"
 LEASE = "3"
-"""Seconds for which a worker may be silent: nobody who watches is kept waiting."""
+"""Lease of a worker in seconds; short, so that viewers do not wait long."""
 ERRANDS = (
     "Polish the lens on the pier",
     "Wind the clock of the bell",
@@ -89,7 +89,7 @@ BETWEEN_ERRANDS = 25.0
 
 
 def play_mission(ground: DemoEnvironment) -> None:
-    """From its plan to its end; afterwards there is a small task now and then."""
+    """Play the mission to its end, then add a small task now and then."""
     is_taken = ground.look(lambda log: log.head(f"mission:{MISSION}"))
     id = f"{MISSION}-{uuid4().hex[:4]}" if is_taken else MISSION
     first, second = _open_town(ground, id)
@@ -101,7 +101,7 @@ def play_mission(ground: DemoEnvironment) -> None:
 
 
 def _open_town(ground: DemoEnvironment, id: str) -> tuple[Child, Child]:
-    """Everybody is there, and has something to do."""
+    """Start the workers, the agents and the mission."""
     ground.workspace("harbour")
     worker = ("worker", ground.file("worker.toml"), "--lease", LEASE)
     before = ground.look(lambda log: log.head())
@@ -115,14 +115,14 @@ def _open_town(ground: DemoEnvironment, id: str) -> tuple[Child, Child]:
         lambda log: {*LEAVING} <= {event.agent for event in _events_of_kind(log, "town", before, "town.agent_state_changed", "idle")},
         of=first,
     )
-    # It has room for those of the first one, too, and takes them on once nobody runs them.
+    # It has room for the first worker's agents, and runs them when that one is dead.
     second = ground.lore(*worker, *_agent_options((*KEEPERS, REVIEWER)))
     ground.tell("town", "finn, gret, hugo and ines are on a mission of five items, run by two workers")
     return first, second
 
 
 def _agents_here(log: BlockingRecorder) -> set[str]:
-    """Those that an earlier demo on this log has left to whoever runs them next."""
+    """Agents that an earlier demo left in this log."""
     from fleetlore.projections.runner import Runner, view_of
     from fleetlore.views import town
 
@@ -131,25 +131,25 @@ def _agents_here(log: BlockingRecorder) -> set[str]:
 
 
 def _kill_worker(ground: DemoEnvironment, id: str, worker: Child) -> None:
-    """Once its agents are at work on more than the first item, it is killed."""
+    """Kill the worker once its agents work on more than the first item."""
 
     def at_work(log: BlockingRecorder) -> bool:
-        told = log.read(f"mission:{id}", kinds=["process.started"])
-        return any(event.agent in LEAVING and not (event.task or "").endswith(f"/{FIRST_ITEM}") for event in told)
+        started = log.read(f"mission:{id}", kinds=["process.started"])
+        return any(event.agent in LEAVING and not (event.task or "").endswith(f"/{FIRST_ITEM}") for event in started)
 
     ground.until(at_work, of=worker)
     worker.kill()
-    ground.tell("town", "kill -9 for the worker of finn and gret, in the middle of a task")
+    ground.tell("town", "kill -9 on the worker of finn and gret, in the middle of a task")
 
 
 def _watch_other_worker(ground: DemoEnvironment, id: str, worker: Child) -> None:
     scope = f"mission:{id}"
     ground.until(lambda log: _events_of_kind(log, scope, None, "work.lease_lost"), of=worker)
-    ground.tell("town", "the other worker has noticed: it runs finn and gret now, and goes on with what they were at")
+    ground.tell("town", "the other worker took over: it runs finn and gret and continues their tasks")
     [rejected, *_] = ground.until(lambda log: _events_of_kind(log, scope, None, "work.review_rejected"), of=worker)
-    ground.tell("town", f"ines sends something back: {rejected.text}")
+    ground.tell("town", f"ines rejected an item: {rejected.text}")
     ground.until(lambda log: _events_of_kind(log, scope, None, "town.mission_state_changed", "completed"), of=worker)
-    ground.tell("town", "the mission is delivered: five of five items, each seen by somebody who did not write it")
+    ground.tell("town", "the mission is completed: five of five items, each reviewed by another agent")
 
 
 def _events_of_kind(log: BlockingRecorder, scope: str, after: str | None, kind: str, state: str | None = None) -> list[Event]:
@@ -164,7 +164,7 @@ def _agent_options(agents: Iterable[str]) -> list[str]:
 
 PLAYS = ("night-train", "the-tin", "monday")
 STAGE_SPEED = 2.0
-"""How much faster a play goes on than it is read in a terminal."""
+"""Speed of the stage, relative to reading speed in a terminal."""
 JOIN_SECONDS = 5.0
 
 
@@ -172,24 +172,24 @@ class Scene(NamedTuple):
     """One part of the demo."""
 
     page: str
-    """Where it is seen."""
+    """Page of the control room."""
     about: str
     acts: tuple[Callable[[DemoEnvironment], None], ...] = ()
-    """What really runs for it, beside each other."""
+    """Functions that run it, in parallel."""
 
 
 def _play_stage(ground: DemoEnvironment) -> None:
     for name in PLAYS:
-        ground.tell("stage", f"the curtain rises: {name}")
+        ground.tell("stage", f"{name} starts")
         play = ground.lore("stage", "run", name, "--speed", f"{STAGE_SPEED * ground.speed:g}")
         if ground.end_of(play):
             raise play.failure()
-        ground.tell("stage", f"{name} is over")
+        ground.tell("stage", f"{name} has ended")
         ground.rest(5 / ground.speed)
 
 
 SCENES = {
-    "fleet": Scene("fleet", "five scripted agents, their story and what they do afterwards"),
+    "fleet": Scene("fleet", "five scripted agents, their story and later work"),
     "goal": Scene("goals", "a goal that is killed and resumed, and one that needs you", (play_tide_goal, play_notice_goal)),
     "stage": Scene("stage", "a cast plays The 23:40 to Varnholt", (_play_stage,)),
     "town": Scene("town", "four agents on a mission; one of two workers dies", (play_mission,)),
@@ -197,24 +197,24 @@ SCENES = {
 
 
 _TRY = (
-    ("lore decide", "what agents wait to be allowed; kaya does"),
-    ("lore goal list", "every goal; lore goal show ID has its turns, evidence and budgets"),
+    ("lore decide", "open approval requests, such as kaya's"),
+    ("lore goal list", "all goals; `lore goal show ID` shows one in detail"),
     ("lore town status --watch", "agents, tasks and missions"),
-    ("lore story", "all of it as a story"),
+    ("lore story", "everything as a story"),
 )
 
 
 def list_programme(
     names: Sequence[str], url: str, log: str, town: str | None, *, key: str | None = None, path: str | None = None
 ) -> Iterator[str]:
-    """What is on show and where, and what to try. `key`: an address that may also write; `path`: where `lore` is, if no shell knows."""
+    """Lines with the pages and commands to try. `key`: a URL with write access; `path`: the folder of `lore` if it is not on PATH."""
     yield ""
     for name in names:
         yield f"  {name:<5}  {url + SCENES[name].page:<34}  {SCENES[name].about}"
-    yield f"  talk   {url + 'agent':<34}  an agent made of nodes: say something to it"
+    yield f"  talk   {url + 'agent':<34}  chat with a graph agent"
     yield ""
-    yield "The slider at the foot of every page goes back in time."
-    yield f"To press buttons and to talk, open {key}" if key else "Buttons and talk need the token, which --open brings along."
+    yield "Use the slider at the bottom of every page to go back in time."
+    yield f"For write access (buttons, chat), open {key}" if key else "Buttons and chat need the write token; start with --open to use it."
     yield "In another terminal, try:"
     if path is not None:
         yield f"  export PATH={shlex.quote(path)}:$PATH"
@@ -225,10 +225,10 @@ def list_programme(
 
 
 @contextmanager
-def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, teller: SceneReporter) -> Iterator[None]:
-    """Have scenes play in threads, from the first line of the block to the last; nothing of them is left then."""
+def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, reporter: SceneReporter) -> Iterator[None]:
+    """Run scenes in threads for the duration of the block; afterwards all their processes and files are gone."""
     with tempfile.TemporaryDirectory(prefix="fleetlore-demo-", ignore_cleanup_errors=True) as folder:
-        ground = DemoEnvironment(Path(folder), settings, speed=speed, teller=teller)
+        ground = DemoEnvironment(Path(folder), settings, speed=speed, reporter=reporter)
         threads = [Thread(target=_run_scene, args=(ground, name, act), daemon=True) for name in names for act in SCENES[name].acts]
         try:
             for thread in threads:
@@ -237,7 +237,7 @@ def run_scenes(names: Sequence[str], settings: Settings, *, speed: float, teller
         finally:
             ground.end()
             for thread in threads:
-                if thread.ident is not None:  # Ctrl-C may come before all have begun
+                if thread.ident is not None:  # Ctrl-C may come before all threads were started
                     thread.join(JOIN_SECONDS)
 
 
@@ -248,4 +248,4 @@ def _run_scene(ground: DemoEnvironment, name: str, act: Callable[[DemoEnvironmen
         return
     except (FleetloreError, OSError, SubprocessError) as error:
         if not ground.stopping.is_set():
-            ground.tell(name, f"this scene ends here: {error}")
+            ground.tell(name, f"this scene failed: {error}")

@@ -1,4 +1,4 @@
-"""What the demo's fleet does after its story: small tasks, one after the other, for as long as somebody watches."""
+"""Generates the work of the demo's fleet after its story: small tasks without an end."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ PAUSE = (0.7, 2.6)
 FIRST_TASK = 9
 FIRST_NUMBER = 316
 BRAM_BACK, CLEO_BACK = 24, 60
-"""After so many events bram gets his answer, and cleo breaks her silence."""
+"""Numbers of events after which bram gets his answer and cleo continues."""
 
 
 class Job(NamedTuple):
-    """A small task: what it is, what is done for it, what goes wrong on the way, if anything, and how it ends."""
+    """A small task: title, commit, command with result, and optionally an error and its fix."""
 
     title: str
     commit: str
     check: str
     result: str
     trouble: str | None = None
-    mended: str | None = None
+    fixed: str | None = None
 
 
 JOBS = (
@@ -58,17 +58,17 @@ JOBS = (
         "pytest tests/pausing",
         "22 passed",
         "An endpoint on holiday was paused: one success in between has to count",
-        "One success starts the week anew; the holiday case is a test now",
+        "One success restarts the week; the holiday case is a test now",
     ),
 )
 
 
 def generate_shift(seed: int) -> Iterator[tuple[float, Event]]:
-    """Seconds to wait, and the event that then happens; without an end. The same seed gives the same events, but for their time."""
+    """Yield seconds to wait and the next event, without an end. The same seed gives the same events, except for their times."""
     chance = random.Random(seed)
     causes: dict[str, str] = {}
-    for told, (who, kind, text, fields) in enumerate(_interleave_work(chance)):
-        id, task = derive_id("demo", f"{seed}/shift/{told}".encode()), fields.get("task", "")
+    for index, (who, kind, text, fields) in enumerate(_interleave_work(chance)):
+        id, task = derive_id("demo", f"{seed}/shift/{index}".encode()), fields.get("task", "")
         by = PERSON if kind in ("fleet.dispatch", "prompt.submitted") else who
         event = Event(id=id, kind=kind, text=text, actor=by, agent=who, cause=causes.get(task), mission=MISSION, **fields)
         if task:
@@ -80,7 +80,7 @@ Step = tuple[str, str, str | None, dict[str, Any]]
 
 
 def _interleave_work(chance: random.Random) -> Iterator[Step]:
-    """The work of all hands, a step of one and then a step of another."""
+    """The work of all agents, interleaved step by step."""
     number = 0
     at_work: dict[str, Iterator[Step]] = {"ada": iter(()), "edda": iter(())}
     for turn in count():
@@ -122,7 +122,7 @@ def _do_job(chance: random.Random, who: str, number: int) -> Iterator[Step]:
         yield from _run_tool(chance, who, own, job.check, "1 failed", exit_code=1)
         yield who, "fleet.error", job.trouble, own
         yield who, "model.replied", None, own | {"data": _model_reply(chance)}
-        yield who, "fleet.recovery", job.mended, own
+        yield who, "fleet.recovery", job.fixed, own
     yield from _run_tool(chance, who, own, job.check, job.result)
     yield who, "fleet.pr_open", f"PR #{pull}: {job.title.lower()}", own | {"data": {"number": pull}}
     yield who, "fleet.heartbeat", f"Cycle {number + 5}", {"run": session_of(who)}

@@ -23,7 +23,7 @@ def control_goals(args: Namespace) -> int:
     value = _control_value(args)
     with find.open_goals(args) as place:
         ids = [find.find_goal_id(place.log, id) for id in getattr(args, "ids", None) or [args.id]]
-        key = place.key(f"to {args.verb} a goal")  # before they are looked at: what an agent forged must not stand in a person's way
+        key = place.key(f"to {args.verb} a goal")  # read goals with the key, so that forged events of an agent do not count
         goals = [find.fold_goal(place, id, key) for id in ids]
         for goal in goals:
             try:
@@ -51,21 +51,21 @@ def _control_value(args: Namespace) -> Any:
     wanted = {axis: limit_texts for axis in _AXES if (limit_texts := getattr(args, axis)) is not None}
     if not wanted:
         raise Invalid(
-            "raise what? Say --turns, --wall-time, --tokens, --usd, or one of --consecutive-denies, --consecutive-errors, --consecutive-413"
+            "nothing to raise: give --turns, --wall-time, --tokens, --usd, --consecutive-denies, --consecutive-errors or --consecutive-413"
         )
     return wanted
 
 
 def _describe_effect(verb: str, goal: GoalState, place: GoalLog, value: Any) -> str:
-    """What comes of it, and when."""
+    """The effect of a request, as text."""
     driver, short = place.driver_of(goal.id), commands.short_goal_id(goal)
-    nobody = f"; nobody drives it now: lore goal resume {short} goes on with it"
+    not_running = f"; it is not running: resume it with lore goal resume {short}"
     match verb:
         case "pause":
-            return "pauses when its turn is over" if driver else "is paused; nobody drives it now"
+            return "pauses after its current turn" if driver else "is paused; it was not running"
         case "cancel":
-            return "is called off" if driver else f"is called off; nobody drives it now, so it ends with the next lore goal resume {short}"
+            return "is cancelled" if driver else f"is cancelled; it is not running, so it ends with the next lore goal resume {short}"
         case "say":
-            return "gets it with its next turn" + ("" if driver else nobody)
+            return "gets the message with its next turn" + ("" if driver else not_running)
     limit_texts = ", ".join(f"{axis.replace('_', ' ')} up to {each}" for axis, each in value.items())
-    return f"may use more: {limit_texts}" + ("" if driver else nobody)
+    return f"has a larger budget: {limit_texts}" + ("" if driver else not_running)

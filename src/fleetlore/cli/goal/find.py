@@ -1,4 +1,4 @@
-"""The log that goals are on, the goals there, and the one that is meant."""
+"""Opens the log of goals, lists goals, and finds one by a prefix of its id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORT = 8
 
 
 class GoalLog(NamedTuple):
-    """An open log, and what its users share."""
+    """An open log with its coordination store and settings."""
 
     log: BlockingRecorder
     shared: Coordination
@@ -34,21 +34,21 @@ class GoalLog(NamedTuple):
 
     @property
     def is_sealed(self) -> bool:
-        """Whether goals here obey only what is signed."""
+        """Whether the log is sealed, so that control requests must be signed."""
         return self.shared.load_seal() is not None
 
     def key(self, why: str) -> OperatorKey | None:
-        """What signs, asked for at the terminal; `None` where the log is not sealed."""
+        """The operator key, asked for on the terminal; `None` if the log is not sealed."""
         from fleetlore.cli import passphrase
 
         return passphrase.ask_key(self.shared, why)
 
     def put(self, events: Sequence[Event], key: OperatorKey | None) -> None:
-        """Store what steers, signed where it has to be."""
+        """Store control events, signed if there is a key."""
         self.log.append([event if key is None else key.sign_event(event, admit=self.log.admit) for event in events])
 
     def driver_of(self, id: str) -> str | None:
-        """Who drives a goal just now."""
+        """The current holder of a goal's lease."""
         from fleetlore.kernel.lease import is_dead
 
         lease = self.shared.find_lease(f"goal:{id}")
@@ -57,7 +57,7 @@ class GoalLog(NamedTuple):
 
 @contextmanager
 def open_goals(args: Namespace, *, new: bool = False) -> Iterator[GoalLog]:
-    """The log and what is shared beside it; made, if it is `new`."""
+    """Open the log and its coordination store; with `new` the log is created if needed."""
     from fleetlore.log.coordination import open_shared
 
     settings = open_log.settings_of(args)
@@ -67,21 +67,19 @@ def open_goals(args: Namespace, *, new: bool = False) -> Iterator[GoalLog]:
 
 
 def need_all_kept(place: GoalLog) -> None:
-    """Refuse a log that would lose what a goal is pursued by."""
+    """`Invalid` for a log that drops or redacts events: goals need all of them."""
     if place.log.info().details.get("keeps", "everything") != "everything":
-        raise Invalid(
-            "this log drops its oldest events (?keep=tinytown), and a goal is pursued by what is on the log; name another one with --log"
-        )
+        raise Invalid("this log drops its oldest events (?keep=tinytown), but goals need all of them; choose another log with --log")
     levels = place.settings.redact_levels.value
     if levels:
         raise Invalid(
-            f"[redact] level ({place.settings.redact_levels.source}) takes {', '.join(levels)} out of events, and a goal is pursued by"
-            " what is on the log: it would not know what it is to reach; leave `level` out, or run the goal under other settings"
+            f"[redact] level ({place.settings.redact_levels.source}) removes {', '.join(levels)} from events,"
+            " but goals need them: remove `level`, or run the goal with other settings"
         )
 
 
 def all_goals(place: GoalLog) -> list[GoalState]:
-    """Every goal on the log, the oldest first."""
+    """All goals on the log, oldest first."""
     if not place.is_sealed:
         from fleetlore.cli import fold
 
@@ -90,7 +88,7 @@ def all_goals(place: GoalLog) -> list[GoalState]:
 
 
 def fold_goal(place: GoalLog, id: str, key: OperatorKey | None = None) -> GoalState:
-    """Fold one goal from the log. On a sealed log unsigned facts are ignored; signatures are verified only if the key is given."""
+    """Fold one goal from the log. On a sealed log unsigned events are ignored; signatures are verified only if the key is given."""
     from fleetlore.projections.signed_goals import SignedGoalsFold
 
     goal, seal = GoalState(id=id), place.shared.load_seal()
@@ -101,34 +99,36 @@ def fold_goal(place: GoalLog, id: str, key: OperatorKey | None = None) -> GoalSt
         elif event.kind == "control.requested":
             goal.unsigned += 1
     if key is not None and goal.goal is None:
-        raise Invalid(f"no goal {id} was begun with this log's passphrase, and none else is steered; begin it anew with `lore goal run`")
+        raise Invalid(
+            f"goal {id} was not started with this log's passphrase, so it cannot be controlled; start it again with `lore goal run`"
+        )
     return goal
 
 
 def list_goal_ids(log: BlockingRecorder) -> list[str]:
-    """Of all goals that were begun, the oldest first."""
+    """Ids of all started goals, oldest first."""
     started = log.read(kinds=("driver.goal_started",))
     return list(dict.fromkeys(event.goal for event in started if event.goal is not None))
 
 
 def find_goal_id(log: BlockingRecorder, text: str) -> str:
-    """The id that is meant, by its beginning."""
+    """The id of the goal with this prefix; `Invalid` if there is none or several."""
     known = list_goal_ids(log)
     found = [id for id in known if text and id.startswith(text.lower())]
     if text.lower() in known:
         return text.lower()
     if not known:
-        raise Invalid("there are no goals on this log yet; `lore goal run FILE` begins one")
+        raise Invalid("there are no goals on this log yet; start one with `lore goal run FILE`")
     if not found or len(text) < SHORTEST:
-        short = f"at least {SHORTEST} characters of the id are needed" if found else f"no goal's id begins with {text!r}"
-        raise Invalid(f"{short}; `lore goal list --all` shows them")
+        short = f"at least {SHORTEST} characters of the id are needed" if found else f"no goal id starts with {text!r}"
+        raise Invalid(f"{short}; `lore goal list --all` lists all ids")
     if len(found) > 1:
-        raise Invalid(f"{len(found)} goals begin with {text!r}: {', '.join(found[:5])}; write more of the id")
+        raise Invalid(f"{len(found)} goal ids start with {text!r}: {', '.join(found[:5])}; give more characters")
     return found[0]
 
 
 def short_ids(known: Sequence[str]) -> dict[str, str]:
-    """For each id the beginning by which it is found."""
+    """Id → its shortest unique prefix."""
     return {
         id: next((id[:size] for size in range(SHORT, len(id)) if sum(other.startswith(id[:size]) for other in known) == 1), id)
         for id in known
@@ -136,5 +136,5 @@ def short_ids(known: Sequence[str]) -> dict[str, str]:
 
 
 def current_user() -> str:
-    """Who steers, by name."""
+    """The actor of control events: the user's name."""
     return find_user_name()

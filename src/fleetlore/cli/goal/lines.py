@@ -1,4 +1,4 @@
-"""A goal in lines: where it stands, how much of each budget is used, which criteria are met. For terminals and for pipes."""
+"""Formats goals as lines: state, budgets, criteria and questions, for terminals and pipes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Line: TypeAlias = "list[tuple[str, str]]"
-"""Parts of a line, each with its style as rich writes it."""
+"""Parts of a line, each with its `rich` style."""
 
 DIM, BOLD, GOOD, BAD, WARN = "bright_black", "bold", "green", "red", "yellow"
 COMMAND = "default"
-"""Commands, to be copied: never cut, nor broken but by the terminal itself."""
+"""Style of commands to copy: such lines are never truncated."""
 GoalStateLabel: TypeAlias = "GoalStatus | Literal['stopped']"
-"""Where a goal stands; `stopped`: it could go on, and nobody drives it."""
+"""State of a goal; `stopped` means that it could continue, but is not running."""
 LOOKS: dict[GoalStateLabel, tuple[str, str]] = {
     "stopped": ("○", WARN),
     "working": ("●", GOOD),
@@ -36,18 +36,18 @@ LOOKS: dict[GoalStateLabel, tuple[str, str]] = {
     "needs you": ("▲", "bold yellow"),
     "cancelled": ("■", DIM),
 }
-"""Symbol and colour of each state; the symbol is enough where there is no colour."""
+"""State → symbol and colour."""
 OUTCOMES = {
     "done": "done",
-    "needs_retry": "not yet",
-    "continue": "cut short",
-    "sleep": "went to sleep",
+    "needs_retry": "checks failed",
+    "continue": "interrupted",
+    "sleep": "sleeping",
     "budget_exhausted": "budget spent",
-    "cancelled": "called off",
+    "cancelled": "cancelled",
     "escalate": "needs you",
     "summary": "made a summary",
 }
-"""How a turn ended, for people."""
+"""Outcome of a turn → text."""
 BAR, NARROW_BAR = 20, 6
 LONGEST_SAID = 160
 _NAME = 8
@@ -56,7 +56,7 @@ _TELLING = ("command", "file_path", "path", "url", "query", "pattern")
 
 
 class Used(NamedTuple):
-    """One budget."""
+    """Usage of one budget."""
 
     name: str
     share: float
@@ -64,7 +64,7 @@ class Used(NamedTuple):
 
 
 def list_budget_use(goal: GoalState, now: datetime) -> list[Used]:
-    """What is used of each budget that a goal has, those in a row only where something is."""
+    """Usage of each budget of a goal; budgets for failures in a row only if there are any."""
     spent, limits = goal.spent, goal.limits
     seconds, tokens = elapsed_seconds(goal, now), used_tokens(goal)
     found = [
@@ -89,7 +89,7 @@ def _used_share(used: float, most: float) -> float:
 
 
 def format_seconds(seconds: float) -> str:
-    """A length of time: `45 s`, `12 min`, `1 h 30 min`."""
+    """A duration: `45 s`, `12 min`, `1 h 30 min`."""
     minutes = int(seconds) // 60
     if minutes < 60:
         return span(timedelta(seconds=seconds))
@@ -105,7 +105,7 @@ def format_budget_bar(used: Used, width: int = BAR) -> Line:
 
 
 def format_budget_bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
-    """All budgets, two in a line where there is room."""
+    """All budgets, two per line if they fit."""
     width = NARROW_BAR if 0 < columns < 60 else BAR
     found = [format_budget_bar(used, width=width) for used in list_budget_use(goal, now)]
     wide = columns >= 96
@@ -120,7 +120,7 @@ def format_budget_bars(goal: GoalState, now: datetime, *, columns: int) -> Itera
 
 
 def format_criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
-    """Each with a tick, a cross, or a dot where it was not checked yet; of what failed the last lines."""
+    """Each criterion with ✓, ✗ or · (not checked yet), and the last output lines of failed ones."""
     for criterion in goal.criteria:
         symbol, style = {True: ("✓", GOOD), False: ("✗", BAD), None: ("·", DIM)}[criterion.met]
         line = [(f"{symbol} ", style), (sanitise(criterion.label), "")]
@@ -132,12 +132,12 @@ def format_criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
 
 
 def format_question(id: str, tool: str, input: Any) -> Iterator[Line]:
-    """What waits for a person, and how to answer. The beginning of the id is that of its millisecond."""
+    """An open approval request, and the command that answers it, with the timestamp part of its id."""
     yield [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  {in_a_line(_main_argument(input))}", "")]
     yield [
         ("  answer   ", DIM),
         (f"lore decide {sanitise(id[:_MILLISECOND])} allow", COMMAND),
-        ("   (or deny; lore decide shows all of it)", DIM),
+        ("   (or deny; `lore decide` shows details)", DIM),
     ]
 
 
@@ -149,20 +149,20 @@ def _main_argument(input: Any) -> str:
 
 
 def driver_words(holder: str) -> str:
-    """`process 4711 on larch`; as it is, where it was not named by us."""
+    """`process 4711 on larch`; other holder names are not changed."""
     place, _, name = holder.rpartition(":")
     pid, machine = name.partition("/")[0], place.rpartition(":")[0]
     return sanitise(f"process {pid} on {machine}" if pid.isdecimal() and machine else holder)
 
 
 def describe_state(goal: GoalState, now: datetime, *, is_driven: bool = True) -> GoalStateLabel:
-    """Where it stands. Of goals that others drive, nobody here knows whether they do."""
+    """The display state: `stopped` if an open goal has no driver. Unknown for goals of other programs."""
     state = goal_status(goal, now)
     return "stopped" if goal.outcome is None and goal.plan is not None and not is_driven and state != "paused" else state
 
 
 def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
-    """Where it stands, with the reason where there is one to say."""
+    """The state with its reason, as text."""
     reason = goal.why if goal.outcome is not None else goal.waiting_for if state == "waiting" else ""
     if state == "spent":
         reason = reason.replace("_", " ").replace("consecutive413", "context overflows in a row")
@@ -172,25 +172,25 @@ def state_words(goal: GoalState, now: datetime, state: GoalStateLabel) -> str:
 
 
 def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
-    """How to go on with a goal that has ended, but for one that is done; `on` names the log where it has to be named."""
+    """Commands to continue a goal that ended, except if it is done; `on` is the `--log` option, if needed."""
     short = f"{goal.id[:8]}{on}"
     if goal.outcome == "budget_exhausted":
         option = format_raise_option(goal)
         more = f"lore goal raise {short} {option} && " if option else ""
-        yield [("go on:    ", DIM), (f"{more}lore goal resume {short}", COMMAND)]
+        yield [("resume:   ", DIM), (f"{more}lore goal resume {short}", COMMAND)]
     elif goal.outcome in ("escalate", "cancelled"):
         yield [("see why:  ", DIM), (f"lore goal show {short}", COMMAND)]
         yield [
-            ("go on:    ", DIM),
+            ("resume:   ", DIM),
             (f"lore goal resume {short}", COMMAND),
-            ("   (tell it something first: ", DIM),
+            ("   (send it a message first: ", DIM),
             ("lore goal say", ""),
             (")", DIM),
         ]
 
 
 def format_raise_option(goal: GoalState) -> str:
-    """The option that gives twice as much of what is spent; nothing for what counts anew by itself."""
+    """The option that doubles the spent budget; empty for counters that reset themselves."""
     limits = goal.limits
     return {
         "turns": f"--turns {limits.turns * 2}",
@@ -201,7 +201,7 @@ def format_raise_option(goal: GoalState) -> str:
 
 
 def format_headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
-    """`● fix-tests  turn 3, working  Make the tests pass`: what may be cut comes last."""
+    """`● fix-tests  turn 3, working  Make the tests pass`; the part that may be truncated is last."""
     state = describe_state(goal, now, is_driven=is_driven)
     symbol, style = LOOKS[state]
     turn = f"turn {goal.turn}, " if goal.turn and goal.outcome is None else ""
@@ -225,12 +225,12 @@ def spent_words(goal: GoalState, now: datetime) -> str:
 
 
 def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
-    """Words of others on one line, harmless, not too many."""
+    """Untrusted text, sanitised and truncated to one line."""
     return truncate_columns(" ".join(sanitise(" ".join(text.split())).split()), most)
 
 
 def fit_line(line: Line, columns: int) -> Line:
-    """The line in so many columns."""
+    """The line truncated to this many columns."""
     fitting: Line = []
     for text, style in line:
         room = columns - sum(display_width(part) for part, _ in fitting)
@@ -241,7 +241,7 @@ def fit_line(line: Line, columns: int) -> Line:
 
 
 def is_whole(line: Line) -> bool:
-    """Whether a line is not to be cut."""
+    """Whether a line must not be truncated."""
     return any(style == COMMAND for _, style in line)
 
 

@@ -1,4 +1,4 @@
-"""Goals pursued by this process, so many at a time, watched to their ends; stopped cleanly when somebody wants that."""
+"""Runs goals in this process, several in parallel, until they end or a signal stops them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from fleetlore.log.seal import OperatorKey
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
-"""A kind `kill` and a closed terminal stop it as Ctrl-C does."""
+"""Signals that stop goals like Ctrl-C: SIGTERM, and SIGHUP of a closed terminal."""
 
 
 class GoalRunner:
-    """The goals of one command. `after` says up to where those that are taken up again were known; new ones are begun."""
+    """The goals of one command. `after` has the last known position of resumed goals; other goals are started."""
 
     def __init__(
         self, args: Namespace, place: GoalLog, key: OperatorKey | None, goals: Mapping[str, Goal], *, after: Mapping[str, str] | None = None
@@ -42,7 +42,7 @@ class GoalRunner:
         self._view = make_goal_view(json=args.json, names=_line_prefixes(goals), on=self._on)
 
     def run(self) -> int:
-        """To the end of all; answers the exit code."""
+        """Run all goals to their end, and return the exit code."""
         try:
             with self._view:
                 asyncio.run(self._run_goals())
@@ -57,14 +57,14 @@ class GoalRunner:
     async def _run_goals(self) -> None:
         """Run all goals; a failure of one is reported, and the others continue. A stop ends all."""
         _hear_signals()
-        # Each goal blocks in a thread or two at a time, and none is to wait for another's.
+        # Each goal blocks up to two threads; goals must not wait for each other's.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * self._args.parallel + 8, "fleetlore-goal"))
         room = asyncio.Semaphore(self._args.parallel)
         try:
             async with self._view.refreshing(), asyncio.TaskGroup() as group:
                 for goal in self._goals.values():
                     group.create_task(self._run_goal(goal, room))
-        except ExceptionGroup as several:  # what nobody foresaw; the other goals were stopped cleanly
+        except ExceptionGroup as several:  # an unexpected error; the other goals were stopped cleanly
             raise several.exceptions[0] from None
 
     async def _run_goal(self, goal: Goal, room: asyncio.Semaphore) -> None:
@@ -84,7 +84,7 @@ class GoalRunner:
         async with open_resources(goal, home=goal_data_folder(), expect=expect) as resources:
             driver = Driver(self._place.log, goal.id, resources, shared=self._place.shared, key=self._key, watch=self._view.watch)
             after = "" if self._after is None else self._after[goal.id]
-            self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.turn_progress, after=after)
+            self._view.add(goal.id, lambda: driver.state, progress=lambda: driver.turn_progress, after=after)
             if self._after is None:
                 await driver.start(goal)
                 self._view.begin(driver.state, await asyncio.to_thread(_find_unseen_changes, resources.workspace, goal, self._args.files))
@@ -97,13 +97,13 @@ class GoalRunner:
         if (self._args.log or "").startswith("memory:"):
             terminal.err("\nstopped")
         elif left:
-            terminal.err(f"\nstopped; nothing is lost. Go on with: lore goal resume {' '.join(left)}{self._on}")
+            terminal.err(f"\nstopped. Resume with: lore goal resume {' '.join(left)}{self._on}")
         else:
-            terminal.err("\nstopped; no goal is left open")
+            terminal.err("\nstopped; no goal is open")
 
 
 def _line_prefixes(goals: Mapping[str, Goal]) -> dict[str, str]:
-    """What lines of several goals begin with: the agent, or the goal's id where agents are called alike; nothing for one goal alone."""
+    """Goal → prefix of its lines: the agent, or the goal's id if agents share a name; empty for a single goal."""
     agents = {id: plan_of(goal).agent for id, goal in goals.items()}
     alike = Counter(agents.values())
     return {id: agent if alike[agent] == 1 else id[:8] for id, agent in agents.items()} if len(goals) > 1 else {}
@@ -113,7 +113,7 @@ def _hear_signals() -> None:
     task = asyncio.current_task()
     assert task is not None
     for number in STOPPING:
-        if signal.getsignal(number) is signal.SIG_IGN:  # as `nohup` wants it
+        if signal.getsignal(number) is signal.SIG_IGN:  # set by `nohup`
             continue
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -127,7 +127,7 @@ def _find_unseen_changes(workspace: Any, goal: Goal, files: Sequence[str]) -> So
 
 
 def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
-    """Where the work is: on the goal's branch alone, once all of it is committed there."""
+    """Where the work is. If everything is committed, the worktree is removed and only the branch is left."""
     from msgspec.structs import replace
 
     from fleetlore.goal.workspace.handover import Handover, describe_handover, is_fully_committed
@@ -143,7 +143,7 @@ def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
 
 
 def goal_data_folder() -> str:
-    """Where worktrees, snapshots and memories are kept: beside the user's own log."""
+    """The folder of worktrees, snapshots and memories, beside the user's log."""
     from fleetlore.log.sqlite import file as sqlite_file
 
     return os.path.dirname(sqlite_file.default_path())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_LOOKED_AT = 100
 _LASTING = ("turns", "wall_time", "tokens", "usd")
-"""Budgets that taking a goal up again does not give back."""
+"""Budgets that resuming a goal does not reset."""
 
 
 def check_goal_files(args: Namespace) -> int:
@@ -48,7 +48,7 @@ def check_goal_files(args: Namespace) -> int:
         if args.json:
             terminal.out_value({"file": path, "ok": True, "goal": goal})
         else:
-            terminal.out(terminal.sanitise(f"{path}: fine. {_describe_goal(goal)}"))
+            terminal.out(terminal.sanitise(f"{path}: valid. {_describe_goal(goal)}"))
     if problems:
         raise Invalid("\n".join(problems))
     return OK
@@ -59,19 +59,19 @@ def _describe_goal(goal: Goal) -> str:
     who = f"{plan.agent} ({plan.harness}{f', {plan.mind}' if plan.mind else ''})"
     money = f", ${plan.max_usd:,.2f}" if plan.max_usd is not None else ""
     many = len(goal.acceptance)
-    checked = f"{many} criteri{'on' if many == 1 else 'a'}" if many else "no criteria: the agent's word will be taken for it"
+    checked = f"{many} criteri{'on' if many == 1 else 'a'}" if many else "no criteria: the agent decides when it is done"
     limits = f"{budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}"
     return f"{who}, {checked}; at most {limits}{_warn_missing_program(plan)}"
 
 
 def _warn_missing_program(plan: Plan) -> str:
-    """A word about a program that is not to be found here; one within the workspace may come to be there."""
+    """A warning if the program is not installed; one inside the workspace may be created later."""
     known = registry.find_program(plan.harness)
     usual = () if known is None else (known.command,)
     program = next(iter(plan.command or usual), None)
     if program is None or shutil.which(program) or ("/" in program and not os.path.isabs(program)):
         return ""
-    return f". But there is no program {program} here; install it, or name it with `command`"
+    return f". The program {program} was not found; install it, or set `command`"
 
 
 def _load_goal(path: str, args: Namespace) -> Goal:
@@ -84,26 +84,26 @@ def _load_goal(path: str, args: Namespace) -> Goal:
 
 
 def run(args: Namespace) -> int:
-    """Pursue what files tell. All of them are read before the first begins."""
+    """Run goals from files. All files are read before the first goal starts."""
     goals = [_as_asked(_load_goal(path, args), args) for path in args.files]
     with find.open_goals(args, new=True) as place:
         find.need_all_kept(place)
         _need_new(place, goals)
-        key = place.key("to pursue a goal")
+        key = place.key("to run a goal")
         return GoalRunner(args, place, key, {goal.id: goal for goal in goals}).run()
 
 
 def _need_new(place: GoalLog, goals: Sequence[Goal]) -> None:
-    """A file that chooses its goal's id begins that goal once."""
+    """`Invalid` if a file sets the id of a goal that exists already, or of another file."""
     for index, goal in enumerate(goals):
         if place.log.head(f"goal:{goal.id}") is not None:
-            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
+            raise Invalid(f"goal {goal.id} is already on this log; continue it with `lore goal resume {goal.id}`")
         if any(other.id == goal.id for other in goals[:index]):
-            raise Invalid(f"two of these files choose the same id, {goal.id}; leave it out of one of them")
+            raise Invalid(f"two of these files set the same id, {goal.id}; remove it from one of them")
 
 
 def _as_asked(goal: Goal, args: Namespace) -> Goal:
-    """The goal with what the command line says otherwise."""
+    """The goal with the options of the command line."""
     plan = plan_of(goal)
     if args.mind is not None:
         from fleetlore.models.open import parse_address
@@ -114,7 +114,7 @@ def _as_asked(goal: Goal, args: Namespace) -> Goal:
         from fleetlore.events.names import is_name
 
         if not is_name(args.agent):
-            raise Invalid("--agent: 1 to 200 bytes without control characters are needed")
+            raise Invalid("--agent must have 1 to 200 bytes and no control characters")
         plan = replace(plan, agent=args.agent)
     return replace(goal, metadata=goal.metadata | {KEY: msgspec.to_builtins(plan)})
 
@@ -124,7 +124,7 @@ def resume_goals(args: Namespace) -> int:
     with find.open_goals(args) as place:
         find.need_all_kept(place)
         ids = [find.find_goal_id(place.log, id) for id in args.ids]
-        key = place.key("to go on with a goal")
+        key = place.key("to resume a goal")
         states = [find.fold_goal(place, id, key) for id in ids] or [_newest_open(place, key)]
         for state in states:
             _need_resumable(state)
@@ -137,13 +137,13 @@ def resume_goals(args: Namespace) -> int:
 
 
 def _newest_open(place: GoalLog, key: OperatorKey | None) -> GoalState:
-    """The goal that was begun last among those that have not ended, and that nobody drives."""
+    """The newest goal that has not ended and is not running."""
     started = (event for event in place.log.read(kinds=["driver.goal_started"], newest_first=True) if is_trusted_event(event, key))
     for event in islice(started, MOST_LOOKED_AT):
         state = find.fold_goal(place, event.goal or "", key)
         if state.plan is not None and state.outcome is None and place.driver_of(state.id) is None:
             return state
-    raise Invalid("no goal is open that nobody drives; `lore goal list --all` shows those that have ended, which are taken up by their ids")
+    raise Invalid("there is no open goal to resume; to resume an ended one give its id (`lore goal list --all`)")
 
 
 def _need_resumable(state: GoalState) -> None:
@@ -155,7 +155,7 @@ def _need_resumable(state: GoalState) -> None:
     axis = exhausted_budget(state, clock.now())
     if axis in _LASTING:
         option = axis.replace("_", "-")
-        raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; `lore goal raise {short} --{option} …` first")
+        raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; raise it with `lore goal raise {short} --{option} …`")
 
 
 def _make_resume_event(state: GoalState) -> Event:
@@ -167,6 +167,6 @@ def _is_driven(place: GoalLog, state: GoalState) -> bool:
     if driver is None:
         return False
     terminal.out(
-        f"{commands.short_goal_id(state)}  goes on, driven by {lines.driver_words(driver)}; lore goal show {commands.short_goal_id(state)}"
+        f"{commands.short_goal_id(state)}  is running in {lines.driver_words(driver)}; see lore goal show {commands.short_goal_id(state)}"
     )
     return True

@@ -1,4 +1,4 @@
-"""How goals look while they are pursued: what happens goes by as lines; below them, on a terminal, each goal as it stands now."""
+"""Shows running goals: events as lines and, on a terminal, a live panel with the state of each goal below them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ASKS = "bold yellow"
 
 
 def format_event_lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    """The lines that an event is worth; none for most."""
+    """The lines of an event; none for most kinds."""
     tell = _TOLD.get(event.kind)
     if tell is not None:
         yield from tell(event, goal)
@@ -53,7 +53,7 @@ def _attempt_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
     is_summary = goal is not None and goal.attempt is not None and goal.attempt.is_summary
     yield [
         (f"turn {event.data.get('turn_index')}", BOLD),
-        (" makes a summary, so that its context is smaller" if is_summary else " begins", DIM),
+        (" writes a summary to shorten its context" if is_summary else " starts", DIM),
     ]
 
 
@@ -62,7 +62,7 @@ def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     kind = str(_as_object(result.get("outcome")).get("kind"))
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
     if goal is not None and goal.put_back:
-        yield [("  put back  ", WARN), (", ".join(map(sanitise, goal.put_back)), ""), ("  which the agent had changed", DIM)]
+        yield [("  restored  ", WARN), (", ".join(map(sanitise, goal.put_back)), ""), ("  changed by the agent", DIM)]
     turn, words = result.get("turn_index"), goal_lines.in_a_line(str(result.get("final_text") or ""))
     yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise(kind)), style), (f"  {words}" if words else "", "italic")]
 
@@ -75,13 +75,13 @@ def _format_acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
         yield from _format_evidence(str(failure.get("evidence") or ""))
     if verdict.get("met") is True:
         many = len(goal.criteria) if goal is not None else 0
-        yield [("  ✓ ", GOOD), ("all criteria are met" if many else "there are no criteria; its word is taken for it", "")]
+        yield [("  ✓ ", GOOD), ("all criteria are met" if many else "no criteria; the agent says it is done", "")]
 
 
 def _format_evidence(text: str) -> Iterator[Line]:
-    """The last words of a check that failed: mostly these say why."""
-    said = [line for line in text.splitlines() if line.strip(" -") not in ("", "stderr")][-EVIDENCE_LINES:]
-    yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in said)
+    """The last lines of a failed check's output."""
+    tail = [line for line in text.splitlines() if line.strip(" -") not in ("", "stderr")][-EVIDENCE_LINES:]
+    yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in tail)
 
 
 def _format_question(event: Event, goal: GoalState | None) -> Iterator[Line]:
@@ -102,23 +102,23 @@ def _format_waiting(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 def _format_retry(event: Event, goal: GoalState | None) -> Iterator[Line]:
     words = {
-        "fresh_session_retry": "tries it again in a new session",
-        "next_turn": "goes on with the next turn",
-        "compact_and_retry": "makes its context smaller, and tries again",
-        "escalate": "cannot go on",
+        "fresh_session_retry": "retrying in a new session",
+        "next_turn": "continuing with the next turn",
+        "compact_and_retry": "compacting its context and retrying",
+        "escalate": "needs a person",
     }
     kind = str(_as_object(event.data.get("decision")).get("kind"))
-    yield [("  trouble  ", WARN), (sanitise(str(event.data.get("error_message"))), ""), (f"  {words.get(kind, sanitise(kind))}", DIM)]
+    yield [("  error  ", WARN), (sanitise(str(event.data.get("error_message"))), ""), (f"  {words.get(kind, sanitise(kind))}", DIM)]
 
 
 def _format_memory(event: Event, goal: GoalState | None) -> Iterator[Line]:
     saved = event.data.get("memories_saved")
     if saved:
-        yield [(f"  wrote down {saved} thing{'' if saved == 1 else 's'} worth keeping", DIM)]
+        yield [(f"  saved {saved} note{'' if saved == 1 else 's'} to memory", DIM)]
 
 
 def _format_control(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "somebody")
+    action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "unknown")
     yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise(event.text)}" if event.text else "", "italic")]
 
 
@@ -161,61 +161,63 @@ _WIDEST = 120
 _WIDEST_NAME = 16
 _CRITERIA_SHOWN = 8
 _PANELS = 4
-"""More goals than this are shown with one line each."""
+"""With more goals than this, each has one line."""
 
 
 class GoalView:
-    """Keeps to itself; the others show more. Knows how each goal ended, and what went wrong."""
+    """The base view: prints nothing, but keeps outcomes and errors."""
 
     def __init__(self) -> None:
         self.troubles: list[str] = []
         self.states: dict[str, Callable[[], GoalState]] = {}
-        self._heard: dict[str, Callable[[], Heard | None]] = {}
+        self._progress: dict[str, Callable[[], Heard | None]] = {}
         self._after: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left to be done."""
+        """Leave the view."""
 
-    def add(self, goal: str, state: Callable[[], GoalState], *, heard: Callable[[], Heard | None] = lambda: None, after: str = "") -> None:
-        """One more goal is pursued from now on; what is not behind `after` was told before. `heard` is what the open turn says."""
-        self.states[goal], self._heard[goal], self._after[goal] = state, heard, after
+    def add(
+        self, goal: str, state: Callable[[], GoalState], *, progress: Callable[[], Heard | None] = lambda: None, after: str = ""
+    ) -> None:
+        """Add a running goal. Events up to `after` are not printed; `progress` returns the output of the open turn."""
+        self.states[goal], self._progress[goal], self._after[goal] = state, progress, after
 
     def has_begun(self, goal: str) -> bool:
-        """Whether it is on the log."""
+        """Whether the goal is on the log."""
         return goal in self.states and self.states[goal]().goal is not None
 
     def outcome(self, goal: str) -> str | None:
-        """How it ended; `None` as long as it has not."""
+        """The outcome; `None` while it runs."""
         return self.states[goal]().outcome if goal in self.states else None
 
     async def watch(self, event: Event) -> None:
-        """One more event of a goal."""
+        """Handle an event of a goal."""
         if (event.position or "") > self._after.get(event.goal or "", ""):
             self.tell(event)
 
     def tell(self, event: Event) -> None:
-        """Show what there is to show of it."""
+        """Print an event."""
 
     def prepare(self, goal: str, agent: str) -> None:
-        """Its workspace is being opened, which takes a while in a large repository."""
+        """Called while its workspace is opened, which can be slow for large repositories."""
 
     def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
-        """A goal has begun; this much of its repository the agent does not see."""
+        """Called when a goal starts, with what its worktree lacks."""
 
     def end(self, state: GoalState, work: Handover) -> None:
-        """A goal has ended; the work is there."""
+        """Called when a goal ends, with the place of the work."""
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncIterator[None]:
-        """As long as goals are pursued."""
+        """A context that lasts while goals run."""
         yield
 
 
 def make_goal_view(*, json: bool, names: Mapping[str, str], on: str = "") -> GoalView:
-    """What shows goals in the way that the output can take. `on` names the log in commands that are proposed."""
+    """The view for this output: JSON, lines or a live panel. `on` is the `--log` option of suggested commands."""
     if json:
         return JsonGoalView()
     return GoalScreen(names=names, on=on) if terminal.is_terminal(sys.stdout) else PlainGoalView(names=names, on=on)
@@ -225,13 +227,13 @@ class JsonGoalView(GoalView):
     """Each event as a line of JSON."""
 
     def tell(self, event: Event) -> None:
-        """As `lore events --json` prints it."""
+        """Print it as `lore events --json` does."""
         terminal.out_json(codec.encode_with_position(event))
         terminal.flush()
 
 
 class PlainGoalView(GoalView):
-    """What happens, in lines; each begins with the name of its goal, where it has one."""
+    """Prints events as lines, prefixed with the goal's name if there are several."""
 
     def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
         super().__init__()
@@ -239,23 +241,23 @@ class PlainGoalView(GoalView):
         self._widest = min(_WIDEST_NAME, max((display_width(sanitise(name)) for name in names.values()), default=0))
 
     def tell(self, event: Event) -> None:
-        """The lines that an event is worth."""
+        """Print the lines of an event."""
         state = self.states[event.goal or ""]() if event.goal in self.states else None
         for line in format_event_lines(event, state):
             self.show([*self._goal_prefix(event.goal or ""), *line])
 
     def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
-        """What the agent does not see."""
+        """Print what its worktree lacks."""
         for line in workspace_notes.note_unseen_changes(beside):
             self.show([*self._goal_prefix(state.id), *line])
 
     def end(self, state: GoalState, work: Handover) -> None:
-        """Where the work is, how to take it over, and how to go on."""
+        """Print where the work is, how to merge it, and how to continue."""
         for line in (*workspace_notes.format_handover(work), *goal_lines.going_on(state, on=self._on)):
             self.show([*self._goal_prefix(state.id), *line])
 
     def show(self, line: Line) -> None:
-        """One line."""
+        """Print a line."""
         [text] = goal_lines.without_colours([line])
         terminal.out(text)
         terminal.flush()
@@ -265,7 +267,7 @@ class PlainGoalView(GoalView):
 
 
 class GoalScreen(PlainGoalView):
-    """The same on a terminal, and below it every goal that is pursued, as it stands."""
+    """The same on a terminal, with a live panel of the running goals below."""
 
     def __init__(self, *, names: Mapping[str, str], on: str = "", console: Console | None = None) -> None:
         from rich.console import Console
@@ -284,17 +286,17 @@ class GoalScreen(PlainGoalView):
         self._live.__exit__(*error)
 
     def prepare(self, goal: str, agent: str) -> None:
-        """Shown until there is more to show."""
+        """Show the workspace note until the goal starts."""
         self._preparing[goal] = agent
         self._live.refresh()
 
     def tell(self, event: Event) -> None:
-        """The lines that an event is worth, and the goals as they stand after it."""
+        """Print the lines of an event, and update the panel."""
         super().tell(event)
         self._live.refresh()
 
     def show(self, line: Line) -> None:
-        """One line, above what is live."""
+        """Print a line above the panel."""
         from rich.text import Text
 
         is_whole = goal_lines.is_whole(line)
@@ -302,7 +304,7 @@ class GoalScreen(PlainGoalView):
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncIterator[None]:
-        """Time passes on the screen, too."""
+        """Redraw regularly, so that durations are current."""
         ticking = asyncio.create_task(self._refresh_often())
         try:
             yield
@@ -323,28 +325,28 @@ class GoalScreen(PlainGoalView):
         width = min(self._console.width, _WIDEST)
         now = clock.now()
         states = [
-            _at_work(state, self._heard[id]())
+            _with_progress(state, self._progress[id]())
             for id, each in self.states.items()
             if (state := each()).goal is not None and state.outcome is None
         ]
         waiting = [agent for id, agent in self._preparing.items() if id not in self.states]
-        lines: list[Line] = [[("○ ", DIM), (sanitise(agent), BOLD), ("  its workspace is being opened", DIM)] for agent in waiting]
+        lines: list[Line] = [[("○ ", DIM), (sanitise(agent), BOLD), ("  opening its workspace", DIM)] for agent in waiting]
         lines += [line for state in states for line in format_panel(state, now, columns=width, brief=len(states) > _PANELS)]
         return Group(*(Text.assemble(*goal_lines.fit_line(line, width), no_wrap=True) for line in lines))
 
 
-def _at_work(goal: GoalState, heard: Heard | None) -> GoalState:
-    """The goal with what its agent has said and spent in this turn, of which the log is told at the turn's end."""
+def _with_progress(goal: GoalState, progress: Heard | None) -> GoalState:
+    """The goal with output and usage of the open turn, which the log gets at the end of the turn."""
     if goal.attempt is not None and goal.attempt.ending is not None:
         return replace(goal, words=goal.attempt.ending.words or goal.words)
-    if heard is None or goal.attempt is None:
+    if progress is None or goal.attempt is None:
         return goal
-    attempt = replace(goal.attempt, tokens=max(goal.attempt.tokens, heard.tokens), usd=max(goal.attempt.usd, heard.usd or 0.0))
-    return replace(goal, attempt=attempt, words=heard.words or goal.words)
+    attempt = replace(goal.attempt, tokens=max(goal.attempt.tokens, progress.tokens), usd=max(goal.attempt.usd, progress.usd or 0.0))
+    return replace(goal, attempt=attempt, words=progress.words or goal.words)
 
 
 def format_panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = False) -> Iterator[Line]:
-    """One goal as it stands: turn, budgets, what it does, what it said, its criteria."""
+    """The panel of a goal: turn, budgets, current tool, last message, criteria."""
     if not brief:
         yield []
     yield goal_lines.format_headline(goal, now)
@@ -367,4 +369,4 @@ def _format_activity(goal: GoalState) -> Iterator[Line]:
     if words := goal_lines.in_a_line(goal.words):
         yield [("said     ", DIM), (words, "italic")]
     if goal.messages:
-        yield [("heard    ", DIM), (f"{len(goal.messages)} for its next turn", "")]
+        yield [("messages ", DIM), (f"{len(goal.messages)} for its next turn", "")]

@@ -1,4 +1,4 @@
-"""`lore goal list` and `lore goal show`: all goals in a table, one in full."""
+"""`lore goal list` and `lore goal show`: a table of goals, and one goal in detail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def list_goals(args: Namespace) -> int:
-    """All goals, the newest first: those that go on or need somebody, and with --all the others."""
+    """List goals, newest first; long ended ones only with `--all`."""
     with find.open_goals(args) as place:
         goals = sorted(find.all_goals(place), key=lambda goal: goal.at or _START, reverse=True)
         now = clock.now()
@@ -49,9 +49,9 @@ def list_goals(args: Namespace) -> int:
     show_lines([*_format_table(shown, now, find.short_ids([goal.id for goal in goals]), drivers)])
     hidden = len(goals) - len(shown)
     if not goals:
-        terminal.err("there are no goals on this log yet; `lore goal run FILE` begins one")
+        terminal.err("there are no goals on this log yet; start one with `lore goal run FILE`")
     elif hidden:
-        terminal.err(f"{hidden} more ended over two days ago; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.err(f"{hidden} more ended more than two days ago; --all shows {'it' if hidden == 1 else 'them'}")
     return 0
 
 
@@ -104,11 +104,11 @@ def _format_row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) 
 
 
 def show_goal(args: Namespace) -> int:
-    """One goal in full; without an id the newest."""
+    """Print one goal in detail; without an id the newest."""
     with find.open_goals(args) as place:
         known = find.list_goal_ids(place.log)
         if not known:
-            raise Invalid("there are no goals on this log yet; `lore goal run FILE` begins one")
+            raise Invalid("there are no goals on this log yet; start one with `lore goal run FILE`")
         goal = find.fold_goal(place, find.find_goal_id(place.log, args.id) if args.id else known[-1])
         driver, is_sealed = place.driver_of(goal.id), place.is_sealed
         short = find.short_ids(known)[goal.id]
@@ -133,7 +133,7 @@ def _find_handover(goal: GoalState) -> Handover | None:
 def format_goal(
     goal: GoalState, now: datetime, *, driver: str | None, short: str, is_sealed: bool = False, work: Handover | None = None
 ) -> Iterator[Line]:
-    """The goal, part after part."""
+    """The lines of the goal, by section."""
     yield goal_lines.format_headline(goal, now, is_driven=driver is not None)
     yield from ([(line, DIM)] for line in _describe_goal(goal, now, driver) if line)
     yield from _format_part("goal", ([(sanitise(line), "")] for line in goal.description.strip().splitlines()[:DESCRIPTION_LINES]))
@@ -143,30 +143,28 @@ def format_goal(
     yield from _format_part("turns", _format_turns(goal))
     yield from _format_part(f"decisions ({goal.allowed} allowed, {goal.denied} denied)", _format_decisions(goal))
     yield from _format_part("waits for you", _format_questions(goal))
-    yield from _format_part(
-        "said to it, for its next turn", ([(f"{sanitise(each.by)}: {sanitise(each.text)}", "")] for each in goal.messages)
-    )
-    yield from _format_part("said last", ([(sanitise(line), "")] for line in goal.words.strip().splitlines()[:8]))
+    yield from _format_part("messages for its next turn", ([(f"{sanitise(each.by)}: {sanitise(each.text)}", "")] for each in goal.messages))
+    yield from _format_part("last message", ([(sanitise(line), "")] for line in goal.words.strip().splitlines()[:8]))
     if work is not None:
         yield []
         yield from workspace_notes.format_handover(work, is_over=driver is None)
     if goal.unsigned:
         yield []
-        yield [(f"{goal.unsigned} unsigned wishes were not obeyed: this log is sealed", "yellow")]
+        yield [(f"{goal.unsigned} unsigned control requests were ignored: this log is sealed", "yellow")]
     if is_sealed:
-        yield [("signatures were not checked: that needs the passphrase", DIM)]
+        yield [("signatures were not verified: that needs the passphrase", DIM)]
     yield []
     yield [(_suggest_next(goal, now, driver, short), COMMAND)]
 
 
 def _describe_goal(goal: GoalState, now: datetime, driver: str | None) -> tuple[str, str]:
-    """What and where, and by whom: a line each, as a terminal cuts what is too long."""
+    """Two header lines: id, harness and folder; start, driver and parent."""
     plan = goal.plan
     place = goal.goal.workspace if goal.goal is not None else None
-    whom = [f"begun {ago(now - goal.at)}"] if goal.at else []
-    whom += [f"driven by {goal_lines.driver_words(driver)}"] if driver else []
+    whom = [f"started {ago(now - goal.at)}"] if goal.at else []
+    whom += [f"run by {goal_lines.driver_words(driver)}"] if driver else []
     whom += [f"part of {goal.parent}"] if goal.parent else []
-    return " · ".join(filter(None, (goal.id, plan.harness if plan else "driven elsewhere", sanitise(place or "")))), " · ".join(whom)
+    return " · ".join(filter(None, (goal.id, plan.harness if plan else "run by another program", sanitise(place or "")))), " · ".join(whom)
 
 
 def _format_part(title: str, lines: Iterator[Line]) -> Iterator[Line]:
@@ -184,12 +182,12 @@ def _indent_line(line: Line) -> Line:
 def _format_turns(goal: GoalState) -> Iterator[Line]:
     hidden = len(goal.turns) - TURNS_SHOWN
     if hidden > 0:
-        yield [(f"… {hidden} before", DIM)]
+        yield [(f"… {hidden} earlier", DIM)]
     for turn in goal.turns[-TURNS_SHOWN:]:
         yield _format_turn(turn)
     if goal.attempt is not None:
         tool = sanitise(goal.attempt.last_tool)
-        yield [(f"{goal.attempt.turn:>3}  ", BOLD), ("goes on" + (f": {tool}" if tool else ""), "green")]
+        yield [(f"{goal.attempt.turn:>3}  ", BOLD), ("running" + (f": {tool}" if tool else ""), "green")]
 
 
 def _format_turn(turn: SettledTurn) -> Line:
@@ -219,15 +217,15 @@ def _format_questions(goal: GoalState) -> Iterator[Line]:
 
 
 def _suggest_next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str:
-    """What can be done about it."""
+    """The next command to try."""
     state = goal_status(goal, now)
     if goal.plan is None or state == "done":
         return f"lore events --scope goal:{goal.id}  shows every step"
     if state == "spent":
         option = goal_lines.format_raise_option(goal)
-        return "go on with it: " + (f"lore goal raise {short} {option} && " if option else "") + f"lore goal resume {short}"
+        return "resume it: " + (f"lore goal raise {short} {option} && " if option else "") + f"lore goal resume {short}"
     if goal.outcome is not None or driver is None:
-        return f"go on with it: lore goal resume {short}"
+        return f"resume it: lore goal resume {short}"
     return f"lore goal pause {short} · lore goal say {short} TEXT · lore goal cancel {short}"
 
 
@@ -235,7 +233,7 @@ def _suggest_next(goal: GoalState, now: datetime, driver: str | None, short: str
 
 
 def show_lines(lines: Sequence[Line]) -> None:
-    """Coloured and cut on a terminal, whole in a pipe."""
+    """Print lines: coloured and truncated on a terminal, untruncated in a pipe."""
     if not terminal.is_terminal(sys.stdout):
         for text in goal_lines.without_colours(lines):
             terminal.out(text)

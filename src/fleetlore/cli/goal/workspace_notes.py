@@ -1,4 +1,4 @@
-"""Notes about a goal's workspace: what it lacks at the start, and how to take over the work at the end."""
+"""Notes about a goal's workspace: what it lacks at the start, and how to merge the work at the end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def note_unseen_changes(beside: SourceChanges | None) -> Iterator[Line]:
-    """What the agent does not see."""
+    """Lines about files that the agent's worktree lacks."""
     if beside is not None and beside.uncommitted:
         many = _count_noun(beside.uncommitted, "uncommitted change")
         yield _format_note(
             f"{many} in {beside.top} {_is_or_are(beside.uncommitted)} not in its worktree, which is at the commit {beside.base[:7]}"
         )
     if beside is not None and beside.has_submodules:
-        yield _format_note("submodules are empty in its worktree; `git submodule update --init` fills them")
+        yield _format_note("submodules are empty in its worktree; fill them with `git submodule update --init`")
 
 
 def _format_note(text: str) -> Line:
@@ -31,28 +31,28 @@ def _format_note(text: str) -> Line:
 
 
 def format_handover(work: Handover, *, is_over: bool = True) -> Iterator[Line]:
-    """Where the work is; of a worktree also the commands that show it and take it over, once nobody is at it."""
+    """Where the work is; for a worktree, once the goal has ended, also commands to review and merge it."""
     yield [("the work: ", DIM), (sanitise(_describe_place(work)), "")]
     if not is_over or not work.branch or not (work.commits or work.uncommitted):
         return
     branch = shlex.quote(sanitise(work.branch))
     if work.uncommitted and work.path:
         folder = shlex.quote(sanitise(work.path))
-        yield _format_command("commit it", f"(cd {folder} && git add --all && git commit -m 'What the goal asked for')")
+        yield _format_command("commit it", f"(cd {folder} && git add --all && git commit -m 'Work of the goal')")
     if work.top is not None:
         here = _git_command(work.top)
-        yield _format_command("see it", f"{here} diff HEAD...{branch}")
-        yield _format_command("take it", f"{here} merge {branch}")
+        yield _format_command("review it", f"{here} diff HEAD...{branch}")
+        yield _format_command("merge it", f"{here} merge {branch}")
 
 
 def _describe_place(work: Handover) -> str:
     if not work.branch:
-        return work.path or "nowhere on this machine"
+        return work.path or "not on this machine"
     branch = f"{_count_noun(work.commits, 'commit')} on the branch {work.branch}" if work.commits else f"the branch is {work.branch}"
     if work.uncommitted:
         return f"{_count_noun(work.uncommitted, 'file')} not committed, in {work.path}; {branch}"
     if not work.commits:
-        return f"nothing on the branch {work.branch} that you do not have"
+        return f"no new commits on the branch {work.branch}"
     return f"{branch}, in {work.path}" if work.path else branch
 
 

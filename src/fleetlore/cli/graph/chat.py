@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from fleetlore.graph.session import Session
     from fleetlore.graph.sink import SinkMessage
 
-HELP = "/press ACTION presses a button, /switch GRAPH changes the graph, /screen shows the screen, /clear forgets all, /quit ends"
+HELP = (
+    "/press ACTION presses a button, /switch GRAPH changes the graph, /screen shows the screen, /clear deletes the conversation, /quit ends"
+)
 
 
 def run_chat(args: Namespace) -> int:
@@ -95,7 +97,7 @@ def _read_stdin() -> asyncio.Queue[str | None]:
             for line in sys.stdin:
                 loop.call_soon_threadsafe(lines.put_nowait, line)
             loop.call_soon_threadsafe(lines.put_nowait, None)
-        except RuntimeError:  # the conversation ended first
+        except RuntimeError:  # the session ended first
             return
 
     Thread(target=read, name="fleetlore-typing", daemon=True).start()

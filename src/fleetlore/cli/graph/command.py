@@ -29,7 +29,8 @@ _EXAMPLES = (
     ("lore graph test examples/graph/*.md", "run scenarios and check their expectations"),
 )
 _NOTES = """\
-Conversations are recorded in your log; use the same --session to continue one. docs/graph.md describes graphs, nodes and scenarios.
+Conversations are recorded in your log; use the same --session to continue one.
+docs/graph.md describes graphs, nodes and scenarios.
 """
 
 
@@ -37,10 +38,12 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list, nodes, check, draw, chat or test")
     parser.add_argument("places", metavar="GRAPH|FILE", nargs="*", default=[], help="a graph's name or file; for test, scenario files")
-    parser.add_argument("--form", choices=FORMS, help="draw: text, mermaid or dot (else text)")
-    parser.add_argument("--graph", metavar="GRAPH", help="chat, test: which graph, by name or file (else the configuration's, else seven)")
-    parser.add_argument("--session", metavar="ID", help="chat: go on with a session, or begin one of that name")
-    parser.add_argument("--mind", metavar="ADDRESS", help="chat, test: scripted:, openai:MODEL, anthropic:MODEL (else the configuration's)")
+    parser.add_argument("--form", choices=FORMS, help="draw: text, mermaid or dot (text)")
+    parser.add_argument("--graph", metavar="GRAPH", help="chat, test: a graph's name or file (default: from the settings, or seven)")
+    parser.add_argument("--session", metavar="ID", help="chat: resume the session with this id, or start it")
+    parser.add_argument(
+        "--mind", metavar="ADDRESS", help="chat, test: scripted:, openai:MODEL, anthropic:MODEL (default: from the settings)"
+    )
     arguments.add_json(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -51,7 +54,7 @@ def run(args: Namespace) -> int:
         if getattr(args, name) is not None and args.verb not in verbs:
             raise UsageError(f"--{name} is for `lore graph {verbs[0]}`")
     if args.places and args.verb in ("list", "nodes", "chat"):
-        raise UsageError(f"`lore graph {args.verb}` takes no {args.places[0]!r}" + ("; say --graph" if args.verb == "chat" else ""))
+        raise UsageError(f"`lore graph {args.verb}` takes no {args.places[0]!r}" + ("; use --graph" if args.verb == "chat" else ""))
     if args.verb == "chat":
         from fleetlore.cli.graph.chat import run_chat
 
@@ -122,7 +125,7 @@ def _check_graphs(args: Namespace) -> int:
             for problem in problems:
                 terminal.err(terminal.sanitise(problem))
         else:
-            terminal.out(terminal.sanitise(f"{place}: fine. {len(graph.nodes)} nodes, {len(graph.edges)} edges"))
+            terminal.out(terminal.sanitise(f"{place}: valid. {len(graph.nodes)} nodes, {len(graph.edges)} edges"))
     return code
 
 
@@ -147,7 +150,7 @@ def _test_graphs(args: Namespace) -> int:
     import asyncio
 
     if not args.places:
-        raise UsageError("which scenarios? Name their files, as in `lore graph test examples/graph/*.md`")
+        raise UsageError("scenario files are missing, as in `lore graph test examples/graph/*.md`")
     return asyncio.run(_run_scenarios(args))
 
 
@@ -172,7 +175,7 @@ async def _run_scenarios(args: Namespace) -> int:
 
 
 def _print_scenario_result(source: str, title: str, results: list[ExpectationResult], failures: list[ExpectationResult]) -> None:
-    verdict = f"{len(results)} hold" if not failures else f"{len(failures)} of {len(results)} do not hold"
+    verdict = f"{len(results)} passed" if not failures else f"{len(failures)} of {len(results)} failed"
     terminal.out(terminal.sanitise(f"{source}: {title}: {verdict}"))
     for result in failures:
         terminal.out(terminal.sanitise(f"  {source}:{result.line}: {result.step}: {result.wanted}: {result.wrong}"))
@@ -184,4 +187,4 @@ def _read_file(place: str) -> str:
     try:
         return Path(place).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{place}: cannot be read ({error}); see that it is there, and that you may read it") from error
+        raise Invalid(f"{place}: cannot be read ({error}); check the path and its permissions") from error

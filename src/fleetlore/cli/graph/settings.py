@@ -18,13 +18,13 @@ PROFILE = "default"
 
 def add_options(parser: ArgumentParser) -> None:
     """Add `--graph` and `--mind`."""
-    parser.add_argument("--graph", metavar="NAME", help="the graph that a new conversation with an agent begins with")
+    parser.add_argument("--graph", metavar="NAME", help="graph of new chat sessions")
     parser.add_argument(
         "--mind",
         metavar="[PROFILE=]ADDRESS",
         action="append",
         default=[],
-        help="who answers: scripted:, openai:MODEL, anthropic:MODEL; PROFILE is default, quick or strong; may be repeated",
+        help="model: scripted:, openai:MODEL, anthropic:MODEL; PROFILE is default, quick or strong; may be repeated",
     )
 
 
@@ -42,7 +42,7 @@ def merge_graph_settings(settings: Settings, args: Namespace) -> GraphSettings:
 
 
 def parse_model_options(values: list[str]) -> dict[str, str]:
-    """Profile → model address; `Invalid` at once for a wrong address, not when somebody first chats."""
+    """Profile → model address; `Invalid` at once for a wrong address, not at the first chat."""
     minds: dict[str, str] = {}
     for text in values:
         from fleetlore.models.open import parse_address
@@ -51,7 +51,7 @@ def parse_model_options(values: list[str]) -> dict[str, str]:
         if not equals or ":" in profile:  # the `=` belongs to the address
             profile, address = PROFILE, text
         if profile in minds:
-            raise Invalid(f"--mind: {profile} is given twice; say it once")
+            raise Invalid(f"--mind {profile} is given twice; give it once")
         parse_address(address)
         minds[profile] = address
     return minds

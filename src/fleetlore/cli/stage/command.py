@@ -34,19 +34,19 @@ SUMMARY = "run a scenario with several agents: a debate, a committee, a hidden r
 VERBS = ("list", "check", "run")
 MAX_TURNS = 1_000_000
 _EXAMPLES = (
-    ("lore stage run the-tin", "four neighbours and a clerk, offline; nothing to install, nothing to pay"),
-    ("lore stage run night-train --seed fog --read-minds", "the same fog always hides the same stowaway; see what they think"),
+    ("lore stage run the-tin", "run a scenario offline: no model, no cost"),
+    ("lore stage run night-train --seed fog --read-minds", "a fixed seed; also show their thoughts"),
     (
         "lore stage run monday --inject 'Fire drill!' --turns 20",
-        "break in at once, and let it last; or type a line and press Enter while it plays",
+        "inject a message at the start; or type one while it runs",
     ),
-    ("lore stage run ./my.yaml --mind openai:gpt-5-mini", "a scenario of your own, played by a model"),
-    ("lore stage run --resume the-tin-4f2a9c", "go on where it stopped: after Ctrl-C, a crash, or a closed laptop"),
-    ("lore stage check ./my.yaml", "what is wrong with a scenario, line by line"),
+    ("lore stage run ./my.yaml --mind openai:gpt-5-mini", "run your own scenario with a model"),
+    ("lore stage run --resume the-tin-4f2a9c", "resume a run after Ctrl-C or a crash"),
+    ("lore stage check ./my.yaml", "print every problem of a scenario file"),
 )
 _NOTES = """\
-A run is recorded in your log as it is played; nothing but the log is needed to take it up again. The same seed with the scripted mind plays
-the same run. docs/stage.md describes scenario files and the order of turns.
+A run is recorded in your log and can be resumed from it. The same seed with the scripted model
+gives the same run. docs/stage.md describes scenario files and the order of turns.
 """
 
 
@@ -54,15 +54,13 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list the scenarios, check one, or run it")
     parser.add_argument("scenario", metavar="SCENARIO", nargs="*", default=[], help="a name that `lore stage list` shows, or a YAML file")
-    parser.add_argument("--seed", metavar="TEXT", help="what the run is about and how chance falls (else one of the scenario's)")
-    parser.add_argument("--turns", metavar="N", type=int, help="how many turns at most (else the scenario's)")
-    parser.add_argument(
-        "--inject", metavar="TEXT", action="append", default=[], help="have a visitor say this as it begins; may be repeated"
-    )
-    parser.add_argument("--mind", metavar="ADDRESS", help="who answers for the whole cast: scripted:, openai:MODEL, anthropic:MODEL")
-    parser.add_argument("--read-minds", action="store_true", help="show what they think, too")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was not finished")
-    parser.add_argument("--speed", metavar="X", type=float, help="2 is twice as fast, 0 as fast as it can (1 on a terminal, else 0)")
+    parser.add_argument("--seed", metavar="TEXT", help="topic and random seed (default: one of the scenario's)")
+    parser.add_argument("--turns", metavar="N", type=int, help="maximum number of turns (default: the scenario's)")
+    parser.add_argument("--inject", metavar="TEXT", action="append", default=[], help="a visitor's message at the start; may be repeated")
+    parser.add_argument("--mind", metavar="ADDRESS", help="model of all agents: scripted:, openai:MODEL, anthropic:MODEL")
+    parser.add_argument("--read-minds", action="store_true", help="also show thoughts")
+    parser.add_argument("--resume", metavar="RUN", help="resume an unfinished run")
+    parser.add_argument("--speed", metavar="X", type=float, help="2 is twice as fast, 0 without pauses (1 on a terminal, else 0)")
     arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -85,7 +83,7 @@ def _list_scenarios(args: Namespace) -> int:
     from fleetlore.stage import files
 
     if args.scenario:
-        raise UsageError("`lore stage list` takes no scenario; `lore stage check` looks at one")
+        raise UsageError("`lore stage list` takes no scenario; use `lore stage check` for one")
     scenarios = [files.load_scenario(name) for name in files.list_scenario_names()]
     waiting = _find_unfinished(args)
     if args.json:
@@ -96,7 +94,7 @@ def _list_scenarios(args: Namespace) -> int:
         terminal.out(f"{each.name:<12}  {each.about}")
     for event in waiting:
         what = terminal.sanitise(f"{event.run} ({event.text}, {event.data.get('seed')})")
-        terminal.out(f"not finished: {what}; go on with: lore stage run --resume {terminal.sanitise(event.run or '')}")
+        terminal.out(f"not finished: {what}; resume with: lore stage run --resume {terminal.sanitise(event.run or '')}")
     return OK
 
 
@@ -121,7 +119,7 @@ def _check_scenarios(args: Namespace) -> int:
         if args.json:
             terminal.out_value({"scenario": scenario.name, "ok": True, "cast": [manifest.name for manifest in scenario.cast]})
         else:
-            terminal.out(terminal.sanitise(f"{place}: fine. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most"))
+            terminal.out(terminal.sanitise(f"{place}: valid. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most"))
     return OK
 
 
@@ -138,35 +136,35 @@ def _run_scenario(args: Namespace) -> int:
             asyncio.run(_play_run(args, log, play, prompt_settings, nearness))
         except KeyboardInterrupt:
             terminal.flush()
-            terminal.err(f"\nstopped; nothing is lost. Go on with: {_resume_command(args, play.run)}")
+            terminal.err(f"\nstopped. Resume with: {_resume_command(args, play.run)}")
             return INTERRUPTED
     return OK
 
 
-def _prompt_settings(said: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
+def _prompt_settings(settings: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
     """The prompt settings; `Invalid` before the run starts if a tokenizer or nearness is not installed."""
     from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
     from fleetlore.prompts.tokens import tokenizer
     from fleetlore.prompts.turn import PromptSettings
 
-    prompt_settings = PromptSettings.from_settings(said)
+    prompt_settings = PromptSettings.from_settings(settings)
     tokenizer(prompt_settings.tokenizer)
-    return prompt_settings, find_nearness(said.get("nearness", SHARED_WORDS))
+    return prompt_settings, find_nearness(settings.get("nearness", SHARED_WORDS))
 
 
 def _check_arguments(args: Namespace) -> None:
     if len(args.scenario) > 1:
-        raise UsageError("one scenario at a time; name one, as in `lore stage run the-tin`")
+        raise UsageError("only one scenario can run at a time; name one, as in `lore stage run the-tin`")
     if not args.scenario and not args.resume:
-        raise UsageError("which scenario? `lore stage list` shows them, as in `lore stage run the-tin`")
+        raise UsageError("a scenario is missing, as in `lore stage run the-tin`; `lore stage list` lists them")
     if args.resume and (args.seed is not None or args.turns is not None):
-        raise UsageError("--resume goes on with the run as it was begun; --seed and --turns are for new ones")
+        raise UsageError("--resume keeps the seed and turns of the run; omit --seed and --turns")
     if args.turns is not None and not 1 <= args.turns <= MAX_TURNS:
-        raise Invalid(f"--turns: at least 1 is needed{'' if args.turns < 1 else f', and at most {MAX_TURNS:,}'}")
+        raise Invalid(f"--turns must be between 1 and {MAX_TURNS:,}")
     if not all(text.strip() for text in args.inject):
-        raise Invalid("--inject: a visitor who says nothing disturbs nobody; give some words")
+        raise Invalid("--inject needs a text")
     if args.speed is not None and not 0 <= args.speed < float("inf"):
-        raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
+        raise Invalid("--speed must be 0 or more; 2 is twice as fast")
 
 
 def _begin_run(args: Namespace, log: BlockingRecorder) -> RunState:
@@ -180,7 +178,7 @@ def _begin_run(args: Namespace, log: BlockingRecorder) -> RunState:
         scenario = replace(scenario, governor=replace(scenario.governor, max_turns=args.turns))
     for event in find_unfinished_runs(log):
         if event.data.get("scenario") == scenario.name:
-            terminal.err(f"an earlier run of it was not finished; go on with that one by: {_resume_command(args, event.run or '')}")
+            terminal.err(f"an earlier run of this scenario is unfinished; resume it with: {_resume_command(args, event.run or '')}")
             break
     mark = clock.uuid7()
     return create_run_state(
@@ -224,7 +222,7 @@ async def _play_run(
         )
         await conductor.load_or_start_run()
         if play.finished is not None:
-            raise Invalid(f"{play.run} is over; `lore events --scope run:{play.run}` reads it again")
+            raise Invalid(f"{play.run} has ended; read it with `lore events --scope run:{play.run}`")
         for text in args.inject:
             await conductor.inject_message(text)
         with _TypedLines(conductor, quiet=args.json):
@@ -275,8 +273,6 @@ def _is_in_foreground() -> bool:
 
 def _print_hint(args: Namespace, play: RunState) -> None:
     if (args.log or "").startswith("memory:"):
-        return  # the log is gone
+        return  # the log is closed
     log = f" --log {config.masked(args.log)}" if args.log else ""
-    terminal.err(
-        f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one of them knew; docs/stage.md has more"
-    )
+    terminal.err(f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one agent knew; see docs/stage.md")

@@ -27,7 +27,7 @@ HIDDEN_AFTER = timedelta(days=1)
 def spawn_agents(args: Namespace) -> int:
     """Add agents to the town: all or none."""
     if len(set(args.names)) < len(args.names):
-        raise Invalid("a name is there twice; each agent needs one of its own")
+        raise Invalid("a name was given twice; each agent needs its own")
     with commands.open_town(args, new=True) as console:
         stored = console.store_commands(
             lambda town: commands.merge_commands(
@@ -44,7 +44,7 @@ def spawn_agents(args: Namespace) -> int:
                     for name in args.names
                 ]
             ),
-            why="to have agents join",
+            why="to add agents",
         )
     return commands.print_results(args, stored)
 
@@ -60,7 +60,7 @@ def interrupt_agents(args: Namespace) -> int:
 
 def resume_agents(args: Namespace) -> int:
     """Resume paused agents."""
-    return _control_agents(args, "resume", "to have agents go on")
+    return _control_agents(args, "resume", "to resume agents")
 
 
 def close_agents(args: Namespace) -> int:
@@ -104,9 +104,9 @@ def list_agents(args: Namespace) -> int:
     town_lines.print_lines(agent_lines(town, shown, now))
     hidden = len(town.agents) - len(shown)
     if not town.agents:
-        terminal.err("nobody lives here yet; `lore town spawn NAME` has an agent join, `lore worker` runs it")
+        terminal.err("this town has no agents yet; add one with `lore town spawn NAME` and run it with `lore worker`")
     elif hidden:
-        terminal.err(f"{hidden} more stopped over a day ago; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.err(f"{hidden} more stopped more than a day ago; --all shows {'it' if hidden == 1 else 'them'}")
     return 0
 
 

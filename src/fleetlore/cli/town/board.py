@@ -186,11 +186,11 @@ def _format_headline(snapshot: TownSnapshot) -> Line:
 
 def _format_empty_town() -> Iterator[Line]:
     yield []
-    yield [("Nobody lives here yet. To begin:", "")]
+    yield [("This town has no agents yet. To start:", "")]
     for command, what in (
-        ("lore town spawn ada bob", "two agents join"),
+        ("lore town spawn ada bob", "add two agents"),
         ("lore worker --concurrency 2", "run them, on this machine or another"),
-        ("lore town backlog add 'What is to be done'", "give them something to do"),
+        ("lore town backlog add 'Fix the failing test'", "add a task"),
     ):
         yield [(f"  {command:<44}  ", ""), (what, DIM)]
 
@@ -215,7 +215,7 @@ def _attention_lines(snapshot: TownSnapshot) -> Iterator[Line]:
 
 
 def _message_text(message: InboxMessage) -> str:
-    verb = "asks" if message.type == "query" else "tells"
+    verb = "asks" if message.type == "query" else "messaged"
     return f"{sanitise(message.sender)} {verb} you: {town_lines.in_a_line(message.body, 200)}"
 
 
@@ -229,7 +229,7 @@ def _task_lines(snapshot: TownSnapshot) -> Iterator[Line]:
     """Open tasks, or a note that there are none."""
     pending = [task for task in snapshot.town.tasks.values() if task.state not in ENDED_TASK_STATES]
     if snapshot.town.tasks and not pending:
-        yield [("  nothing is open", DIM)]
+        yield [("  no open tasks", DIM)]
     yield from tasks.task_lines(tasks.sort_tasks(pending)[:TASKS_SHOWN], snapshot.now, indent=2)
     if len(pending) > TASKS_SHOWN:
         yield [(f"  {len(pending) - TASKS_SHOWN:,} more: lore town task", DIM)]
@@ -257,15 +257,15 @@ def _footer_lines(snapshot: TownSnapshot, shown: int) -> Iterator[Line]:
     town = snapshot.town
     remarks: list[tuple[str, str]] = []
     if snapshot.dispatcher is None and any(task.state == "pending" for task in town.tasks.values()):
-        remarks.append(("nobody gives work out just now; `lore worker` does, and `lore worker --dispatch-only` does only that", WARN))
+        remarks.append(("no dispatcher is running, so no tasks are assigned; start `lore worker` or `lore worker --dispatch-only`", WARN))
     if any(agent.state == "cold" for agent in town.agents.values()):
-        remarks.append(("◌ cold: nobody runs it; `lore worker` takes it on", DIM))
+        remarks.append(("◌ cold: not running; start it with `lore worker`", DIM))
     if len(town.agents) > shown:
-        remarks.append((f"{len(town.agents) - shown:,} more agents stopped over a day ago; --all shows them", DIM))
+        remarks.append((f"{len(town.agents) - shown:,} more agents stopped more than a day ago; --all shows them", DIM))
     if town.refused:
-        remarks.append((f"{town_lines.count_noun(town.refused, 'fact')} could not be believed, and had no effect", DIM))
+        remarks.append((f"{town_lines.count_noun(town.refused, 'event')} ignored: not valid at that point", DIM))
     if snapshot.is_sealed:
-        remarks.append(("this log is sealed; signatures were seen, and not checked: that needs the passphrase", DIM))
+        remarks.append(("this log is sealed; signatures were not verified, which needs the passphrase", DIM))
     if remarks:
         yield []
         yield from ([remark] for remark in remarks)

@@ -25,7 +25,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Run the verb; its module is imported only now."""
     if args.does is None:
-        raise UsageError(f"what is to be done? `lore town VERB`, with one of {', '.join(verbs.VERBS)}; see lore town --help")
+        raise UsageError(f"a verb is missing: `lore town VERB`, with one of {', '.join(verbs.VERBS)}; see `lore town --help`")
     module, _, name = args.does.partition(".")
     code: int = getattr(import_module(f"fleetlore.cli.town.{module}"), name)(args)
     return code

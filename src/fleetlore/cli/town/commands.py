@@ -71,7 +71,7 @@ class TownConsole(NamedTuple):
         return self.fold(key).state
 
     def store_commands(self, make_commands: Callable[[TownState], Sequence[TownCommand]], *, why: str = "") -> list[StoredCommand]:
-        """Make commands from the current town and store them; retried if somebody else wrote first. Only the first may have a condition.
+        """Make commands from the current town and store them; retried if another writer was faster. Only the first may have a condition.
 
         `why` is what a sealed log's passphrase is needed for; "" if no signature is needed. The town is read with the key, so that forged
         events of an agent do not count.
@@ -101,14 +101,12 @@ def open_town(args: Namespace, *, new: bool = False) -> Iterator[TownConsole]:
 def check_log_keeps_all(log: BlockingRecorder, settings: Settings) -> None:
     """`Invalid` for a log that drops or redacts events: a town needs all of them."""
     if log.info().details.get("keeps", "everything") != "everything":
-        raise Invalid(
-            "this log drops its oldest events (?keep=tinytown), and a town lives by what is on the log; name another one with --log"
-        )
+        raise Invalid("this log drops its oldest events (?keep=tinytown), but a town needs all of them; choose another log with --log")
     levels = settings.redact_levels
     if levels.value:
         raise Invalid(
-            f"[redact] level ({levels.source}) takes {', '.join(levels.value)} out of events, and a town lives by what is on the log:"
-            " agents would not know what they are to do; leave `level` out, or have the town elsewhere"
+            f"[redact] level ({levels.source}) removes {', '.join(levels.value)} from events, but a town needs them:"
+            " agents would not know their tasks; remove `level`, or use other settings for the town"
         )
 
 
@@ -116,7 +114,7 @@ def find_speaker(args: Namespace) -> str:
     """The actor: `--as`, else the agent that this runs in, else the user."""
     name: str = args.speaker or find_current_agent() or find_user_name()
     if not is_name(name):
-        raise Invalid(f"nobody can be called {name!r}; 1 to 200 bytes without control characters are needed (--as, {AGENT})")
+        raise Invalid(f"not a valid name: {name!r} (from --as or {AGENT}); use 1 to 200 bytes without control characters")
     return name
 
 

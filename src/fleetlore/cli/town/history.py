@@ -27,7 +27,7 @@ SHOWN_KINDS = ("town.*", "work.*", "control.*")
 def show_history(args: Namespace) -> int:
     """Print the newest events, then follow with `--follow`."""
     if args.last < 0:
-        raise Invalid("--last: a number from 0 on is needed")
+        raise Invalid("--last must be 0 or more")
     with commands.open_town(args) as console:
         scope, write = _resolve_scope(console, args), make_writer(args)
         head = console.log.head()
@@ -39,7 +39,7 @@ def show_history(args: Namespace) -> int:
             with suppress(KeyboardInterrupt), drain_in_background():  # Ctrl-C is the usual way to end it
                 _follow_history(console, scope, write, max(newest[0].position or "" if newest else "", head or "") or None)
         elif not newest and args.last:
-            terminal.err("nothing of a town was told yet")
+            terminal.err("the town has no events yet")
     return 0
 
 

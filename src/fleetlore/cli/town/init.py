@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NEXT = (
-    ("lore town spawn ada bob", "two agents join"),
+    ("lore town spawn ada bob", "add two agents"),
     ("lore worker --concurrency 2", "run them, in another terminal or on another machine"),
-    ("lore town backlog add 'What is to be done'", "give them something to do"),
-    ("lore town status --watch", "look on"),
+    ("lore town backlog add 'Fix the failing test'", "add a task"),
+    ("lore town status --watch", "watch them"),
 )
 
 
@@ -47,10 +47,10 @@ def init_town(args: Namespace) -> int:
 
 def _choose_name(args: Namespace, existing: Mapping[str, object]) -> str:
     if args.name is not None and args.town is not None and args.name != args.town:
-        raise Invalid(f"{args.name!r} or {args.town!r}? say the town's name once")
+        raise Invalid(f"two names were given, {args.name!r} and --town {args.town!r}; give one")
     name = args.name or args.town or existing.get("town") or os.path.basename(os.getcwd()) or config.DEFAULT_TOWN
     if not isinstance(name, str) or not is_name(name):
-        raise Invalid(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
+        raise Invalid(f"not a valid town name: {name!r}; use 1 to 200 bytes without control characters")
     return name
 
 
@@ -60,13 +60,13 @@ def _choose_log(args: Namespace, path: str) -> dict[str, str]:
         return {"log": config.DEFAULT_LOG} if config.load().log.source == config.DEFAULT else {}
     address: str = args.log
     if config.masked(address) != address:
-        raise Invalid(f"the address holds a password, and {path} is no place for one; leave --log out, and set FLEETLORE_LOG")
+        raise Invalid(f"the log URL contains a password, which must not be stored in {path}; omit --log and set FLEETLORE_LOG")
     if address.startswith("memory:"):
-        raise Invalid("a log that is not kept cannot be a town's; name a file (sqlite:town.db) or a server")
+        raise Invalid("a town needs a stored log, not memory:; use a file (sqlite:town.db) or a server")
     folder = os.path.dirname(path)
     if not config.is_project_log(config.resolve_relative_url(address, folder), folder):
         raise Invalid(
-            f"{address}: {path} may only name a SQLite file inside its own folder. Leave --log out, and put the address into"
+            f"{address}: {path} may only name a SQLite file inside its own folder. Omit --log and put the URL into"
             f" {config.user_file()}, or set FLEETLORE_LOG"
         )
     return {"log": address}
@@ -80,14 +80,14 @@ def _read_file(path: str) -> tuple[str | None, Mapping[str, object]]:
     except FileNotFoundError:
         return None, {}
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}; mend it first") from error
+        raise ConfigError(f"{path}: not valid TOML: {error}; fix the file first") from error
 
 
 def _is_missing(path: str, existing: Mapping[str, object], key: str, value: str) -> bool:
     if key not in existing:
         return True
     if existing[key] != value and not (key == "log" and value == config.DEFAULT_LOG):
-        raise Invalid(f"{path} says {key} = {existing[key]!r} already; change it there, if {value!r} is meant")
+        raise Invalid(f"{path} already has {key} = {existing[key]!r}; to use {value!r}, change it there")
     return False
 
 
@@ -129,11 +129,11 @@ def _create_log(args: Namespace, path: str, before: str | None) -> config.Settin
 
 def _print_summary(settings: config.Settings, path: str, missing: Mapping[str, str]) -> None:
     shown = terminal.sanitise(f"The town {settings.town.value}, on {config.masked(settings.log.value)}")
-    wrote = f"{path} says so now" if missing else f"{path} said so already"
+    wrote = f"written to {path}" if missing else f"{path} already had these settings"
     terminal.out(f"{shown}; {terminal.sanitise(wrote)}.")
     for what, setting in (("town", settings.town), ("log", settings.log)):
         if setting.source not in (path, config.DEFAULT):
-            terminal.err(f"the {what} that holds here is told by {setting.source}, and not by that file")
-    terminal.out("\nNow:")
+            terminal.err(f"the {what} comes from {setting.source}, which overrides that file")
+    terminal.out("\nNext:")
     for command, what in _NEXT:
         terminal.out(f"  {command}\n      {what}")

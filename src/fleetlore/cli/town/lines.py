@@ -57,7 +57,7 @@ ITEM_STYLES = {
     "running": ("●", GOOD),
     "assigned": ("◐", CALM),
     "in review": ("◑", CALM),
-    "to mend": ("◑", WARN),
+    "to fix": ("◑", WARN),
     "watched": ("◑", CALM),
     "ready": ("○", ""),
     "blocked": ("‖", WARN),
@@ -80,7 +80,7 @@ def item_state(mission: Mission, item: MissionItem) -> str:
     if item.state != "blocked" or item.work is None:
         return item.state
     if item.verdict == "rejected":
-        return "to mend"
+        return "to fix"
     return "in review" if is_review_required(mission, item) and not item.verdict else "watched"
 
 
@@ -131,9 +131,9 @@ def section_lines(title: str, lines: Iterable[Line]) -> Iterator[Line]:
         yield from found
 
 
-def field_lines(said: Iterable[tuple[str, str]]) -> Iterator[Line]:
+def field_lines(fields: Iterable[tuple[str, str]]) -> Iterator[Line]:
     """Names and values, without empty values."""
-    filled = [(name, value) for name, value in said if value]
+    filled = [(name, value) for name, value in fields if value]
     width = max((len(name) for name, _ in filled), default=0)
     for name, value in filled:
         yield [(f"  {name:<{width}}  ", DIM), (value, "")]

@@ -78,9 +78,9 @@ def show_inbox(args: Namespace) -> int:
         return 0
     town_lines.print_lines(message_lines(waiting, now))
     if not waiting:
-        terminal.err(f"nothing waits for {sanitise(name)}")
+        terminal.err(f"no unread messages for {sanitise(name)}")
     elif name == CONDUCTOR:
-        terminal.err("answer with `lore town send NAME TEXT --reply-to ID`; `lore town inbox --ack ID` has dealt with it")
+        terminal.err("answer with `lore town send NAME TEXT --reply-to ID`, or acknowledge with `lore town inbox --ack ID`")
     return 0
 
 
@@ -95,7 +95,7 @@ def _acknowledge_all(town: TownState, name: str, ids: list[str], by: str) -> lis
     box = town.inboxes.get(name, {})
     chosen = list(box) if ids == ["all"] else [box[id].id if id in box else id for id in dict.fromkeys(ids)]
     if not chosen:
-        raise Invalid(f"nothing waits for {name}, so there is nothing to acknowledge")
+        raise Invalid(f"{name} has no unread messages to acknowledge")
     acknowledgements = [town_commands.acknowledge_message(town, name, id) for id in chosen]
     events = tuple(replace(event, actor=by) for command in acknowledgements for event in command.events)
     return [replace(acknowledgements[0], events=events, answer=f"{town_lines.count_noun(len(events), 'message')} acknowledged")]
@@ -116,4 +116,4 @@ def message_lines(messages: list[InboxMessage], now: datetime, *, with_recipient
         yield from town_lines.text_lines(message.body, BODY_LINES, indent=4)
 
 
-_TYPE_NAMES = {"query": "asks", "info": "tells", "task": "wants done", "confirmation": "confirms"}
+_TYPE_NAMES = {"query": "question", "info": "info", "task": "request", "confirmation": "confirmation"}

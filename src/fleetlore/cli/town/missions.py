@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fleetlore.town.store_commands import StoredCommand
     from fleetlore.views.town_state import Mission, MissionItem, MissionState, TownState
 
-STEER = "to steer missions"
+STEER = "to control missions"
 NOTES_SHOWN = 8
 BAR = 12
 
@@ -67,7 +67,7 @@ def _load_plan(args: Namespace) -> MissionPlan:
     from fleetlore.town.plans import load as plans_load
 
     if args.file.endswith(".toml") and (args.title or args.done):
-        raise Invalid("--title and --done are for issues; a plan in TOML says its title itself")
+        raise Invalid("--title and --done are for issues; a TOML plan contains its title")
     return plans_load.load(args.file, title=args.title, done=args.done)
 
 
@@ -88,7 +88,7 @@ def stop_mission(args: Namespace) -> int:
     """Stop a mission; with `--force` also cancel its open tasks."""
     with commands.open_town(args) as console:
         key = console.ask_key(STEER)
-        reason = args.reason or f"given up by {console.by}"
+        reason = args.reason or f"stopped by {console.by}"
         done = console.store_commands_with(
             key, lambda town: [mission_commands.change_mission_state(town, args.id, "failed", by=console.by, reason=reason)]
         )
@@ -165,9 +165,9 @@ def list_missions(args: Namespace) -> int:
     town_lines.print_lines(mission_lines(shown, now))
     hidden = len(town.missions) - len(shown)
     if not town.missions:
-        terminal.err("there are no missions yet; `lore town mission start PLAN` begins one")
+        terminal.err("there are no missions yet; start one with `lore town mission start PLAN`")
     elif hidden:
-        terminal.err(f"{hidden} more {'was' if hidden == 1 else 'were'} put away; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.err(f"{hidden} more {'is' if hidden == 1 else 'are'} archived; --all shows {'it' if hidden == 1 else 'them'}")
     return 0
 
 
@@ -260,17 +260,17 @@ def _detail_lines(town: TownState, mission: Mission, now: datetime) -> Iterator[
 
 def _policy_text(mission: Mission, now: datetime) -> str:
     done = sum(item.state == "done" for item in mission.items.values())
-    said = [
+    parts = [
         f"{done} of {len(mission.items)} done",
         f"{mission.max_parallel} at a time",
         "reviewed" if mission.needs_review else "not reviewed",
         "waits for merges" if mission.watches_pulls else "",
-        f"moved {town_lines.format_age(mission.moved_at, now)}"
+        f"last change {town_lines.format_age(mission.moved_at, now)}"
         if mission.state not in ("completed", "failed")
         else f"ended {town_lines.format_age(mission.ended_at, now)}",
-        "put away" if mission.is_archived else "",
+        "archived" if mission.is_archived else "",
     ]
-    return "  " + " · ".join(filter(None, said))
+    return "  " + " · ".join(filter(None, parts))
 
 
 def _item_row(town: TownState, mission: Mission, item: MissionItem) -> list[Cell]:
@@ -281,7 +281,7 @@ def _item_row(town: TownState, mission: Mission, item: MissionItem) -> list[Cell
         (sanitise(item.id), BOLD),
         (item.type if item.type != "implement" else "", DIM),
         (sanitise(whose or ""), ""),
-        (f"sent back {town_lines.count_times(item.round)}" if item.round else "", WARN),
+        (f"rejected {town_lines.count_times(item.round)}" if item.round else "", WARN),
         (f"after {town_lines.join_names(item.missing)}" if item.missing else "", DIM),
         (_item_reason(item), CALL if item.is_stuck else ""),
     ]

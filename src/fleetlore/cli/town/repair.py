@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 def recover_agents(args: Namespace) -> int:
-    """Check all workers and release what dead ones hold. A worker is dead only by two evidence."""
+    """Check all workers and release what dead ones hold. A worker is dead only by two independent signs."""
     with commands.open_town(args) as console:
-        key = None if args.dry_run else console.ask_key("to free what dead workers held")
+        key = None if args.dry_run else console.ask_key("to release the tasks of dead workers")
         town = console.town(key)
         seen = [(evidence, list(town.holdings[evidence.lease])) for evidence in liveness.check_workers(console.shared, town, clock.now())]
         dead = [] if args.dry_run else [evidence for evidence, _ in seen if evidence.is_dead]
@@ -83,13 +83,13 @@ def _release_dead_workers(console: TownConsole, town: TownState, dead: Sequence[
 
 
 def _evidence_fields(evidence: LivenessEvidence, names: list[str], *, released: bool) -> dict[str, Any]:
-    signs_there = [sign for sign in (evidence.heartbeat, evidence.second_sign) if sign]
-    return {"worker": evidence.lease, "agents": names, "signs": signs_there, "is_dead": evidence.is_dead, "recovered": released}
+    signs = [sign for sign in (evidence.heartbeat, evidence.second_sign) if sign]
+    return {"worker": evidence.lease, "agents": names, "signs": signs, "is_dead": evidence.is_dead, "recovered": released}
 
 
 def _worker_row(evidence: LivenessEvidence, names: list[str]) -> list[Cell]:
     worker = lines.driver_words(evidence.lease.rpartition("@")[0])
-    state = ("✗ dead", BAD) if evidence.is_dead else ("? one sign", WARN) if str(evidence) else ("● lives", GOOD)
+    state = ("✗ dead", BAD) if evidence.is_dead else ("? one sign", WARN) if str(evidence) else ("● running", GOOD)
     return [(worker, BOLD), state, (f"runs {town_lines.join_names(names)}", ""), (str(evidence), DIM)]
 
 
@@ -97,15 +97,17 @@ def _print_report(town: TownState, seen: Sequence[tuple[LivenessEvidence, list[s
     dead = sum(evidence.is_dead for evidence, _ in seen)
     cold = [agent.name for agent in town.agents.values() if agent.state == "cold"]
     if not seen:
-        terminal.err("nobody runs an agent here, so nobody can be dead; `lore worker` runs them")
+        terminal.err("no worker runs agents in this town; start one with `lore worker`")
     elif not dead:
-        terminal.err("nobody is dead: one sign alone is not enough" if any(str(evidence) for evidence, _ in seen) else "everybody lives")
+        terminal.err(
+            "no worker is dead: one sign alone is not enough" if any(str(evidence) for evidence, _ in seen) else "all workers are running"
+        )
     elif is_dry:
-        terminal.err("without --dry-run, what the dead held goes back")
+        terminal.err("nothing was changed; without --dry-run the tasks of dead workers are released")
     else:
-        terminal.err("what the dead held is with the town again; `lore worker` takes their agents on")
+        terminal.err("the tasks of dead workers were released; start `lore worker` to run their agents")
     if cold and not dead:
-        terminal.err(f"nobody runs {sanitise(', '.join(cold[:10]))}; `lore worker` takes them on")
+        terminal.err(f"not running: {sanitise(', '.join(cold[:10]))}; start `lore worker` to run them")
 
 
 # --- reclaim
@@ -123,13 +125,13 @@ def reclaim_work(args: Namespace) -> int:
     with commands.open_town(args) as console:
         if not (args.to or args.to_backlog):
             return _print_left_behind(args, console)
-        key = console.ask_key("to pass work on")
+        key = console.ask_key("to move work")
         town = console.town(key)
         left = find_left_behind(town, args.of)
         to = town_commands.find_agent(town, args.to).name if args.to else None
         done = [*_pass_tasks(console, key, left.tasks, to), *_pass_messages(console, key, left.messages, to)]
     if not done and not args.json:
-        terminal.err("there is nothing to pass on")
+        terminal.err("there is nothing to move")
     return commands.print_results(args, done)
 
 
@@ -158,13 +160,13 @@ def _print_left_behind(args: Namespace, console: TownConsole) -> int:
     town_lines.print_lines(
         [
             *town_lines.section_lines(
-                "tasks of agents that nobody runs", town_lines.align_rows([_task_row(town, task) for task in left.tasks], indent=2)
+                "tasks of agents that are not running", town_lines.align_rows([_task_row(town, task) for task in left.tasks], indent=2)
             ),
             *town_lines.section_lines("unread messages of agents that stopped", _message_lines(left.messages, now)),
         ]
     )
     if left.tasks or left.messages:
-        terminal.err("nothing was changed; --to AGENT or --to-backlog passes it on, and `lore town restart` brings an agent back")
+        terminal.err("nothing was changed; move it with --to AGENT or --to-backlog, or bring an agent back with `lore town restart`")
     else:
         terminal.err("nothing was left behind")
     return 0
@@ -173,13 +175,13 @@ def _print_left_behind(args: Namespace, console: TownConsole) -> int:
 def _task_row(town: TownState, task: Task) -> list[Cell]:
     holder = _task_holder(task) or ""
     agent = town.agents[holder]
-    waits = "a worker has to take it on" if agent.state == "cold" else town_lines.in_a_line(agent.reason, 80)
+    reason = "waits for a worker" if agent.state == "cold" else town_lines.in_a_line(agent.reason, 80)
     return [
         (sanitise(task.id), BOLD),
         town_lines.state_cell(town_lines.TASK_STYLES, task.state),
         (f"{'for' if task.state == 'pending' else 'with'} {sanitise(holder)}", ""),
         town_lines.state_cell(town_lines.AGENT_STYLES, agent.state),
-        (waits, DIM),
+        (reason, DIM),
         (town_lines.in_a_line(task.title), ""),
     ]
 
@@ -204,11 +206,11 @@ def _free_task(town: TownState, id: str, to: str | None, by: str) -> list[TownCo
     if task is None or holder is None or holder.state not in INACTIVE_STATES or find_task_refusal(task, "cancel") is not None:
         return []
     if to is not None and to in task.not_by:
-        terminal.err(f"{to} worked on what {task.id} is to review, and nobody reviews their own work; it goes to whoever may")
+        terminal.err(f"{to} cannot review its own work; {task.id} goes to the backlog for another reviewer")
         to = None
     events: list[Event] = []
     if task.state != "pending":
-        events.append(town_events.lease_lost(task, reason=f"nobody runs {holder.name}", by=by))
+        events.append(town_events.lease_lost(task, reason=f"{holder.name} is not running", by=by))
     if to != holder.name and to != task.wanted:
         events.append(town_events.control_requested("redirect", by=by, task=task.id, mission=task.mission, value=to))
     answer = f"{task.id} is for {to}" if to else f"{task.id} is in the backlog again"
@@ -223,19 +225,19 @@ def _pass_messages(console: TownConsole, key: OperatorKey | None, messages: list
 
 
 def _forward_message(town: TownState, of: str, id: str, to: str | None, by: str) -> list[TownCommand]:
-    """Send a message again to somebody else and acknowledge the first, atomically. The new id is derived from the first."""
+    """Forward a message to another recipient and acknowledge the first, atomically. The new id is derived from the first."""
     message = town.inboxes.get(of, {}).get(id)
     if message is None:
         return []
     if to is None and message.type == "task":
         task = f"t-{derive_id('reclaim', id.encode())[-8:]}"
         created = town_events.task_created(
-            task, title=town_events.truncate_line(message.body) or "(no words)", by=by, description=message.body, mission=None
+            task, title=town_events.truncate_line(message.body) or "(empty message)", by=by, description=message.body, mission=None
         )
-        passed, answer = created, f"what {message.sender} wanted of {of} is {task} in the backlog"
+        moved, answer = created, f"the request of {message.sender} to {of} is task {task} in the backlog"
     else:
         recipient = to or CONDUCTOR
-        anew = town_events.message_sent(
+        forwarded = town_events.message_sent(
             message.sender,
             recipient,
             message.body,
@@ -245,7 +247,7 @@ def _forward_message(town: TownState, of: str, id: str, to: str | None, by: str)
             task=message.task,
             mission=message.mission,
         )
-        passed, answer = anew, f"what {message.sender} told {of} waits for {recipient} now"
-    told = replace(passed, actor=by, id=derive_id("reclaim", id.encode()))
-    done = replace(town_events.message_acknowledged(of, id, answer=answer), actor=by)
-    return [TownCommand(events=(told, done), answer=answer)]
+        moved, answer = forwarded, f"the message of {message.sender} to {of} was forwarded to {recipient}"
+    moved = replace(moved, actor=by, id=derive_id("reclaim", id.encode()))
+    acknowledged = replace(town_events.message_acknowledged(of, id, answer=answer), actor=by)
+    return [TownCommand(events=(moved, acknowledged), answer=answer)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LATELY = timedelta(days=1)
 TEXT_LINES = 30
-STEER = "to steer tasks"
+STEER = "to control tasks"
 
 
 # --- new tasks
@@ -37,7 +37,7 @@ STEER = "to steer tasks"
 def assign_task(args: Namespace) -> int:
     """Assign a new or an existing task to an agent."""
     if bool(args.text) == (args.task is not None):
-        raise Invalid("say what is to be done, or which task with --task ID; one of them")
+        raise Invalid("give either a text for a new task, or an existing one with --task ID")
     if args.task is None:
         return _add_task(args, agent=args.agent)
     return _run_command(args, lambda town, by: town_commands.assign_task(town, args.task, args.agent, by=by))
@@ -84,7 +84,7 @@ def _current_task(town: TownState) -> str | None:
 
 
 def _require_task(town: TownState, id: str) -> str:
-    """The id of a dependency; `Invalid` if it is unknown, because the task would wait for ever."""
+    """The id of a dependency; `Invalid` if it is unknown, because the task would wait forever."""
     return id if id in town.completed else town_commands.find_task(town, id).id
 
 
@@ -100,7 +100,7 @@ def _require_pending(town: TownState, id: str) -> str:
     task = town_commands.find_task(town, id)
     if task.state != "pending":
         raise Invalid(
-            f"{task.id} is {task.state} and not in the backlog; `lore town task redirect {task.id} --to AGENT` takes it from {task.agent}"
+            f"{task.id} is {task.state}, not in the backlog; take it from {task.agent} with `lore town task redirect {task.id} --to AGENT`"
         )
     return task.id
 
@@ -147,7 +147,7 @@ def list_backlog(args: Namespace) -> int:
         return 0
     town_lines.print_lines(task_lines(waiting, now))
     if not waiting:
-        terminal.err("nothing waits; `lore town backlog add TEXT` writes a task down")
+        terminal.err("the backlog is empty; add a task with `lore town backlog add TEXT`")
     return 0
 
 
@@ -173,11 +173,11 @@ def list_tasks(args: Namespace) -> int:
 
 def _hint_at_more(hidden: int, town: TownState) -> None:
     if not town.tasks:
-        terminal.err("there are no tasks yet; `lore town backlog add TEXT` writes one down")
+        terminal.err("there are no tasks yet; add one with `lore town backlog add TEXT`")
     if hidden:
-        terminal.err(f"{hidden:,} more ended over a day ago; --all shows {'it' if hidden == 1 else 'them'}")
+        terminal.err(f"{hidden:,} more ended more than a day ago; --all shows {'it' if hidden == 1 else 'them'}")
     if town.let_go:
-        terminal.err(f"{town.let_go:,} ended so long ago that only the log still tells of them: `lore events --scope task:ID`")
+        terminal.err(f"{town.let_go:,} older tasks are only in the log: `lore events --scope task:ID`")
 
 
 def _is_long_ended(task: Task, now: datetime) -> bool:
@@ -251,9 +251,9 @@ def _detail_lines(task: Task, now: datetime) -> Iterator[Line]:
     symbol, style = town_lines.state_cell(town_lines.TASK_STYLES, task.state)
     yield [(symbol, style), (f"  {sanitise(task.id)}", BOLD), (f"  {town_lines.in_a_line(task.title)}", "")]
     yield from town_lines.field_lines(_detail_fields(task, now))
-    yield from town_lines.section_lines("what is to be done", town_lines.text_lines(task.description, TEXT_LINES))
-    yield from town_lines.section_lines("what came of it", town_lines.text_lines(task.result, TEXT_LINES))
-    title = "put aside, because" if task.is_dead_letter else "trouble on the way" if task.state == "completed" else "why"
+    yield from town_lines.section_lines("description", town_lines.text_lines(task.description, TEXT_LINES))
+    yield from town_lines.section_lines("result", town_lines.text_lines(task.result, TEXT_LINES))
+    title = "gave up because" if task.is_dead_letter else "earlier error" if task.state == "completed" else "reason"
     yield from town_lines.section_lines(title, town_lines.text_lines(task.error, TEXT_LINES))
     yield []
     yield town_lines.hint_line("next: ", _next_step(task))
@@ -269,15 +269,13 @@ def _detail_fields(task: Task, now: datetime) -> Iterator[tuple[str, str]]:
     yield "tags", town_lines.join_names(task.tags)
     yield "checks", town_lines.join_names(task.checks)
     yield "waits for", town_lines.join_names(task.missing)
-    yield "tries", f"{task.attempt} of {task.tries}, given out {town_lines.count_times(task.epoch)}" if task.epoch else ""
-    yield "written", f"{town_lines.format_age(task.at, now)} by {sanitise(task.by)}" if task.at else ""
-    yield "begun", town_lines.format_age(task.started_at, now) if task.started_at else ""
+    yield "tries", f"{task.attempt} of {task.tries}, assigned {town_lines.count_times(task.epoch)}" if task.epoch else ""
+    yield "created", f"{town_lines.format_age(task.at, now)} by {sanitise(task.by)}" if task.at else ""
+    yield "started", town_lines.format_age(task.started_at, now) if task.started_at else ""
     yield "ended", town_lines.format_age(task.ended_at, now) if task.ended_at else ""
     yield (
         "refused",
-        f"{town_lines.count_noun(task.refused, 'fact')} told of it {'was' if task.refused == 1 else 'were'} not believed"
-        if task.refused
-        else "",
+        f"{town_lines.count_noun(task.refused, 'event')} about it ignored: not valid at that point" if task.refused else "",
     )
 
 

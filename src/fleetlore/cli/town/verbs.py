@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Argument: TypeAlias = "tuple[tuple[str, ...], dict[str, Any]]"
-"""Names and options for argparse; arguments with the same `apart` exclude each other."""
+"""Names and options for argparse; arguments with the same `group` exclude each other."""
 
 
 class Verb(NamedTuple):
@@ -180,16 +180,16 @@ VERBS = {
             _argument("to", metavar="TO", help="an agent, or conductor: the person who runs the town"),
             _argument("text", metavar="TEXT", nargs="+", help="the message"),
             *(
-                _argument(name, apart="type", dest="type", action="store_const", const=type, default="info", help=help)
+                _argument(name, group="type", dest="type", action="store_const", const=type, default="info", help=help)
                 for name, type, help in (
                     ("--query", "query", "a question; from an agent to the conductor it is a help request"),
                     ("--task", "task", "a request for work"),
                     ("--ack", "confirmation", "a confirmation"),
                 )
             ),
-            _argument("--priority", apart="haste", choices=PRIORITIES, default="normal", help="priority (normal)"),
+            _argument("--priority", group="priority", choices=PRIORITIES, default="normal", help="priority (normal)"),
             _argument(
-                "--urgent", apart="haste", dest="priority", action="store_const", const="urgent", help="the same as --priority urgent"
+                "--urgent", group="priority", dest="priority", action="store_const", const="urgent", help="the same as --priority urgent"
             ),
             _argument("--reply-to", metavar="ID", help="the message this answers; it is acknowledged if it was sent to the speaker"),
         ),
@@ -219,11 +219,11 @@ VERBS = {
         (
             _argument(
                 "--to-backlog",
-                apart="where",
+                group="where",
                 action="store_true",
                 help="move the tasks to the backlog; requests for work become tasks, other messages go to the conductor",
             ),
-            _argument("--to", apart="where", metavar="AGENT", help="move the tasks and messages to this agent"),
+            _argument("--to", group="where", metavar="AGENT", help="move the tasks and messages to this agent"),
             _argument("--from", dest="of", metavar="AGENT", help="only work of this agent"),
         ),
     ),
@@ -231,9 +231,9 @@ VERBS = {
         "history.show_history",
         "print events, oldest first: of all, of an agent, a mission or a task",
         (
-            _argument("agent", apart="what", metavar="AGENT", nargs="?", help="only events of this agent"),
-            _argument("--mission", apart="what", metavar="ID", help="only events of this mission"),
-            _argument("--task", apart="what", metavar="ID", help="only events of this task"),
+            _argument("agent", group="what", metavar="AGENT", nargs="?", help="only events of this agent"),
+            _argument("--mission", group="what", metavar="ID", help="only events of this mission"),
+            _argument("--task", group="what", metavar="ID", help="only events of this task"),
             _argument("-n", "--last", metavar="N", type=int, default=30, help="number of newest events (30)"),
             _argument("--follow", "-f", action="store_true", help="follow new events"),
             _argument("--utc", action="store_true", help="times in UTC"),
@@ -276,8 +276,8 @@ def configure(parser: ArgumentParser) -> None:
 def _add_verbs(parser: ArgumentParser, verbs: Mapping[str, Verb], title: str, path: tuple[str, ...]) -> None:
     added = parser.add_subparsers(metavar="VERB", title=title, parser_class=_LazyParser)
     for name, verb in verbs.items():
-        its = added.add_parser(name, help=verb.what, description=f"{verb.what[:1].upper()}{verb.what[1:]}.")
-        its.fill = partial(_fill_parser, its, verb, (*path, name))
+        subparser = added.add_parser(name, help=verb.what, description=f"{verb.what[:1].upper()}{verb.what[1:]}.")
+        subparser.fill = partial(_fill_parser, subparser, verb, (*path, name))
 
 
 def _fill_parser(parser: ArgumentParser, verb: Verb, path: tuple[str, ...]) -> None:
@@ -290,10 +290,10 @@ def _fill_parser(parser: ArgumentParser, verb: Verb, path: tuple[str, ...]) -> N
 
 
 def _add_arguments(parser: ArgumentParser, takes: Sequence[Argument]) -> None:
-    places: dict[str | None, Any] = {None: parser}
+    parents: dict[str | None, Any] = {None: parser}
     for names, options in takes:
-        its = dict(options)
-        apart = its.pop("apart", None)
-        if apart not in places:
-            places[apart] = parser.add_mutually_exclusive_group()
-        places[apart].add_argument(*names, **its)
+        keywords = dict(options)
+        group = keywords.pop("group", None)
+        if group not in parents:
+            parents[group] = parser.add_mutually_exclusive_group()
+        parents[group].add_argument(*names, **keywords)

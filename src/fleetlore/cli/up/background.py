@@ -1,4 +1,4 @@
-"""What `lore up` sees to beside serving: notices, shipping, and letting go of what is too old."""
+"""Background jobs of `lore up`: notifications, shipping, and deleting old events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 JOIN_SECONDS = 5.0
 BackgroundJob = Callable[[Event], None]
-"""Works until the flag is set."""
+"""A job that runs until the flag is set."""
 
 
 @contextmanager
-def run_background_jobs(settings: Settings, house: AppContext, url: str) -> Iterator[None]:
-    """Do them, each in a thread of its own, as long as the block lasts."""
+def run_background_jobs(settings: Settings, context: AppContext, url: str) -> Iterator[None]:
+    """Run the jobs for the duration of the block, each in its own thread."""
     stop = Event()
     threads = [
         Thread(target=_run_job, args=(job, stop), name="fleetlore-chore", daemon=True)
-        for job in _list_background_jobs(settings, house, url)
+        for job in _list_background_jobs(settings, context, url)
     ]
     for thread in threads:
         thread.start()
@@ -40,13 +40,13 @@ def run_background_jobs(settings: Settings, house: AppContext, url: str) -> Iter
             thread.join(JOIN_SECONDS)
 
 
-def _list_background_jobs(settings: Settings, house: AppContext, url: str) -> Iterator[BackgroundJob]:
+def _list_background_jobs(settings: Settings, context: AppContext, url: str) -> Iterator[BackgroundJob]:
     if settings.notify.value:
-        yield _make_notify_job(settings, house, url)
+        yield _make_notify_job(settings, context, url)
     if settings.ship_to.value:
         yield _make_ship_job(settings)
     if settings.keep_days.value is not None:
-        yield lambda stop: _keep_retention(settings, house, stop)
+        yield lambda stop: _keep_retention(settings, context, stop)
 
 
 def _run_job(job: BackgroundJob, stop: Event) -> None:
@@ -56,13 +56,13 @@ def _run_job(job: BackgroundJob, stop: Event) -> None:
         terminal.err(f"lore: {error}")
 
 
-def _make_notify_job(settings: Settings, house: AppContext, url: str) -> BackgroundJob:
+def _make_notify_job(settings: Settings, context: AppContext, url: str) -> BackgroundJob:
     from fleetlore.log.coordination import open_shared
     from fleetlore.server.notifications.rules import rules_of
     from fleetlore.server.notifications.service import Notifier
 
     def naming() -> Naming:
-        with house.view_cache.snapshot(None, ("names",)) as look:
+        with context.view_cache.snapshot(None, ("names",)) as look:
             return look.naming
 
     notifier = Notifier(
@@ -87,21 +87,21 @@ def _make_ship_job(settings: Settings) -> BackgroundJob:
     shipper = Shipper(source.blocking, target.blocking, full=settings.ship_full.value)
     lost = False
 
-    def tell(standing: ShipStatus) -> None:
-        """The beginning of each outage, and no more."""
+    def report_outage(status: ShipStatus) -> None:
+        """Print an outage once, when it starts."""
         nonlocal lost
-        if standing.state == "lost" and not lost:
-            terminal.err(f"lore: {terminal.sanitise(format_outage(standing))}")
-        lost = standing.state in ("lost", "trying")
+        if status.state == "lost" and not lost:
+            terminal.err(f"lore: {terminal.sanitise(format_outage(status))}")
+        lost = status.state in ("lost", "trying")
 
     def ship(stop: Event) -> None:
-        shipper.run(stop, on_progress=tell)
+        shipper.run(stop, on_progress=report_outage)
 
     return ship
 
 
-def _keep_retention(settings: Settings, house: AppContext, stop: Event) -> None:
+def _keep_retention(settings: Settings, context: AppContext, stop: Event) -> None:
     while True:
-        open_log.keep_to(house.log, settings, key=house.operator)
+        open_log.keep_to(context.log, settings, key=context.operator)
         if stop.wait(DAY):
             return

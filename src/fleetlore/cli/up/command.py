@@ -1,4 +1,4 @@
-"""`lore up`: the control room, in the browser."""
+"""`lore up`: serve the control room and the API."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ if TYPE_CHECKING:
 SUMMARY = "serve the control room and the API of this log"
 
 HOST, PORT = "127.0.0.1", 7077
-"""As `server/serve.py` says; that one is not loaded for the sake of `--help`."""
+"""The same as in `server/serve.py`, which is not imported here to keep `--help` fast."""
 
 _EXAMPLES = (
-    ("lore up --open", "serve your log, and show it in the browser"),
-    ("lore up --log redis://127.0.0.1:6379 --town harbour --port 8080", "another log, at another port"),
-    ("lore up --open --mind openai:MODEL", "talk to an agent on the Agent page, answered by a model"),
-    ("lore token create --scope read && lore up --host 0.0.0.0 --allow-host tower.lan", "for others too: they need the token"),
+    ("lore up --open", "serve your log, and open it in the browser"),
+    ("lore up --log redis://127.0.0.1:6379 --town harbour --port 8080", "serve another log on another port"),
+    ("lore up --open --mind openai:MODEL", "chat with a model on the Agent page"),
+    ("lore token create --scope read && lore up --host 0.0.0.0 --allow-host tower.lan", "also serve other machines; they need the token"),
 )
 _NOTES = """\
-It listens on this machine only unless --host says otherwise; elsewhere reading needs a token, too (docs/server-safety.md).
-A sealed log asks for its passphrase: without it, pages show everything and steer nothing (docs/sealing.md).
-What hooks have left, `[ship]`, `[retention]` and `[[notify]]` of fleetlore.toml are seen to as long as it runs.
+Listens on this machine only, unless --host is given; then reading needs a token, too
+(docs/server-safety.md). A sealed log asks for its passphrase; without it pages are read-only
+(docs/sealing.md). While it runs, it imports spooled hook events and does the jobs of `[ship]`,
+`[retention]` and `[[notify]]` in fleetlore.toml.
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Where to listen."""
+    """Add the arguments."""
     add_place(parser)
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="a name under which browsers reach this machine; may be repeated"
+        "--allow-host", metavar="NAME", action="append", default=[], help="a host name that browsers use for this machine; may be repeated"
     )
     graph_settings.add_options(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def add_place(parser: ArgumentParser) -> None:
-    """`--host`, `--port` and `--open`, which `lore demo` has, too."""
-    parser.add_argument("--host", metavar="ADDRESS", default=HOST, help=f"the address to listen at ({HOST})")
-    parser.add_argument("--port", metavar="N", type=int, default=PORT, help=f"the port; 0 takes any that is free ({PORT})")
-    parser.add_argument("--open", action="store_true", help="show it in the browser, with the right to write")
+    """Add `--host`, `--port` and `--open`; also used by `lore demo`."""
+    parser.add_argument("--host", metavar="ADDRESS", default=HOST, help=f"address to listen on ({HOST})")
+    parser.add_argument("--port", metavar="N", type=int, default=PORT, help=f"port; 0 means any free one ({PORT})")
+    parser.add_argument("--open", action="store_true", help="open it in the browser, with write access")
 
 
 def run(args: Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until a signal."""
     from fleetlore.cli.up.background import run_background_jobs
     from fleetlore.server.open_context import open_context
     from fleetlore.server.serve import bind_socket, browser_url, serve
@@ -65,11 +66,13 @@ def run(args: Namespace) -> int:
         opened = stack.enter_context(bind_socket(args.host, args.port))
         log = stack.enter_context(open_log.open_log(args, settings=settings))
         talking = partial(graph_settings.merge_graph_settings, settings, args)
-        rooms = stack.enter_context(open_context(log, settings, host=args.host, operator=_find_operator_key(settings), graph=talking))
+        opened_context = stack.enter_context(
+            open_context(log, settings, host=args.host, operator=_find_operator_key(settings), graph=talking)
+        )
         url = browser_url(opened, args.host)
         stack.enter_context(drain_in_background())
-        stack.enter_context(run_background_jobs(settings, rooms.context, url))
-        serve(rooms.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, rooms, url))
+        stack.enter_context(run_background_jobs(settings, opened_context.context, url))
+        serve(opened_context.context, opened, allow_hosts=args.allow_host, on_ready=lambda: announce_server(args, opened_context, url))
     return 0
 
 
@@ -80,45 +83,45 @@ def _find_operator_key(settings: Settings) -> OperatorKey | None:
     if split_url(settings.log.value)[0] == "memory":
         return None
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return passphrase.ask_key_if_given(shared, "to let pages steer")
+        return passphrase.ask_key_if_given(shared, "to allow control commands from pages")
 
 
-def announce_server(args: Namespace, rooms: OpenedContext, url: str) -> None:
-    """Say where it is, and show it if that was asked for."""
+def announce_server(args: Namespace, opened_context: OpenedContext, url: str) -> None:
+    """Print the URL, and open a browser with `--open`."""
     from fleetlore.server import pages
 
-    where = f"; its token for writing is in {rooms.token_file}" if rooms.token_file else ""
+    where = f"; the write token is in {opened_context.token_file}" if opened_context.token_file else ""
     say = terminal.err if getattr(args, "json", False) else terminal.out
     say(f"The control room is at {url}{where}")
     if not pages.are_built():
-        say("Its pages are not built, so only the API is there: `make web` in the checkout makes them (it needs Node 20).")
-    if rooms.is_sealed:
-        say(_about_steering(rooms, url))
+        say("The pages are not built, so only the API is served; build them with `make web` in the checkout (needs Node 20).")
+    if opened_context.is_sealed:
+        say(_about_steering(opened_context, url))
     say("Ctrl-C ends it.")
     terminal.flush()
     if args.open:
         from threading import Thread
 
-        # A browser of the terminal's kind keeps whoever opens it, and that is the server's own loop.
-        Thread(target=open_browser, args=(url, rooms.token), name="fleetlore-browser", daemon=True).start()
+        # A terminal browser blocks its caller, which would be the server's event loop.
+        Thread(target=open_browser, args=(url, opened_context.token), name="fleetlore-browser", daemon=True).start()
 
 
-def _about_steering(rooms: OpenedContext, url: str) -> str:
-    """What pages can do on a sealed log. The token goes to the terminal alone: an agent of the same user could read any file."""
-    if rooms.admin_token is None:
-        return "The log is sealed, and its passphrase was not given: pages show everything and steer nothing."
+def _about_steering(opened_context: OpenedContext, url: str) -> str:
+    """What pages can do on a sealed log. The token is only printed on the terminal: an agent of the same user could read any file."""
+    if opened_context.admin_token is None:
+        return "The log is sealed and no passphrase was given: pages are read-only."
     try:
         passphrase.print_to_tty(
-            f"To steer, open this; it is shown this once, and good as long as this server runs:\n{url}#token={rooms.admin_token}"
+            f"For control commands, open this URL (shown once, valid while this server runs):\n{url}#token={opened_context.admin_token}"
         )
     except Denied as error:
-        return f"The log is sealed, and nobody can be told how to steer: {error}"
-    return "The log is sealed: pages that have the token shown on the terminal can steer."
+        return f"The log is sealed, and the admin URL could not be printed: {error}"
+    return "The log is sealed: pages opened with the token printed on the terminal can send control commands."
 
 
 def open_browser(url: str, token: str) -> None:
-    """Open a browser; the token goes behind the #, which no browser sends to any server."""
+    """Open a browser; the token is in the URL fragment, which browsers do not send to servers."""
     import webbrowser
 
     if not webbrowser.open(f"{url}#token={token}"):
-        terminal.err(f"lore: no browser could be opened here; open {url} yourself; with #token=… behind it pages can write, too")
+        terminal.err(f"lore: no browser could be opened; open {url} yourself (add #token=… for write access)")

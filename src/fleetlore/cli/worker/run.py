@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
     """Open everything that can fail, then run the worker."""
     settings = open_log.settings_of(args)
     if settings.log.value.startswith("memory:"):
-        raise Invalid("a town lives on a log that others reach, and memory: is nobody else's; leave --log out, or name a file or a server")
+        raise Invalid("a town needs a log that other processes can open, not memory:; omit --log, or name a file or a server")
     template = None if args.dispatch_only else load_template(args, open_log.redactor_of(settings))
     with ExitStack() as stack:
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
         try:
             return asyncio.run(_run_worker(args, settings, shared, key, template))
         except asyncio.CancelledError:
-            terminal.err("stopped at once; what was being worked on goes back to the town when this worker's lease ends")
+            terminal.err("stopped at once; its tasks are released when this worker's lease expires")
             return INTERRUPTED
 
 
@@ -69,7 +69,7 @@ async def _run_worker(
         finally:
             stop.set()
             await asyncio.gather(*tasks, return_exceptions=True)
-    terminal.err("stopped; what was being worked on is with the town again")
+    terminal.err("stopped; its tasks were released")
     return OK
 
 

@@ -57,7 +57,7 @@ class GoalWork:
         """Run the goal of a job to its end and return the outcome."""
         if missing := self._template.find_unknown_checks(job):
             names = ", ".join(missing)
-            return HelpNeeded(f"nobody here has said what the check {names} runs; add [checks.{missing[0]}] to this worker's file")
+            return HelpNeeded(f"this worker does not define the check {names}; add [checks.{missing[0]}] to its file")
         goal = self._template.goal_for(job, self._place.settings.town.value)
         try:
             state, work = await self._run_goal(goal, job, inbox)
@@ -97,9 +97,7 @@ class GoalWork:
             known = self._known(named.id)
             if known is None or (_has_same_settings(known, named) and _is_usable(known)):
                 return named, known
-        raise _GoalRefused(
-            f"{MAX_GOAL_NAMES} goals of other people's making stand where the goal of this task should; write the task down anew"
-        )
+        raise _GoalRefused(f"the ids for this task's goal are taken by {MAX_GOAL_NAMES} other goals; create the task again")
 
     def _known(self, id: str) -> GoalState | None:
         try:
@@ -177,25 +175,23 @@ def _hand_over(resources: GoalResources, goal: Goal, state: GoalState) -> Handov
 
 def _job_outcome(job: TaskJob | QuestionJob, state: GoalState, work: Handover) -> JobOutcome:
     if _is_agent_unavailable(state):
-        return AgentUnavailable(state.why or "its program or its model cannot be used here")
+        return AgentUnavailable(state.why or "its program or model is not available on this machine")
     match state.outcome:
         case "done" if isinstance(job, TaskJob) and job.purpose == "review":
             return _review_outcome(state)
         case "done":
-            return JobDone(_result_text(state, work) if isinstance(job, TaskJob) else state.words or "(no words)")
+            return JobDone(_result_text(state, work) if isinstance(job, TaskJob) else state.words or "(empty answer)")
         case "budget_exhausted":
-            return HelpNeeded(
-                f"its budget of {state.why.replace('_', ' ')} is spent; give more in this worker's file, then have it tried again"
-            )
+            return HelpNeeded(f"its budget of {state.why.replace('_', ' ')} is spent; raise it in this worker's file, then retry the task")
         case "cancelled":
-            return JobFailed(state.why or "it was called off", is_final=True)
+            return JobFailed(state.why or "it was cancelled", is_final=True)
     return HelpNeeded(state.why or "a person has to decide")
 
 
 def _review_outcome(state: GoalState) -> JobOutcome:
     found = instructions.parse_verdict(state.words)
     if found is None:
-        return JobFailed("the reviewer ended without a line that begins with APPROVED: or REJECTED:")
+        return JobFailed("the reviewer gave no verdict: a line that starts with APPROVED: or REJECTED:")
     is_approved, reason = found
     return Approved(reason) if is_approved else Rejected(reason)
 

@@ -24,7 +24,7 @@ from fleetlore.goal.gate.decision import (
     truncate_input,
 )
 
-GOAL_CANCELLED = "the goal was called off"
+GOAL_CANCELLED = "the goal was cancelled"
 MAX_OPEN_QUESTIONS = 32
 
 

@@ -2,7 +2,7 @@
 
 The driver starts it as its own process, without the rest of Fleetlore, so it uses only the standard library. It fails
 closed: no driver, no answer or an invalid answer each mean "denied", with the reason. It connects once, when it starts
-and before the agent can act, so a socket that somebody puts in the same place later is never used.
+and before the agent can act, so a socket that is created at the same path later is never used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides whether an agent may use a tool, by asking deciders in order, and builds the event that records it.
 
-What nobody allows is denied. `permissions.py` assembles the chain for a goal.
+Calls that no rule or person allows are denied. `permissions.py` assembles the chain for a goal.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class InProcessGate:
     async def permit(self, tool: str, input: Any) -> Choice:
         """Whether a tool may be used with this input."""
         return (
-            Deny(message="nobody drives this goal, so nothing is allowed")
+            Deny(message="this goal has no driver, so nothing is allowed")
             if self.permissions is None
             else await self.permissions.decide(tool, input)
         )
@@ -77,7 +77,7 @@ class GoalPermissions:
         finally:
             self._in_process_gate.permissions, self._server = None, None
             self._journal.listeners.remove(self._on_event)
-            self._person_decider.cancel_questions("nobody drives this goal any more")
+            self._person_decider.cancel_questions("this goal has no driver any more")
 
     def _build_chain(self, permissions: Permissions, workspace: str) -> DeciderChain:
         assert self._person_decider is not None

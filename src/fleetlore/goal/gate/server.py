@@ -171,7 +171,7 @@ class _GateConnection:
         permission_request = PermissionRequest(
             tool=request.tool, input=request.input, call_id=request.call_id, goal=self._goal, turn=self._turn
         )
-        return await self._decider.decide(permission_request) or make_denial("nobody decided it")
+        return await self._decider.decide(permission_request) or make_denial("no rule or person decided it")
 
 
 def _parse_request(line: bytes) -> GateRequest | None:

@@ -59,7 +59,7 @@ def parse_pinned_text(raw: bytes | None) -> str:
 
 
 def is_index_unedited(raw: bytes) -> bool:
-    """Whether nobody changed the index since it was generated."""
+    """Whether the index is unchanged since it was generated."""
     text = _decode_text(raw)
     mark = _INDEX_MARK.search(text)
     return mark is not None and mark[1] == text_checksum(text[: mark.start()] + text[mark.end() + 1 :])
@@ -205,7 +205,7 @@ class MemoryFolder:
         return render_plain(self.read_notes(), self._read_pinned_text(), max_chars=max_chars, about=about)
 
     def has_writes_since(self, since_time: datetime) -> bool:
-        """Whether somebody else wrote a memory, or into the index, since then."""
+        """Whether a memory or the index was changed by others since then."""
         since = since_time.timestamp() - _CLOCK_TOLERANCE_SECONDS
         try:
             with OpenFolder(self.path) as files:
@@ -240,7 +240,7 @@ class MemoryFolder:
     ) -> int:
         """Save memories and return how many were saved. Duplicates, empty memories, and those that do not fit are dropped.
 
-        A note that somebody edited is never replaced; the new one is saved beside it.
+        An edited note is never replaced; the new one is saved beside it.
         """
         saved = 0
         with self.open_for_writing() as files:
@@ -269,7 +269,7 @@ class MemoryFolder:
         return [*others, parse_note(name, raw, changed_at=note.at)]
 
     def apply_changes(self, changes: MemoryChanges) -> None:
-        """Make all changes, or none. Raises `OSError`, or `ConcurrentChange` if somebody else changed a file."""
+        """Make all changes, or none. Raises `OSError`, or `ConcurrentChange` if another writer changed a file."""
         with self.open_for_writing() as files:
             memory_journal.apply_changes(files, changes)
 
@@ -326,7 +326,7 @@ def _is_unedited(files: OpenFolder, name: str) -> bool:
 def _update_index(files: OpenFolder) -> None:
     before = files.read(INDEX_FILE, MAX_FILE_BYTES)
     if before is None and files.status(INDEX_FILE) is not None:
-        return  # written by somebody else, and too large to read
+        return  # not written by us, and too large to read
     notes = _read_notes(files)
     after = rebuild_index(before, notes)
     if after != before and (notes or before is not None):

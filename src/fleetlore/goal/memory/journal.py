@@ -2,7 +2,7 @@
 
 New files are written under temporary names, and old ones are copied. Then a journal records what is about to change,
 names are changed, which needs no disk space, and the journal is deleted. Whoever finds a journal undoes its changes
-file by file, except for files that somebody else has changed since. So a crash before the journal has changed nothing,
+file by file, except for files that others have changed since. So a crash before the journal has changed nothing,
 and a crash after it is undone by the next writer.
 
 The copies stay until the next change, as hidden files from which a person can restore deleted notes.
@@ -51,7 +51,7 @@ def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
     old_content = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
     for name, raw in old_content.items():
         if _memory_digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
-            raise ConcurrentChange(f"{name} was changed meanwhile; nothing is changed, and the next time will tell")
+            raise ConcurrentChange(f"{name} was changed meanwhile; nothing was written, and it is tried again next time")
     try:
         _write_journal(files, changes, old_content)
         for name in changes.writes:

@@ -5,7 +5,7 @@
 
 Run `nvm use 22` first; with 20 the snapshots differ.
 
-People may edit everything. `sum` is a checksum of the rest of the file: if it does not match, somebody edited the file.
+People may edit everything. `sum` is a checksum of the rest of the file: if it does not match, the file was edited.
 A file without a header is a memory, too.
 """
 
@@ -55,7 +55,7 @@ class MemoryNote(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """Digest of the file as it was read."""
     is_ours: bool = False
-    """Whether nobody else changed the file since we wrote it."""
+    """Whether the file is unchanged since we wrote it."""
 
     @property
     def first_line(self) -> str:

@@ -145,7 +145,7 @@ def load_location(folder: str, goal_id: str, plan: Plan, source: str, home: str)
     except FileNotFoundError:
         return _choose_location(folder, goal_id, plan, source, os.path.realpath(home)).save_record(folder)
     except msgspec.DecodeError as error:
-        raise FleetloreError(f"{folder}/{_RECORD}: cannot be read ({error}); remove the folder to begin anew") from error
+        raise FleetloreError(f"{folder}/{_RECORD}: cannot be read ({error}); remove the folder to start again") from error
 
 
 def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: str) -> WorkspaceLocation:
@@ -181,9 +181,7 @@ def _choose_location(folder: str, goal_id: str, plan: Plan, source: str, home: s
 def _worktree_location(folder: str, goal_id: str, source: str, repo: repository.RepositoryPaths) -> WorkspaceLocation:
     base = repository.resolve_commit(repo.git_dir, "HEAD")
     if base is None:
-        raise Invalid(
-            f'{source}: has no commit yet to begin from; commit something first, or set isolation = "none" to work in it as it is'
-        )
+        raise Invalid(f'{source}: has no commit yet; commit something first, or set isolation = "none" to work in the folder itself')
     return WorkspaceLocation(
         kind="worktree",
         root=os.path.join(folder, "work"),

@@ -71,7 +71,7 @@ def find_repository(folder: str) -> RepositoryPaths | None:
     try:
         top, prefix = git.run_git_line("rev-parse", "--show-toplevel", "--show-prefix", cwd=folder).split("\n")
     except (git.GitFailed, ValueError) as error:
-        raise Invalid(f"{folder}: lies within a repository's own folder; name the folder of its files") from error
+        raise Invalid(f"{folder}: is inside a repository's .git folder; name the folder of its files") from error
     return RepositoryPaths(common=common, git_dir=git_dir, top=top, prefix=prefix, object_format=object_format)
 
 

@@ -150,7 +150,7 @@ class SnapshotStore:
     def load(self, sha: str) -> Snapshot:
         """The snapshot with this name. Raises `Invalid` if there is none."""
         if not _OBJECT_NAME.fullmatch(sha):
-            raise Invalid(f"{sha[:80]!r} is no name of a snapshot; `goal.checkpointed` tells them")
+            raise Invalid(f"{sha[:80]!r} is not a snapshot id; see the `goal.checkpointed` events")
         with self.open_reader() as read:
             commit = read(sha, "commit")
             tree = re.match(rb"tree ([0-9a-f]+)\n", commit)
@@ -241,7 +241,7 @@ class ObjectReader:
 
 
 def _tampered_error(sha: str) -> FleetloreError:
-    return FleetloreError(f"{sha}: is not what was kept under this name; somebody changed the snapshots' folder, and nothing of it is used")
+    return FleetloreError(f"{sha}: does not match its checksum; the snapshots' folder was changed, so nothing of it is used")
 
 
 def _parse_tree(tree: bytes, hash_bytes: int) -> Iterator[tuple[str, tuple[str, str]]]:

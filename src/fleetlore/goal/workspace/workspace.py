@@ -72,7 +72,7 @@ class Workspace:
 
     @property
     def location_digest(self) -> str:
-        """Digest of the location and the ignore rules, to detect that somebody changed them."""
+        """Digest of the location and the ignore rules, to detect changes."""
         location = self._location
         fields = (location.kind, location.root, location.prefix, location.common, location.passed_over, self._store.exclude.hex())
         return hashlib.sha256(json.encode(fields)).hexdigest()

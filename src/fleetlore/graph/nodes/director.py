@@ -70,7 +70,7 @@ class DirectorNode(Node):
         }
 
     async def _request_plan(self, step: Step, command: UserCommand) -> dict[str, Any] | None:
-        """The plan; `None` if the stronger model fails, because the turn can go on without."""
+        """The plan; `None` if the stronger model fails, because the turn can continue without it."""
         request = ModelRequest(
             prompt=command.text,
             system=step.build_system_prompt(PLAN_TASK),

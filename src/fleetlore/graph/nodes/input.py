@@ -69,7 +69,7 @@ class InputNode(Node):
         try:
             answer = (await step.ask(request)).data or {}
         except MindNonsense:
-            answer = {}  # go on with the default analysis
+            answer = {}  # continue with the default analysis
         fields = {**answer, "who": step.turn.identity, "topic": str(answer.get("topic", ""))[:MAX_TOPIC_LENGTH]}
         return msgspec.convert(fields, Analysis)
 

@@ -79,7 +79,7 @@ def parse_database_address(name: str, address: str, *, environ: Mapping[str, str
             raise ConfigError(f"database {name}: write sqlite:PATH")
         return Database(name=name, kind="sqlite", path=os.path.expanduser(rest))
     if scheme not in _KIND_BY_SCHEME:
-        raise ConfigError(f"database {name}: its address begins with none of sqlite:, postgresql://, mysql://")
+        raise ConfigError(f"database {name}: its URL must start with sqlite:, postgresql:// or mysql://")
     try:
         parts = urlsplit(address)
         _ = parts.port

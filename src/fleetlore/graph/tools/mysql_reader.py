@@ -133,7 +133,7 @@ class _MysqlQuery:
             )
         except (pymysql.MySQLError, OSError, RuntimeError) as error:
             reason = error.args[0] if error.args and isinstance(error.args[0], int) else type(error).__name__
-            raise QueryFailed(f"database {database.name} does not let us in or does not answer ({reason}); see to its address") from error
+            raise QueryFailed(f"database {database.name} refused the connection or did not answer ({reason}); check its URL") from error
 
     def _timeout_message(self) -> str:
         return f"it took more than {self._limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time"

@@ -101,7 +101,7 @@ async def _connect_read_only(database: Database) -> Any:
         )
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError, TimeoutError) as error:
         reason = f" ({type(error).__name__})"
-        raise QueryFailed(f"database {database.name} does not let us in or does not answer{reason}; see to its address") from error
+        raise QueryFailed(f"database {database.name} refused the connection or did not answer{reason}; check its URL") from error
 
 
 async def _close_connection(connection: Any) -> None:

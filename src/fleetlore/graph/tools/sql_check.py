@@ -56,7 +56,7 @@ def _tokenize_query(sql: str, dialect: SqlDialect) -> list[Any]:
     while tokens and tokens[-1].token_type is kinds.SEMICOLON:
         tokens.pop()
     if not tokens or tokens[0].text.lower() not in _QUERY_STARTS:
-        raise QueryRefused("only queries are asked: begin with SELECT, WITH or VALUES")
+        raise QueryRefused("only queries are allowed: start with SELECT, WITH or VALUES")
     if any(token.token_type is kinds.SEMICOLON for token in tokens):
         raise QueryRefused("it is more than one statement; ask for one thing at a time")
     if len(tokens) > _MAX_TOKENS or _nesting_depth(tokens) > _MAX_DEPTH:
@@ -86,7 +86,7 @@ def _parse_tokens(tokens: list[Any], sql: str, dialect: SqlDialect) -> Any:
     except (sqlglot.errors.SqlglotError, ValueError, RecursionError) as error:
         raise QueryRefused("it cannot be read; say it in simpler words") from error
     if len(trees) != 1 or not isinstance(trees[0], sqlglot.exp.Query | sqlglot.exp.Values):
-        raise QueryRefused("only queries are asked: begin with SELECT, WITH or VALUES")
+        raise QueryRefused("only queries are allowed: start with SELECT, WITH or VALUES")
     return trees[0]
 
 

@@ -66,7 +66,7 @@ def _fetch_table(database: Database, sql: str, limits: QueryLimits, stop: Event)
 def _open_read_only(database: Database) -> apsw.Connection:
     path = os.path.abspath(database.path)
     if not os.path.isfile(path):
-        raise QueryFailed(f"there is no file where database {database.name} should be; see to its address in the settings")
+        raise QueryFailed(f"the file of database {database.name} does not exist; check its URL in the settings")
     try:
         return apsw.Connection(f"file:{quote(path)}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     except apsw.Error as error:

@@ -18,7 +18,7 @@ _LONGEST_LOOK = 2000
 
 
 def read_input(tool: str, given: object) -> CallInput | None:
-    """What a call of one of Claude Code's tools does; `None` for a tool that is not its own."""
+    """The normalised call of a Claude Code tool; `None` for other tools."""
     read = _TOOLS.get(tool)
     return None if read is None else read(as_object(given))
 
@@ -37,7 +37,7 @@ def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallO
 
 
 def read_notification(data: Mapping[str, Any]) -> tuple[str, bool, int | None] | None:
-    """Of the notice that a background command has ended: its id, whether it failed, and its exit code."""
+    """From the notification that a background command ended: its id, whether it failed, and its exit code."""
     task, status, summary = (_join_text(data, key) for key in ("task_id", "status", "summary"))
     if not task or status not in ("completed", "failed", "killed"):
         return None

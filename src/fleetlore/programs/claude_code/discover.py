@@ -1,4 +1,4 @@
-"""Which transcripts of Claude Code belong together: `SESSION.jsonl`, and its sub-agents' `SESSION/subagents/agent-ID.jsonl`."""
+"""Finds transcripts of Claude Code that belong together: `SESSION.jsonl`, and its sub-agents' `SESSION/subagents/agent-ID.jsonl`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def helper_folder(path: str) -> str:
 
 
 def helper_transcript_path(path: str, helper: str) -> str:
-    """Where the transcript of a session's sub-agent is going to be."""
+    """The path at which the transcript of a sub-agent will be written."""
     return os.path.join(helper_folder(path), f"agent-{helper}{TRANSCRIPT_SUFFIX}")
 
 
@@ -41,5 +41,5 @@ def _find_session(path: str) -> str:
 
 def _parse_rows(lines: Iterable[bytes]) -> Iterator[Record]:
     for line in lines:
-        with suppress(DialectError):  # the last one is cut; what cannot be read is reported by the import
+        with suppress(DialectError):  # the last line may be truncated; the import reports lines that cannot be read
             yield parse_record(line)

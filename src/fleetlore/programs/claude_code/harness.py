@@ -1,8 +1,8 @@
-"""Claude Code takes turns: `claude -p`, the prompt on stdin, its rows on stdout, one session over all turns of a goal.
+"""The harness of Claude Code: runs `claude -p` per turn, with the prompt on stdin and rows on stdout. A goal has one session.
 
-With a gate, every use of a tool that can change something is asked there, by MCP, whatever the user's own settings allow; `allow` is the
-gate's. What the agent writes into its workspace changes nothing about that: settings and MCP servers of the workspace are not read
-(`trusts_workspace` has them read), its CLAUDE.md is. Without a gate the user's own settings count.
+With a gate, every tool call that can change something needs its permission, over MCP, whatever the user's settings allow; the gate
+applies `allow`. The agent cannot weaken this by files in its workspace: settings and MCP servers of the workspace are not read unless
+`trusts_workspace` is set (CLAUDE.md is read). Without a gate the user's settings apply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fleetlore.programs.claude_code.transcript import RECORDING
 from fleetlore.programs.harness import Ended, Gate, Order, TurnOutcome, Watch
 from fleetlore.programs.turn_output import LINGER_SECONDS, TurnReport, build_turn_program, run_turn_program
 
-# --- What `claude -p --output-format stream-json` prints in a turn: events by the dialect, and how the turn stands.
+# --- Parses the output of `claude -p --output-format stream-json`: events, and the state of the turn.
 
 _MESSAGE_TOKEN_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _TOTAL_TOKEN_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -35,7 +35,7 @@ _OVER_BUDGET_SUBTYPE = "error_max_budget_usd"
 
 
 class ClaudeOutputParser:
-    """Hears one turn."""
+    """Parses the output of one turn."""
 
     def __init__(self, order: Order) -> None:
         self.report = TurnReport(session=order.session, model=order.model)
@@ -44,7 +44,7 @@ class ClaudeOutputParser:
         self._resets_at: int | None = None
 
     def parse_output(self, raw: bytes) -> Sequence[Event]:
-        """The events of one more row."""
+        """The events of a row."""
         row = parse_record(raw)
         events = self._reader.read(raw)
         self.report.session = as_uuid(row.get("session_id")) or self.report.session
@@ -60,7 +60,7 @@ class ClaudeOutputParser:
         return events
 
     def flush_held(self) -> Sequence[Event]:
-        """What the reader held back."""
+        """The events that the reader held back."""
         return self._reader.end()
 
     def _apply_message(self, row: Record, message: Record) -> None:
@@ -71,7 +71,7 @@ class ClaudeOutputParser:
         report.tokens += self._tokens_by_message[key] - before
         if row.get("parent_tool_use_id") or message.get("model") == SYNTHETIC_MODEL:
             return
-        report.how = None  # something in the background has woken it: the turn goes on
+        report.how = None  # a background task has finished: the turn continues
         report.context = usage or report.context
         report.model = as_name(message.get("model")) or report.model
         report.words = extract_text([part for part in _list_parts(message) if part.get("type") == "text"]) or report.words
@@ -79,8 +79,10 @@ class ClaudeOutputParser:
     def _apply_result(self, row: Record) -> None:
         report = self.report
         totals = [as_object(each) for each in as_object(row.get("modelUsage")).values()]
-        told = sum(_sum_tokens(each, _TOTAL_TOKEN_KEYS) for each in totals) or _sum_tokens(as_object(row.get("usage")), _MESSAGE_TOKEN_KEYS)
-        report.tokens = max(told, report.tokens)
+        tokens = sum(_sum_tokens(each, _TOTAL_TOKEN_KEYS) for each in totals) or _sum_tokens(
+            as_object(row.get("usage")), _MESSAGE_TOKEN_KEYS
+        )
+        report.tokens = max(tokens, report.tokens)
         report.usd = _max_cost(as_number(row.get("total_cost_usd")), report.usd)
         denials = row.get("permission_denials")
         report.denials = len(denials) if isinstance(denials, list) else 0
@@ -95,14 +97,14 @@ class ClaudeOutputParser:
 
     def _describe_failure(self, row: Record, words: str) -> str:
         errors = row.get("errors")
-        told = extract_text(errors) if isinstance(errors, list) else ""
-        told = told or words or extract_text(row.get("error")) or extract_text(row.get("message")) or str(row.get("subtype"))
-        return f"{told}\nresets_at={self._resets_at}" if self._resets_at else told
+        message = extract_text(errors) if isinstance(errors, list) else ""
+        message = message or words or extract_text(row.get("error")) or extract_text(row.get("message")) or str(row.get("subtype"))
+        return f"{message}\nresets_at={self._resets_at}" if self._resets_at else message
 
 
-def _max_cost(told: float | None, before: float | None) -> float | None:
-    """What was spent only grows, whatever a row says: whoever may write to the program's output could say anything."""
-    return max((usd for usd in (told, before) if usd is not None and usd >= 0), default=None)
+def _max_cost(reported: float | None, before: float | None) -> float | None:
+    """The larger cost: costs only grow, and rows of the program's output are not trusted."""
+    return max((usd for usd in (reported, before) if usd is not None and usd >= 0), default=None)
 
 
 def _find_turn_outcome(row: Record) -> TurnOutcome:
@@ -121,14 +123,14 @@ def _sum_tokens(usage: dict[str, Any], keys: Sequence[str]) -> int:
 
 
 def _find_reset_time(info: Record) -> int | None:
-    """When a limit that was reached is lifted; one that only comes nearer stops nothing."""
+    """When a reached limit is reset; warnings about a limit that is near do not count."""
     return as_count(info.get("resetsAt")) if info.get("status") == "rejected" else None
 
 
 # ---
 
 GATE_SERVER, GATE_TOOL = "fleetlore", "permission_prompt"
-"""The gate, as MCP names it."""
+"""The name of the gate's MCP tool."""
 KEPT_VARIABLES = (
     *("ANTHROPIC_*", "CLAUDE_*", "DISABLE_*", "MCP_*", "API_TIMEOUT_MS", "BASH_*_TIMEOUT_MS", "BASH_MAX_OUTPUT_LENGTH"),
     *("MAX_THINKING_TOKENS", "MAX_MCP_OUTPUT_TOKENS", "IS_SANDBOX", "NODE_OPTIONS", "USE_BUILTIN_RIPGREP"),
@@ -138,21 +140,21 @@ CLOUD_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_*", "GCLOUD_*", "CLOUDSDK_*", "CLOUD_ML_REGION", "VERTEX_*"),
     "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_*",),
 }
-"""What it needs besides, where it asks its models through somebody else."""
+"""Variables that it needs for models of other providers."""
 REMOVED_VARIABLES = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
-"""Of the Claude Code that we ourselves may run in."""
+"""Variables of a Claude Code session that this process may run in; not passed on."""
 NO_TOOLS_SETTINGS = '{"permissions":{"ask":["*"]}}'
-"""Every tool is asked about, and there is nobody to ask. The tools are still told to the model, as in the turns before: else its cache of
-the whole conversation would be void."""
+"""For summaries: every tool needs permission and nobody grants it. The tools are still sent to the model, because its prompt cache of
+the whole conversation would be invalid otherwise."""
 _MEMORY_VARIABLES = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
 _BUDGET_FLAG = "--max-budget-usd"
 _APPROVAL_TOOLS = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch")
 _READ_ONLY_TOOLS = ("Read", "Grep", "Glob", "*")
-"""Tools that only look are asked about where a rule denies some of that."""
+"""Read-only tools; they need permission only if a rule denies some of their uses."""
 
 
 class ClaudeCodeHarness:
-    """The harness of Claude Code. `command` may bear arguments of its own; `keep` names variables that it needs besides."""
+    """The harness of Claude Code. `command` may contain arguments; `keep` names further environment variables to pass on."""
 
     name = "claude-code"
     has_sessions = True
@@ -171,7 +173,7 @@ class ClaudeCodeHarness:
         self._supports_budget_flag = True
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """One turn. The money that is left is given along; a program that is too old for that is run without, and watched all the same."""
+        """Run one turn with the remaining budget as an option; versions that do not know the option run without it and are only watched."""
         ended = await self._run_turn(order, watch)
         if self._supports_budget_flag and f"unknown option '{_BUDGET_FLAG}'" in ended.error:
             self._supports_budget_flag = False
@@ -183,7 +185,7 @@ class ClaudeCodeHarness:
             try:
                 config = stack.enter_context(_write_gate_config(None if order.is_summary else order.gate, order.mark))
             except OSError as error:
-                return Ended(how="not_started", error=f"how to reach the gate cannot be written down: {error}; see to TMPDIR")
+                return Ended(how="not_started", error=f"the gate's configuration file could not be written: {error}; check TMPDIR")
             program = build_turn_program(order, (*self._command, *self._build_arguments(order, config)), self._build_environment(order))
             return await run_turn_program(order, program, ClaudeOutputParser(order), watch, linger=self._linger_seconds)
 
@@ -202,7 +204,7 @@ class ClaudeCodeHarness:
         clouds = [name for sign, names in CLOUD_VARIABLES.items() if self._environ.get(sign) for name in names]
         env = scrub_environment(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._kept_variables), mark=order.mark)
         own = {name: value for name, value in env.items() if name not in REMOVED_VARIABLES}
-        if order.gate is not None:  # a person may take as long as that
+        if order.gate is not None:  # a person may take this long to answer
             own["MCP_TOOL_TIMEOUT"] = str(int(order.idle * 1000))
         return own if self._trusts_workspace else own | _MEMORY_VARIABLES
 
@@ -215,7 +217,7 @@ def _permission_arguments(order: Order, config: str | None) -> Iterator[str]:
     if config is not None:
         yield from ("--strict-mcp-config", "--mcp-config", config, "--permission-prompt-tool", f"mcp__{GATE_SERVER}__{GATE_TOOL}")
         yield from ("--settings", msgspec.json.encode({"permissions": {"ask": _list_approval_tools(order)}}).decode())
-    elif order.allow:  # with a gate it is the gate that allows, and tells the log
+    elif order.allow:  # a gate applies `allow` itself, and records it
         yield from ("--allowedTools", *order.allow)
     if order.deny:
         yield from ("--disallowedTools", *order.deny)
@@ -228,7 +230,7 @@ def _list_approval_tools(order: Order) -> list[str]:
 
 @contextmanager
 def _write_gate_config(gate: Gate | None, mark: str) -> Iterator[str | None]:
-    """A file that says how the gate is reached: outside the workspace, for nobody else to read, gone afterwards."""
+    """A temporary MCP configuration file for the gate: outside the workspace, private, deleted on exit."""
     if gate is None:
         yield None
         return

@@ -1,8 +1,8 @@
-"""Hooks of Claude Code: what it hands to `lore hook claude-code`, one JSON object a call.
+"""Reads hook calls of Claude Code: one JSON object per call, passed to `lore hook claude-code`.
 
-What the transcript tells, too, has the transcript's id; the rest has the id and the time that `lore hook` gave it. What the
-transcript tells better is folded: whoever stores hooks reads the transcript that they name. Calls without a key (older programs
-name no tool call) are told under their own ids, but only where no transcript is named.
+An event that the transcript has too gets the transcript's id, so that it is stored once; other events get the id and time from
+`lore hook`. Calls that the transcript reports in more detail are skipped, because the recorder also reads the transcript. Tool calls
+without an id (older versions) become events with their own ids, but only if the hook names no transcript.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from fleetlore.programs.sessions import UNKNOWN_NAME, HookCall, guess_task, make
 
 IGNORED_HOOKS = frozenset(
     (
-        "PostToolBatch",  # PostToolUse has told each of them
-        "PreCompact",  # PostCompact and the transcript tell it when it is done
+        "PostToolBatch",  # PostToolUse has reported each of them
+        "PreCompact",  # PostCompact and the transcript report it when it is done
         "UserPromptExpansion",
         "MessageDisplay",
         "InstructionsLoaded",
@@ -54,13 +54,13 @@ IGNORED_HOOKS = frozenset(
         "Setup",
     )
 )
-"""Hooks that tell nothing that is not told better elsewhere."""
+"""Hooks that are skipped, because other records have the same with more detail."""
 
 BRANCH_KEY = "gitBranch"
-"""What the transcript says in every row and no hook does: whoever takes hooks in adds it to those that begin something."""
+"""Key of the git branch, which only the transcript has; the recorder adds it to hooks that start something."""
 START_HOOKS = frozenset(("SessionStart", "UserPromptSubmit"))
 _NEW_SESSION_SOURCES = frozenset(("startup", "clear"))
-"""How a session starts that was not there before."""
+"""Sources of SessionStart that mean a new session."""
 _COMMON_KEYS = frozenset(
     (
         BRANCH_KEY,
@@ -79,11 +79,11 @@ _COMMON_KEYS = frozenset(
         "stop_hook_active",
     )
 )
-"""What every hook repeats, or what says nothing to anybody else."""
+"""Fields that every hook repeats, or that are internal."""
 
 
 def read_hook(record: Record, *, id: str, at: datetime) -> list[Event]:
-    """The events of one call; none: it is folded. `id` and `at` are those that the call was given when it came."""
+    """The events of one call; none if it is skipped. `id` and `at` are its id and time of arrival."""
     session = as_name(record.get("session_id"))
     helper = as_name(record.get("agent_id"))
     hook = HookCall(record, ClaudeEventContext(at, helper or session_agent(session), session), id)
@@ -124,16 +124,16 @@ def _read_prompt(hook: HookCall) -> list[Event]:
 def _read_call(hook: HookCall) -> list[Event]:
     own = as_name(hook.record.get("prompt_id"))
     cause = subagent_launched_id(helper) if (helper := as_name(hook.record.get("agent_id"))) else prompt_id(own) if own else None
-    told = make_call_event(
+    event = make_call_event(
         hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), cwd=hook.get_text("cwd"), cause=cause
     )
-    return _share_transcript_id(hook, told)
+    return _share_transcript_id(hook, event)
 
 
 def _read_result(hook: HookCall) -> list[Event]:
     tool, call, result = _find_tool(hook), _find_call_id(hook), hook.record.get("tool_response")
     interrupted = as_object(result).get("interrupted") is True
-    told = make_outcome_event(
+    event = make_outcome_event(
         hook.scene,
         tool,
         call,
@@ -148,11 +148,11 @@ def _read_result(hook: HookCall) -> list[Event]:
         if tool in SUBAGENT_TOOLS and hook.get_text("tool_use_id")
         else []
     )
-    return [*_share_transcript_id(hook, told), *helpers]
+    return [*_share_transcript_id(hook, event), *helpers]
 
 
 def _read_failure(hook: HookCall) -> list[Event]:
-    told = make_outcome_event(
+    event = make_outcome_event(
         hook.scene,
         _find_tool(hook),
         _find_call_id(hook),
@@ -162,28 +162,28 @@ def _read_failure(hook: HookCall) -> list[Event]:
         interrupted=hook.record.get("is_interrupt") is True,
         duration=hook.record.get("duration_ms"),
     )
-    return _share_transcript_id(hook, told)
+    return _share_transcript_id(hook, event)
 
 
 def _read_denial(hook: HookCall) -> list[Event]:
-    told = make_denial_event(
+    event = make_denial_event(
         hook.scene, _find_tool(hook), _find_call_id(hook), hook.record.get("tool_input"), reason=hook.get_text("reason") or ""
     )
-    return _share_transcript_id(hook, told)
+    return _share_transcript_id(hook, event)
 
 
 def _find_call_id(hook: HookCall) -> str:
     return hook.get_text("tool_use_id") or ""
 
 
-def _share_transcript_id(hook: HookCall, told: Event) -> list[Event]:
-    """The event under the key that its call shares with the transcript; without one, under its own id where no transcript tells it."""
+def _share_transcript_id(hook: HookCall, event: Event) -> list[Event]:
+    """The event with the id it shares with the transcript. Without a call id: with its own id, and only if there is no transcript."""
     if _find_call_id(hook):
-        return [told]
+        return [event]
     if hook.has_transcript:
         return []
-    cause = told.cause if told.kind == "tool.called" else None
-    return [replace(told, id=hook.own_id, cause=cause, data={key: value for key, value in told.data.items() if key != "call_id"})]
+    cause = event.cause if event.kind == "tool.called" else None
+    return [replace(event, id=hook.own_id, cause=cause, data={key: value for key, value in event.data.items() if key != "call_id"})]
 
 
 def _read_permission(hook: HookCall) -> list[Event]:
@@ -199,7 +199,7 @@ def _read_notification(hook: HookCall) -> list[Event]:
 
 def _read_stop(hook: HookCall) -> list[Event]:
     own = as_name(hook.record.get("prompt_id"))
-    # A stop that other hooks sent on again ends the same turn once more.
+    # After another hook sent the agent back to work, a second Stop ends the same turn again.
     again = own is None or hook.record.get("stop_hook_active") is True
     words = hook.get_text("last_assistant_message")
     return [hook.scene.make_event("session.turn_ended", hook.own_id if again or own is None else turn_ended_id(own), text=words)]
@@ -212,7 +212,7 @@ def _read_failed_stop(hook: HookCall) -> list[Event]:
 
 
 def _read_compaction(hook: HookCall) -> list[Event]:
-    """The transcript has a row for it, of which the hook knows nothing: only without one the hook tells it."""
+    """An event only if there is no transcript: the transcript has its own row, which the hook cannot be matched with."""
     if hook.get_text("transcript_path"):
         return []
     data = {"trigger": hook.get_text("trigger"), "summary": hook.get_text("compact_summary")}
@@ -224,7 +224,7 @@ def _read_end(hook: HookCall) -> list[Event]:
 
 
 def _read_subagent_start(hook: HookCall) -> list[Event]:
-    """The hook does not say who launched it: the session's own agent is taken for it until a tool's result tells."""
+    """The hook does not say which agent launched it; assume the session's own agent until a tool result says otherwise."""
     child = as_name(hook.record.get("agent_id"))
     if child is None:
         return []
@@ -239,12 +239,12 @@ def _read_subagent_start(hook: HookCall) -> list[Event]:
 
 def _read_subagent_stop(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
-    if (child is None and hook.has_transcript) or hook.record.get("agent_type") == "":  # a compaction ends so, and has launched nobody
+    if (child is None and hook.has_transcript) or hook.record.get("agent_type") == "":  # the end of a compaction, which is not a sub-agent
         return []
     words = hook.get_text("last_assistant_message")
     launcher = hook.scene._replace(agent=session_agent(hook.scene.run))
     data = {"role": hook.get_text("agent_type"), "result": words}
-    own = subagent_returned_id(child) if child else hook.own_id  # older programs do not say which one
+    own = subagent_returned_id(child) if child else hook.own_id  # older versions do not name the sub-agent
     return [launcher.make_event("agent.returned", own, text=words, data=data, child=child)]
 
 

@@ -1,6 +1,6 @@
-"""What the hooks and the transcripts of Claude Code have in common: whose deed it was, and the ids by which one thing is told once.
+"""Shared by hooks and transcripts of Claude Code: the acting agent, and ids that store each event once.
 
-An id follows from the record's own keys and never from the session: a forked or resumed session repeats its parent's rows.
+An id is derived from the record's own keys and never from the session: a forked or resumed session repeats its parent's rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROGRAM = "claude-code"
 
 
 class ClaudeEventContext(sessions.EventContext):
-    """Who does it, in which session, and when."""
+    """The acting agent, its session and the time."""
 
     __slots__ = ()
     PROGRAM = PROGRAM
@@ -23,43 +23,43 @@ class ClaudeEventContext(sessions.EventContext):
 
 
 def session_agent(session: object) -> str | None:
-    """The agent that a session is."""
+    """The agent name of a session."""
     name = as_name(session)
     return None if name is None else f"{PROGRAM}/{name[:8]}"
 
 
 def derive_claude_id(*parts: object) -> str:
-    """The id of what these parts name."""
+    """An id derived from these parts."""
     return derive_id(NAME, "\0".join(map(str, parts)).encode(errors="replace"))
 
 
 def session_started_id(session: str) -> str:
-    """Of the start of a session."""
+    """The id of a session's start."""
     return derive_claude_id("session", session)
 
 
 def prompt_id(key: str) -> str:
-    """Of a prompt, by its own id or its row's."""
+    """The id of a prompt, from its own id or its row's."""
     return derive_claude_id("prompt", key)
 
 
 def turn_ended_id(prompt: str) -> str:
-    """Of the end of the turn that a prompt began."""
+    """The id of the end of a prompt's turn."""
     return derive_claude_id("turn", prompt)
 
 
 def compacted_id(key: str) -> str:
-    """Of a compaction, by its row."""
+    """The id of a compaction, from its row."""
     return derive_claude_id("compaction", key)
 
 
 def tool_called_id(call: str) -> str:
-    """Of a tool call."""
+    """The id of a tool call."""
     return derive_claude_id("tool", call, "called")
 
 
 def tool_outcome_id(call: str) -> str:
-    """Of what came of a tool call, whatever that was."""
+    """The id of a tool call's outcome: result, error or denial."""
     return derive_claude_id("tool", call, "outcome")
 
 

@@ -27,13 +27,13 @@ class ClaudeCode(Program):
     home_variable = "CLAUDE_CONFIG_DIR"
     recordings = ("projects",)
     side_files = r".*\.meta\.json|sessions-index\.json"
-    """What a sub-agent was started for (read with its transcript), and a list of the sessions beside it."""
+    """Metadata of sub-agents (read with their transcripts), and lists of sessions."""
     side_folders = frozenset(("tool-results", "memory", "session-memory", "workflows"))
     """Large outputs, notes and scripts."""
     asks_at_gate = True
 
     def load_recording(self) -> Recording:
-        """Transcripts, and what `claude -p --output-format stream-json` prints."""
+        """Reads transcripts, and the output of `claude -p --output-format stream-json`."""
         from fleetlore.programs.claude_code.transcript import RECORDING
 
         return RECORDING
@@ -51,7 +51,7 @@ class ClaudeCode(Program):
         return find_keys(path, head)
 
     def load_hooks(self) -> ProgramHooks:
-        """What it hands to `lore hook claude-code`."""
+        """Reads its calls of `lore hook claude-code`."""
         from fleetlore.programs.claude_code.hooks import HOOKS
 
         return HOOKS
@@ -63,7 +63,7 @@ class ClaudeCode(Program):
         return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".claude"))
 
     def load_harness(self) -> HarnessFactory:
-        """`claude -p`, one process a turn."""
+        """Runs `claude -p`, one process per turn."""
         from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
 
         def create(plan: Plan, environ: Mapping[str, str]) -> Harness:

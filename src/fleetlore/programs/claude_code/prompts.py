@@ -1,4 +1,4 @@
-"""What people type into Claude Code, and what the program puts in their mouths."""
+"""Separates prompts that people typed into Claude Code from text that the program adds in their name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROGRAM_TAGS = frozenset(
         "command-stdout",
     )
 )
-"""Tags of what the program says under a person's name."""
+"""Tags around text that the program adds to user messages."""
 _ATTACHMENT_TYPES = ("image", "document")
 _LOCAL_COMMANDS = """
     add-dir agents bashes branch bug clear color compact config context copy cost desktop diff doctor effort exit export extra-usage fast
@@ -37,23 +37,23 @@ _LOCAL_COMMANDS = """
     sandbox skills stats status statusline tasks terminal-setup theme todos upgrade usage vim voice
 """
 _LOCAL_COMMAND_NAMES = frozenset(f"/{name}" for name in _LOCAL_COMMANDS.split())
-"""Commands that the program carries out by itself: no agent is told anything."""
+"""Slash commands that the program runs itself, without the agent."""
 
 
 class ClaudePrompt(NamedTuple):
-    """What was asked, and by which id it is known."""
+    """The text of a prompt, and its ids."""
 
     words: str
     id: str
     key: str | None = None
-    """The program's own id of it."""
+    """The program's own id of the prompt."""
     images: int = 0
     row: str | None = None
     """The uuid of its row."""
 
 
 def make_prompt_event(scene: EventContext, prompt: ClaudePrompt, *, branch: str | None, interrupted: bool) -> Event:
-    """A person told the agent what to do; the task is guessed where branch or prompt name one."""
+    """The event of a prompt; its task is guessed from the branch or the text."""
     task = guess_task(branch, prompt.words)
     data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None, "row": prompt.row}
     data |= {"task_guessed": True if task else None, "correction": is_correction(prompt.words, interrupted=interrupted) or None}
@@ -61,33 +61,33 @@ def make_prompt_event(scene: EventContext, prompt: ClaudePrompt, *, branch: str 
 
 
 def extract_prompt_text(content: object) -> tuple[str, int]:
-    """What a person wrote in a message, without what the program added, and how many pictures and documents came with it."""
+    """The text that a person wrote in a message, without the program's additions, and the number of attached images and documents."""
     parts = list_content_parts(content)
     texts = [_extract_typed_text(text) for part in parts if part.get("type") == "text" and isinstance(text := part.get("text"), str)]
     return "\n".join(text for text in texts if text), sum(part.get("type") in _ATTACHMENT_TYPES for part in parts)
 
 
 def extract_queued_text(text: str) -> str:
-    """What a person typed while the agent worked; nothing for a command that the program carries out by itself."""
+    """The text that a person typed while the agent worked; empty for a command that the program runs itself."""
     words = _extract_typed_text(text)
     return "" if words.split(maxsplit=1)[:1] and words.split(maxsplit=1)[0] in _LOCAL_COMMAND_NAMES else words
 
 
 def list_content_parts(content: object) -> list[Record]:
-    """The parts of a message's content; words that stand by themselves are a part as well."""
+    """The parts of a message's content; a plain string is one part."""
     parts = content if isinstance(content, list) else [content]
     return [part if isinstance(part, dict) else {"type": "text", "text": part} for part in parts if isinstance(part, dict | str)]
 
 
 def text_inside(text: str, tag: str) -> str | None:
-    """What stands between a tag and its end, without blanks around it; in time proportional to the text, which a pattern would not be."""
+    """The stripped text between a tag and its end. Linear in the length of the text, which a regular expression would not be."""
     _, opening, rest = text.partition(f"<{tag}>")
     inside, end, _ = rest.partition(f"</{tag}>")
     return inside.strip() if opening and end else None
 
 
 def _extract_typed_text(text: str) -> str:
-    """The words themselves; a slash command as it was typed; nothing for what is no person's."""
+    """The text; a slash command as it was typed; empty for text of the program."""
     match = _TAG_PATTERN.match(text)
     if match is None:
         return text.strip()

@@ -1,4 +1,4 @@
-"""What a reader of Claude Code's transcripts keeps in mind between two rows: all of it encodes to JSON."""
+"""The state of a Claude Code transcript reader between two rows; it is stored as JSON."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fleetlore.programs.claude_code.turns import Turn
 MAX_OPEN_CALLS = 500
 MAX_CHAIN_LINKS = 1000
 MAX_COUNTED_REPLIES = 16
-"""So many answers are remembered for a row of theirs that comes behind others."""
+"""Number of replies that are remembered for late rows."""
 MAX_INPUT_CHARS = 4096
-"""So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
+"""Characters kept of each string of a call's input until its result comes; the start is enough to classify the call."""
 
 
 class OpenClaudeCall(Struct, gc=False):
-    """A tool call whose result has not come yet."""
+    """A tool call without a result so far."""
 
     tool: str
     input: Any = None
 
 
 class UnfinishedReply(Struct, kw_only=True):
-    """An answer of a model, as far as its rows have come."""
+    """A model reply, with the rows read so far."""
 
     key: str
     message: str | None = None
@@ -41,45 +41,45 @@ class UnfinishedReply(Struct, kw_only=True):
     stop_reason: str | None = None
     cause: str | None = None
     nested: bool = False
-    """Whether it stands in the session's rows, and a helper's own transcript may tell it better."""
+    """Whether it is a copy in the session's rows; the sub-agent's own transcript may have more detail."""
 
 
 class ClaudeAgentState(Struct, kw_only=True):
-    """One agent of a session: its own, or a helper."""
+    """One agent of a session: the main agent or a sub-agent."""
 
     agent: str | None = None
     parent: str | None = None
     prompt: str | None = None
-    """Id of the event that set it going: the prompt, or its launch."""
+    """Id of the event that started its turn: the prompt, or its launch."""
     prompt_key: str | None = None
-    """The program's own id of the newest prompt, else its row's. What is typed behind a `!` repeats that of the prompt before."""
+    """The program's own id of the newest prompt, else its row's. Commands typed after `!` repeat the id of the prompt before."""
     prompt_row: str | None = None
-    """The row that bore it first."""
+    """The first row with that id."""
     ended: str | None = None
-    """The prompt whose turn was said to have ended."""
+    """The prompt whose turn end was reported last."""
     ended_row: str | None = None
-    """The row that said so."""
+    """The row that reported it."""
     cause: str | None = None
-    """Id of what its next answer answers: the newest outcome, else the prompt."""
+    """Cause of its next reply: the newest tool outcome, else the prompt."""
     reply: UnfinishedReply | None = None
     counted: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Keys of the answers that were told last → the tokens that were told of each."""
+    """Keys of the latest reported replies → the tokens reported for each."""
     said: str | None = None
-    """How its last answer began."""
+    """The first line of its last reply."""
     interrupted: bool = False
     launched: bool = False
-    """Whether its launch was told."""
+    """Whether its launch was reported."""
     turn: Turn = field(default_factory=Turn)
 
     def remember_counted_reply(self, key: str, tokens: dict[str, int]) -> None:
-        """Remember what was told of an answer; of many the oldest are let go."""
+        """Remember the reported tokens of a reply; the oldest are dropped."""
         self.counted[key] = tokens
         if len(self.counted) > MAX_COUNTED_REPLIES:
             del self.counted[next(iter(self.counted))]
 
 
 class RefusedCall(Struct, kw_only=True):
-    """A call that a person said no to: only the next row tells whether it had begun to run."""
+    """A call that a person refused; only the next row says whether it was already running."""
 
     call: str
     tool: str
@@ -91,7 +91,7 @@ class RefusedCall(Struct, kw_only=True):
 
 
 class PendingCompaction(Struct, kw_only=True):
-    """A compaction whose summary has not come yet."""
+    """A compaction without a summary so far."""
 
     key: str
     at: datetime | None = None
@@ -101,7 +101,7 @@ class PendingCompaction(Struct, kw_only=True):
 
 
 class SubagentInfo(Struct, kw_only=True):
-    """What the file beside a helper's transcript says of it."""
+    """The metadata file beside a sub-agent's transcript."""
 
     role: str | None = None
     words: str | None = None
@@ -117,17 +117,17 @@ class ClaudeReaderState(Struct, kw_only=True):
     first_at: datetime | None = None
     branch: str | None = None
     told_branch: str | None = None
-    """The branch as events have said it so far."""
+    """The branch of the last event that stated it."""
     voices: dict[str, ClaudeAgentState] = field(default_factory=dict)
     calls: dict[str, OpenClaudeCall] = field(default_factory=dict)
     chains: dict[str, str] = field(default_factory=dict)
-    """The newest rows of side chains that name no agent → the first of each."""
+    """Newest row of each side chain without an agent → the first row of the chain."""
     helpers: dict[str, str] = field(default_factory=dict)
-    """Call → the helper that it launched, where rows name only the call."""
+    """Call → the sub-agent that it launched, for rows that name only the call."""
     background: list[str] = field(default_factory=list)
-    """Helpers that went to work and were not waited for."""
+    """Sub-agents that run in the background."""
     titles: dict[str, str] = field(default_factory=dict)
-    """Row → the title of the session that it belongs to."""
+    """Row → title of its session."""
     refused: list[RefusedCall] = field(default_factory=list)
     compaction: PendingCompaction | None = None
     helper: SubagentInfo | None = None
@@ -136,13 +136,13 @@ class ClaudeReaderState(Struct, kw_only=True):
     queue: PromptQueue = field(default_factory=PromptQueue)
 
     def remember_call(self, call: str, tool: str, given: object) -> None:
-        """Keep a call until its result comes; of very many the oldest are let go."""
+        """Keep a call until its result comes; the oldest are dropped."""
         if len(self.calls) >= MAX_OPEN_CALLS:
             del self.calls[next(iter(self.calls))]
         self.calls[call] = OpenClaudeCall(tool, _truncate_input(given))
 
     def link_side_chain(self, row: str, parent: str) -> str:
-        """The first row of the side chain that a row goes on with; a row may have several behind it."""
+        """The first row of the side chain that a row continues; a row may have several successors."""
         first = self.chains[row] = self.chains.get(parent, row)
         if len(self.chains) > MAX_CHAIN_LINKS:
             del self.chains[next(iter(self.chains))]

@@ -1,4 +1,4 @@
-"""Answers of models in Claude Code's transcripts: each told once, with its final usage, however many rows repeat it."""
+"""Model replies in Claude Code's transcripts: one event per reply, with its final usage, however many rows repeat it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fleetlore.programs.claude_code.reader_state import ClaudeAgentState, Unfini
 from fleetlore.programs.sessions import EventContext, shorten_text
 
 SYNTHETIC_MODEL = "<synthetic>"
-"""The model of what the program itself puts into the conversation: it costs nothing."""
+"""The model name of messages that the program itself adds; they cost nothing."""
 
 _TOKEN_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
 def add_reply_row(voice: ClaudeAgentState, row: Record, message: Record, scene: EventContext, *, nested: bool = False) -> list[Event]:
-    """Take in one more row of an answer; the answer before it is whole."""
+    """Read a row of a reply; a new reply completes the one before it."""
     usage, model = message.get("usage"), as_text(message.get("model"))
     if not isinstance(usage, dict) or model == SYNTHETIC_MODEL:
         return []
@@ -41,7 +41,7 @@ def add_reply_row(voice: ClaudeAgentState, row: Record, message: Record, scene: 
 
 
 def _apply_usage(reply: UnfinishedReply, usage: Record, usd: float | None) -> None:
-    """Usage only grows while an answer streams: of rows that differ, the one that knows most is right."""
+    """Usage only grows while a reply streams, so the largest numbers are right."""
     if reply.usage and (usage != reply.usage or usd != reply.usd):
         before, now = _sum_tokens(reply.usage), _sum_tokens(usage)
         if now < before or (now == before and (reply.usd is not None or usd is None)):
@@ -50,12 +50,12 @@ def _apply_usage(reply: UnfinishedReply, usage: Record, usd: float | None) -> No
 
 
 def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = True) -> list[Event]:
-    """Tell the answer that is held back, if there is one."""
+    """The event of the reply that is held back, if any."""
     reply, voice.reply = voice.reply, None
     if reply is None:
         return []
-    said = "\n".join(reply.said)
-    voice.said = shorten_text(said) or voice.said
+    text = "\n".join(reply.said)
+    voice.said = shorten_text(text) or voice.said
     own = derive_claude_id("reply", *reply.key.split("\0"))
     data: dict[str, Any] = {
         "model": reply.model,
@@ -66,7 +66,7 @@ def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = T
         "message_id": reply.message,
         "request_id": reply.request,
         "stop_reason": reply.stop_reason,
-        "said": said or None,
+        "said": text or None,
     }
     if not whole or reply.nested:
         data |= {"partial": True, "whole": own}
@@ -75,11 +75,11 @@ def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = T
         voice.remember_counted_reply(reply.key, _count_tokens(reply.usage))
     if reply.row is not None:
         data["row"] = reply.row  # after the id of a partial reply, which is derived from the data as version 0.1 had it
-    return [scene._replace(at=reply.at).make_event("model.replied", own, text=said, data=data, cause=reply.cause)]
+    return [scene._replace(at=reply.at).make_event("model.replied", own, text=text, data=data, cause=reply.cause)]
 
 
 def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, message: Record, scene: EventContext) -> list[Event]:
-    """What a late row of an answer adds to what was told of it: what is stored cannot be changed any more."""
+    """An event with what a late row adds to a reported reply; stored events cannot be changed."""
     now, before, request = _count_tokens(message["usage"]), voice.counted[key], as_name(row.get("requestId"))
     more = {name: max(0, count - before.get(name, 0)) for name, count in now.items()}
     if sum(now[name] for name in _TOKEN_KEYS) <= sum(before.get(name, 0) for name in _TOKEN_KEYS) or row.get("costUSD") is not None:
@@ -87,7 +87,7 @@ def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, mess
     voice.remember_counted_reply(key, now)
     # A late row may be the first to state the ages of writes that were counted already.
     more["cache_write_1h"] = min(more["cache_write_1h"], more["cache_write"])
-    said = "\n".join(_list_texts(message))
+    text = "\n".join(_list_texts(message))
     data: dict[str, Any] = {
         "model": (model := as_text(message.get("model"))),
         "provider": "anthropic" if (model or "").startswith("claude") else None,
@@ -96,12 +96,12 @@ def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, mess
         "message_id": as_name(message.get("id")),
         "request_id": request,
         "stop_reason": as_text(message.get("stop_reason")),
-        "said": said or None,
+        "said": text or None,
     }
-    if said:
+    if text:
         data["row"] = as_name(row.get("uuid"))
     own = derive_claude_id("reply", *key.split("\0"), "more", *now.values())
-    return [scene.make_event("model.replied", own, text=said, data=data, cause=voice.cause)]
+    return [scene.make_event("model.replied", own, text=text, data=data, cause=voice.cause)]
 
 
 def _list_texts(message: Record) -> list[str]:

@@ -1,4 +1,4 @@
-"""Claude Code's settings file, and the hooks that we ask it to call."""
+"""Claude Code's settings file, and the hooks that we install in it."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ HOOK_EVENTS = (
     "StopFailure",
     "SessionEnd",
 )
-"""Every hook of Claude Code 2.1 that can be listened to without changing what it does or shows."""
+"""Every hook of Claude Code 2.1 that does not change what it does or shows."""
 
 SKIPPED_HOOKS = {
-    "WorktreeCreate": "a hook there makes the worktree in the program's stead, and has to say where it is",
-    "WorktreeRemove": "a hook that ends well counts as having removed the worktree: one made by another hook would stay for ever",
-    "PreCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript tell of it",
-    "PostCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript tell of it",
+    "WorktreeCreate": "a hook replaces the program's own worktree code and must print the path",
+    "WorktreeRemove": "a successful hook counts as having removed the worktree, so it would never be removed",
+    "PreCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript report it",
+    "PostCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript report it",
     "MessageDisplay": "it runs many times a second, before the text is shown; the text is in the transcript",
 }
-"""The others, and why."""
+"""Hooks that are not installed → the reason."""
 
 
 def find_hook_file(folder: str) -> HookFile:

@@ -1,4 +1,4 @@
-"""Tool calls of Claude Code and what came of them, told alike by hooks and by transcripts."""
+"""Makes events of Claude Code's tool calls and their outcomes, for hooks and transcripts alike."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fleetlore.programs.claude_code.ids import subagent_launched_id, subagent_re
 from fleetlore.programs.sessions import MAX_TEXT_CHARS, USER_ACTOR, EventContext, end_of_long, shorten_text
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
-"""Tools that set a helper to work; the newer name is the second."""
+"""Tools that launch a sub-agent; the newer name is the second."""
 
 POLLERS = frozenset(("TaskOutput", "AgentOutput", "AgentOutputTool"))
-"""Tools that ask for the report of something in the background."""
+"""Tools that fetch the output of a background task."""
 _ENDED = ("completed", "failed", "killed", "error")
 _status_tag = re.compile(r"<status>(\w{1,30})</status>")
 
@@ -34,7 +34,7 @@ _REFUSAL_PREFIXES = (
 _HOOK_REFUSAL_PATTERN = re.compile(
     r"(?:PreToolUse|PermissionRequest):\S* (?:\[.*\]: )?hook|(?:Operation|operation) (?:stopped|blocked) by hook"
 )
-# What stands in a result beside its text: whole files, patches, listings, which the call or the text tells already.
+# Fields of a result that repeat the call or the text: whole files, patches, listings.
 _TEXT_KEYS = ("stdout", "stderr", "content", "result", "text", "message", "output", "error_code")
 _SUMMARY_KEYS = ("description", "command", "file_path", "notebook_path", "pattern", "query", "url", "skill", "path", "prompt", "subject")
 _PATH_KEYS = frozenset(("file_path", "notebook_path", "path"))
@@ -49,9 +49,9 @@ _USER_REASON_PATTERN = re.compile(r"the user said:\s*(.*)", re.DOTALL)
 
 
 def summarize_call(tool: str, given: object) -> str:
-    """A call in one line: the tool, and what it was asked to do."""
-    told = as_object(given)
-    key, words = next(((key, line) for key in _SUMMARY_KEYS if (line := shorten_text(told.get(key)))), ("", None))
+    """A call in one line: the tool and its main argument."""
+    fields = as_object(given)
+    key, words = next(((key, line) for key in _SUMMARY_KEYS if (line := shorten_text(fields.get(key)))), ("", None))
     if words and key in _PATH_KEYS:
         words = words.rstrip("/").rpartition("/")[2] or words
     flags = shown_flags(flags_of(tool, given), words or "")
@@ -76,13 +76,13 @@ def make_outcome_event(
     interrupted: bool = False,
     duration: object = None,
 ) -> Event:
-    """What came of a call: a result, an error, or a refusal."""
+    """The event of a call's outcome: a result, an error, or a denial."""
     words = extract_text(output)
     data: dict[str, Any] = {"tool": tool, "call_id": call}
     if failed and is_refusal(words):
         return make_denial_event(scene, tool, call, given, reason=words)
-    deed = classify_tool_call(tool, given, words, failed=failed)
-    data |= {"deed": deed.name, "subject": deed.subject, "flags": flags_of(tool, given) or None, "duration_ms": as_number(duration)}
+    action = classify_tool_call(tool, given, words, failed=failed)
+    data |= {"deed": action.name, "subject": action.subject, "flags": flags_of(tool, given) or None, "duration_ms": as_number(duration)}
     data |= {"output_end": end_of_long(words)}
     line = summarize_call(tool, given)
     if failed:
@@ -95,16 +95,16 @@ def make_outcome_event(
             data=data,
             cause=tool_called_id(call),
         )
-    data |= {"output": words or None, "paths": list(deed.paths) or None}
+    data |= {"output": words or None, "paths": list(action.paths) or None}
     return scene.make_event("tool.returned", tool_outcome_id(call), text=line, data=data, cause=tool_called_id(call))
 
 
 def make_denial_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
-    """A tool was not let be used."""
+    """The event of a denied tool call."""
     by = "hook" if _HOOK_REFUSAL_PATTERN.search(reason[:400]) else USER_ACTOR if is_refusal_by_person(reason) else None
     if by == USER_ACTOR:
-        said = _USER_REASON_PATTERN.search(reason)
-        reason = said[1].strip() if said else ""
+        match = _USER_REASON_PATTERN.search(reason)
+        reason = match[1].strip() if match else ""
     row = row if by == USER_ACTOR and reason else None
     data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "row": row}
     data |= {"deed": classify_tool_call(tool, given).name}
@@ -113,9 +113,9 @@ def make_denial_event(scene: EventContext, tool: str, call: str, given: object, 
 
 
 def make_interruption_event(scene: EventContext, tool: str, call: str, given: object, *, reason: str, row: str | None = None) -> Event:
-    """A person stopped a tool that was running."""
-    deed = classify_tool_call(tool, given, failed=True)
-    data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": deed.name, "subject": deed.subject, "error": reason or None}
+    """The event of a running tool that a person stopped."""
+    action = classify_tool_call(tool, given, failed=True)
+    data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": action.name, "subject": action.subject, "error": reason or None}
     data |= {"interrupted": True, "flags": flags_of(tool, given) or None}
     return scene.make_event(
         "tool.failed", tool_outcome_id(call), text=f"{summarize_call(tool, given)}: interrupted", data=data, cause=tool_called_id(call)
@@ -123,33 +123,33 @@ def make_interruption_event(scene: EventContext, tool: str, call: str, given: ob
 
 
 def make_subagent_events(scene: EventContext, call: str, given: object, result: object) -> list[Event]:
-    """What the result of a launching tool says of the helper: that it was launched, or that it came back."""
-    told = as_object(result)
-    child = as_name(told.get("agentId"))
+    """The events in the result of a launching tool: the sub-agent was launched, or has returned."""
+    fields = as_object(result)
+    child = as_name(fields.get("agentId"))
     if child is None:
         return []
-    role = as_text(told.get("agentType")) or as_text(as_object(given).get("subagent_type"))
-    if told.get("status") == "async_launched":
-        data: dict[str, Any] = {"role": role, "call_id": call, "prompt": as_text(told.get("prompt")), "background": True}
-        words = as_text(told.get("description")) or as_text(told.get("prompt"))
+    role = as_text(fields.get("agentType")) or as_text(as_object(given).get("subagent_type"))
+    if fields.get("status") == "async_launched":
+        data: dict[str, Any] = {"role": role, "call_id": call, "prompt": as_text(fields.get("prompt")), "background": True}
+        words = as_text(fields.get("description")) or as_text(fields.get("prompt"))
         return [
             scene.make_event("agent.launched", subagent_launched_id(child), text=words, data=data, child=child, cause=tool_called_id(call))
         ]
-    words = extract_text(told.get("content"))
+    words = extract_text(fields.get("content"))
     data = {
         "role": role,
         "call_id": call,
-        "status": as_text(told.get("status")),
+        "status": as_text(fields.get("status")),
         "result": words or None,
-        "tokens": as_count(told.get("totalTokens")),
-        "tool_calls": as_count(told.get("totalToolUseCount")),
-        "duration_ms": as_number(told.get("totalDurationMs")),
+        "tokens": as_count(fields.get("totalTokens")),
+        "tool_calls": as_count(fields.get("totalToolUseCount")),
+        "duration_ms": as_number(fields.get("totalDurationMs")),
     }
     return [scene.make_event("agent.returned", subagent_returned_id(child), text=words, data=data, child=child, cause=tool_called_id(call))]
 
 
 class HelperReport(NamedTuple):
-    """The report of a background helper."""
+    """The report of a background sub-agent."""
 
     agent: str
     status: str
@@ -157,7 +157,7 @@ class HelperReport(NamedTuple):
 
 
 def read_report(given: object, result: object, words: str) -> HelperReport | None:
-    """What a polling tool tells of a helper that has ended; `None` if it goes on."""
+    """The report of a sub-agent that has ended, from a polling tool; `None` if it still runs."""
     asked, task = as_object(given), as_object(as_object(result).get("task"))
     agent = as_name(task.get("task_id")) or next(
         (name for key in ("task_id", "agentId", "agent_id") if (name := as_name(asked.get(key)))), None
@@ -176,7 +176,7 @@ def _text_inside(words: str, tag: str) -> str:
 
 
 def parse_subagent_report(output: object) -> dict[str, Any]:
-    """What a launching tool tells its caller of the helper: the rows of helpers that launch others have nothing else."""
+    """The sub-agent's id in the text of a launching tool's result; rows of sub-agents that launch others have only that."""
     words = extract_text(output)
     last = next(iter(deque(_AGENT_ID_PATTERN.finditer(words), 1)), None)
     if last is None:
@@ -191,17 +191,17 @@ def parse_subagent_report(output: object) -> dict[str, Any]:
 
 
 def is_refusal(words: str) -> bool:
-    """Whether a failed call was not even tried."""
+    """Whether a failed call was denied, not run."""
     return words.startswith(_REFUSAL_PREFIXES) or _HOOK_REFUSAL_PATTERN.search(words[:400]) is not None
 
 
 def is_refusal_by_person(words: str) -> bool:
-    """Whether a person said no."""
+    """Whether a person denied it."""
     return words.startswith(_PERSON_REFUSAL_PREFIXES)
 
 
 def extract_text(value: object) -> str:
-    """The words of a result, whichever shape they came in."""
+    """The text of a result of any shape."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -215,7 +215,7 @@ def extract_text(value: object) -> str:
 
 
 def _strip_exit_code_line(error: str) -> str:
-    """The error without the line that only counts it."""
+    """The error without its first line `Exit code N`."""
     match = _EXIT_CODE_PATTERN.match(error)
     return error[match.end() :].strip() or error if match else error
 

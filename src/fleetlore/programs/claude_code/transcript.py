@@ -1,6 +1,6 @@
-"""`claude-code`: the transcripts of Claude Code, one JSON object a row. docs/dialects.md tells what becomes of each type of row.
+"""Reads transcripts of Claude Code, one JSON object per row. docs/dialects.md lists the events of each type of row.
 
-Rows of one answer repeat its usage while it streams: it is told once, when the next answer, prompt or end shows that it is whole.
+Rows of one reply repeat its usage while it streams. It becomes one event, once the next reply, prompt or end shows that it is complete.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ from fleetlore.programs.claude_code.tools import (
 from fleetlore.programs.claude_code.turns import is_stop_mark
 from fleetlore.programs.sessions import DETACHED_HEAD, UNKNOWN_NAME, bound_record, guess_task, project_name
 
-# --- What `claude -p --output-format stream-json` prints: the rows of the transcript, under other names and without their final usage.
+# --- The output of `claude -p --output-format stream-json`: rows of the transcript with other names and without final usage.
 
 IGNORED_STREAM_TYPES = frozenset(("task_progress", "task_updated"))
-"""Subtypes that tell nothing beside what the rows of the helper tell."""
+"""Subtypes that only repeat the sub-agent's own rows."""
 MAX_SUBAGENTS = 1000
 _STREAM_KEY_NAMES = {"request_id": "requestId", "session_id": "sessionId", "tool_use_result": "toolUseResult"}
 
 
 def is_stream_row(row: Record) -> bool:
-    """Whether a row was printed and not written down."""
+    """Whether a row was printed to stdout, not written to a transcript."""
     return "session_id" in row and "sessionId" not in row
 
 
 def convert_stream_row(row: Record, helpers: dict[str, str]) -> Record:
-    """The row under the names of a transcript. `helpers`: the calls that launched one, which rows of helpers name in its stead."""
+    """The row with the names of a transcript. `helpers`: call → sub-agent, because printed rows name the launching call instead."""
     call = as_text(row.get("parent_tool_use_id"))
     own: Record = {"agentId": helpers.get(call) or as_name(f"{PROGRAM}/{call}")} if call else {}
     if row.get("type") == "assistant" and as_text(row.get("error")):
@@ -80,7 +80,7 @@ def convert_stream_row(row: Record, helpers: dict[str, str]) -> Record:
 
 
 def record_subagent_launch(row: Record, helpers: dict[str, str]) -> bool:
-    """Remember whom a call has launched; answers whether the row says so."""
+    """Remember the sub-agent that a call launched; returns whether the row states one."""
     call, helper = as_text(row.get("tool_use_id")), as_name(row.get("task_id"))
     if row.get("subtype") != "task_started" or row.get("task_type") != "local_agent" or call is None or helper is None:
         return False
@@ -107,13 +107,13 @@ IGNORED_ROW_TYPES = frozenset(
         "tag",
     )
 )
-"""Types of rows that tell nothing beside what others tell."""
+"""Types of rows that only repeat others."""
 _MOSTLY_FOLDED = frozenset(("progress", "attachment"))
 _IGNORED_SYSTEM_SUBTYPES = IGNORED_STREAM_TYPES | frozenset(
     ("local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
 )
 _TOOL_USE, _TOOL_RESULT = "tool_use", "tool_result"
-"""How the types of all blocks end that call a tool, or give its result: `server_tool_use`, `web_fetch_tool_result`."""
+"""Suffixes of block types for tool calls and results: `server_tool_use`, `web_fetch_tool_result`."""
 _KNOWN_BLOCK_TYPES = frozenset(("text", "thinking", "redacted_thinking"))
 _COMMON_ROW_KEYS = frozenset(
     ("uuid", "parentUuid", "sessionId", "session_id", "timestamp", "type", "cwd", "version", "gitBranch", "userType", "entrypoint", "slug")
@@ -122,20 +122,20 @@ _TASK_ID_PATTERN = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
 _STATUS_PATTERN = re.compile(r"<status>([^<]+)</status>")
 _NOTIFICATION_TAG = "<task-notification>"
 _CONTINUED_PREFIX = "This session is being continued from a previous conversation"
-"""How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
+"""Prefix of a summary. A branch of a compacted session has it as its title, which is not useful."""
 COMPACTOR_PREFIX = "acompact"
-"""How the name of the helper begins that sums a session up. It is the session itself that does so: `session.compacted` tells it."""
+"""Prefix of the sub-agent that compacts a session; it is ignored, because `session.compacted` reports it."""
 
 
 class ClaudeTranscriptReader:
-    """Reads the rows of one session, or of one helper of it."""
+    """Reads the rows of one session, or of one of its sub-agents."""
 
     def __init__(self, mind: ClaudeReaderState) -> None:
         self._state = mind
         self._is_stream = False
 
     def read(self, raw: bytes) -> list[Event]:
-        """The events of one more row, and of those before it that it shows to be whole."""
+        """The events of a row, and of earlier rows that it completes."""
         row = parse_record(raw)
         row_type = as_text(row.get("type"))
         if row_type is None and self._read_subagent_info(row):
@@ -149,13 +149,13 @@ class ClaudeTranscriptReader:
             self._record_first_time(row)
             return []
         if as_name(row.get("uuid")) is None:
-            row["uuid"] = derive_claude_id("row", raw.decode(errors="replace"))  # what is known by its row must not be taken for another
+            row["uuid"] = derive_claude_id("row", raw.decode(errors="replace"))  # ids derived from rows must differ
         if printed := is_stream_row(row):
             row = convert_stream_row(row, self._state.helpers)
         self._is_stream = printed
         held = [] if row.get("isCompactSummary") else self._flush_compaction(None)
         held += self._flush_refused_call(row)
-        # A type from the future may still be a message as we know them.
+        # An unknown type may still have the shape of a message.
         read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(f"{as_object(row.get('message')).get('role')}")
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
@@ -167,13 +167,13 @@ class ClaudeTranscriptReader:
         return [*events, *read(self, row, voice, scene)]
 
     def flush_complete(self) -> list[Event]:
-        """What is whole already, though rows may follow."""
+        """The held-back events that are certain, although rows may follow."""
         ended = self._end_settled_turn()
         whole = [voice for voice in self._state.voices.values() if voice.reply is not None and voice.reply.stop_reason]
         return [*ended, *(event for voice in whole for event in flush_reply(voice, self._make_context(voice)))]
 
     def end(self, now: datetime | None = None) -> list[Event]:
-        """What was held back; answers that may have lacked a row say so."""
+        """All held-back events; replies that may lack a row are marked."""
         own = self._own_voice()
         is_ended = own is not None and not self._is_stream and own.turn.is_at_end(now)
         voices = self._state.voices.values()
@@ -189,10 +189,10 @@ class ClaudeTranscriptReader:
         ]
 
     def save(self) -> bytes:
-        """All that it keeps in mind."""
+        """The state, as JSON."""
         return msgspec.json.encode(self._state)
 
-    # --- who speaks
+    # --- the acting agent
 
     def _find_agent_and_context(self, row: Record) -> tuple[ClaudeAgentState, ClaudeEventContext]:
         mind = self._state
@@ -223,7 +223,7 @@ class ClaudeTranscriptReader:
         return ClaudeEventContext(None, voice.agent, self._state.session, voice.parent)
 
     def _find_side_chain_agent(self, row: Record) -> str | None:
-        """Older programs name no agent: its first row stands for it."""
+        """Older versions name no sub-agent: it is identified by its first row."""
         own = as_name(row.get("uuid"))
         return None if own is None else f"{PROGRAM}/{self._state.link_side_chain(own, str(row.get('parentUuid')))[:8]}"
 
@@ -232,7 +232,7 @@ class ClaudeTranscriptReader:
             self._state.first_at = read_time(row.get("timestamp"))
 
     def _make_start_events(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
-        """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
+        """The session's start, at the first row that says where it is. Not for a sub-agent's transcript."""
         mind = self._state
         is_own = mind.session is not None and scene.agent == session_agent(mind.session) and not row.get("agentId")
         if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
@@ -304,7 +304,7 @@ class ClaudeTranscriptReader:
         return [event]
 
     def _read_queued_prompt(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        """What was said while the agent was at work, and reached it between two steps: the same turn goes on."""
+        """A prompt that reached the agent between two steps; the same turn continues."""
         own, (words, images) = str(row["uuid"]), extract_prompt_text(as_object(row.get("attachment")).get("prompt"))
         self._state.queue.drop(words)
         if words.startswith(_NOTIFICATION_TAG):
@@ -315,7 +315,7 @@ class ClaudeTranscriptReader:
         return self._make_prompt_events(words, images, own, own, voice, scene)
 
     def _tell_queued_prompts(self, voice: ClaudeAgentState) -> list[Event]:
-        """Prompts that left the queue before the agent's next message: older programs write no other row for them."""
+        """Prompts that left the queue before the agent's next message: older versions write no other row for them."""
         if voice is not self._own_voice():
             return []
         events: list[Event] = []
@@ -329,7 +329,7 @@ class ClaudeTranscriptReader:
         return events
 
     def _read_subagent_prompt(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        """What a helper was told by its launcher: the first words are its launch."""
+        """A message to a sub-agent; the first one is its launch."""
         if voice.agent is None or voice.launched:
             return [
                 scene.make_event(
@@ -341,7 +341,7 @@ class ClaudeTranscriptReader:
         return self._make_launch_events(voice, scene, words, known)
 
     def _make_launch_events(self, voice: ClaudeAgentState, scene: ClaudeEventContext, words: str, known: SubagentInfo) -> list[Event]:
-        """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
+        """The launch of a sub-agent; its parent is certain only from the metadata file beside its transcript."""
         child = voice.agent or UNKNOWN_NAME
         voice.launched = True
         data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
@@ -352,7 +352,7 @@ class ClaudeTranscriptReader:
         ]
 
     def _read_notification(self, words: str, own: str, scene: ClaudeEventContext) -> list[Event]:
-        """Something that ran in the background came to its end."""
+        """A background task has ended."""
         task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_TASK_ID_PATTERN, _STATUS_PATTERN))
         summary = text_inside(words, "summary")
         if task in self._state.background and task is not None:
@@ -402,15 +402,20 @@ class ClaudeTranscriptReader:
         yield from helpers
 
     def _read_report(self, call: str, given: object, result: object, output: object, scene: ClaudeEventContext) -> list[Event]:
-        """A background helper came back: the session asked for its report before a notification told of it."""
-        told = read_report(given, result, extract_text(output))
-        if told is None or told.agent not in self._state.background:
+        """A background sub-agent returned: the session fetched its report before a notification came."""
+        report = read_report(given, result, extract_text(output))
+        if report is None or report.agent not in self._state.background:
             return []
-        self._state.background.remove(told.agent)
-        data = {"call_id": call, "status": told.status, "result": told.text or None}
+        self._state.background.remove(report.agent)
+        data = {"call_id": call, "status": report.status, "result": report.text or None}
         return [
             scene.make_event(
-                "agent.returned", subagent_returned_id(told.agent), text=told.text, data=data, child=told.agent, cause=tool_called_id(call)
+                "agent.returned",
+                subagent_returned_id(report.agent),
+                text=report.text,
+                data=data,
+                child=report.agent,
+                cause=tool_called_id(call),
             )
         ]
 
@@ -454,9 +459,9 @@ class ClaudeTranscriptReader:
             yield scene.make_event(f"{NAME}.{to_snake_case(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
 
     def _read_progress(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
-        told = as_object(row.get("data"))
-        inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
+        """Older versions repeat a sub-agent's rows inside the session's; its own transcript, if any, has more detail."""
+        fields = as_object(row.get("data"))
+        inner, helper = as_object(fields.get("message")), as_name(fields.get("agentId"))
         if helper is None:
             return []
         voice = self._find_agent_state(helper, session_agent(self._state.session))
@@ -495,7 +500,7 @@ class ClaudeTranscriptReader:
         return [scene.make_event(f"{NAME}.{to_snake_case(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
 
     def _read_summary(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        """A title written by an older program, for the session that a row belongs to."""
+        """A title written by an older version, for the session that a row belongs to."""
         leaf, title = as_text(row.get("leafUuid")), as_text(row.get("summary"))
         if leaf and title and len(self._state.titles) < 100:
             self._state.titles[leaf] = title
@@ -513,7 +518,7 @@ class ClaudeTranscriptReader:
         ]
 
     def _read_end(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
-        """The last row of what `claude -p --output-format stream-json` prints."""
+        """The last row that `claude -p --output-format stream-json` prints."""
         reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
         data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
         own, words = _derive_turn_ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
@@ -522,7 +527,7 @@ class ClaudeTranscriptReader:
         return [*flush_reply(voice, self._make_context(voice)), ended]
 
     def _read_other(self, row: Record, row_type: str, size: int) -> list[Event]:
-        """A type of row from the future, with all that it says."""
+        """An event with all fields of a row of unknown type."""
         _, scene = self._find_agent_and_context(row)
         data = bound_record({key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}, size)
         words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
@@ -530,7 +535,7 @@ class ClaudeTranscriptReader:
         return [scene.make_event(f"{NAME}.{to_snake_case(row_type)}", own, text=words, data=data, visibility="system")]
 
     def _read_subagent_info(self, row: Record) -> bool:
-        """Take in the small file beside a helper's transcript, which says who it is."""
+        """Read the metadata file beside a sub-agent's transcript."""
         if "agentType" not in row and "toolUseId" not in row:
             return False
         depth = row.get("spawnDepth")
@@ -601,20 +606,20 @@ class ClaudeTranscriptReader:
         )
 
     def _changed_branch(self) -> str | None:
-        """The branch, if it is another one than the last event said."""
+        """The branch, if it differs from the last one reported."""
         branch = self._state.branch
         if branch == self._state.told_branch or not self._state.started:
             return None
         self._state.told_branch = branch
         return branch
 
-    # --- what waits
+    # --- held-back rows
 
     def _flush_complete_reply(self, voice: ClaudeAgentState) -> list[Event]:
         return flush_reply(voice, self._make_context(voice)) if voice.reply is not None and voice.reply.stop_reason else []
 
     def _flush_refused_call(self, row: Record) -> list[Event]:
-        """A running tool that was interrupted looks like one that was not allowed, but for a mark on the row behind it."""
+        """An interrupted tool looks like a denied one, except for a mark on the next row."""
         held, self._state.refused = self._state.refused, []
         tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         events = []
@@ -624,13 +629,13 @@ class ClaudeTranscriptReader:
         return events
 
     def _hold_compaction(self, row: Record, scene: ClaudeEventContext) -> None:
-        told = as_object(row.get("compactMetadata"))
+        metadata = as_object(row.get("compactMetadata"))
         self._state.compaction = PendingCompaction(
             key=str(row["uuid"]),
             at=scene.at,
-            trigger=as_text(told.get("trigger")),
-            before=as_count(told.get("preTokens")),
-            after=as_count(told.get("postTokens")),
+            trigger=as_text(metadata.get("trigger")),
+            before=as_count(metadata.get("preTokens")),
+            after=as_count(metadata.get("postTokens")),
         )
 
     def _flush_compaction(self, summary: str | None) -> list[Event]:
@@ -655,7 +660,7 @@ def _is_queued_prompt(row: Record) -> bool:
 
 
 def _derive_turn_ended_id(voice: ClaudeAgentState, own: str) -> str:
-    """Of the end of a turn. What a person types behind a `!` is a turn, too, and belongs to the same prompt: it ends by its own row."""
+    """The id of a turn's end. A command typed after `!` is a turn of the same prompt, so its own row is used."""
     turn = voice.prompt_key or own
     if turn != voice.ended:
         voice.ended, voice.ended_row = turn, own
@@ -681,4 +686,4 @@ def _open_reader(saved: bytes | None) -> ClaudeTranscriptReader:
 
 
 RECORDING = Recording(name=NAME, open=_open_reader)
-"""A session's transcript, or a helper's."""
+"""Reads the transcript of a session or a sub-agent."""

@@ -32,7 +32,7 @@ class ClaudeAnswer(Struct, kw_only=True):
     is_final: bool = False
     """The stop reason says that the message is complete and calls no tool."""
     error: str | None = None
-    """The API error that stands in place of an answer."""
+    """The API error in place of an answer."""
 
 
 class StopMark(Struct, kw_only=True):
@@ -41,7 +41,7 @@ class StopMark(Struct, kw_only=True):
     row: str
     at: datetime | None = None
     is_final: bool = False
-    """All hooks ran and none of them complained. A hook that complains may send the agent back to work."""
+    """All hooks ran and none reported a problem. A hook that reports a problem may send the agent back to work."""
 
 
 class Turn(Struct, kw_only=True):
@@ -68,7 +68,7 @@ class Turn(Struct, kw_only=True):
         self.is_over = True
 
     def note_answer(self, row: Record, *, at: datetime | None) -> None:
-        """Take in one row of a message by the agent: it ends in a text, or the agent goes on."""
+        """Take in one row of a message by the agent: it ends in a text, or the agent continues."""
         message = as_object(row.get("message"))
         parts = list_content_parts(message.get("content"))
         if parts:
@@ -101,7 +101,7 @@ class Turn(Struct, kw_only=True):
         self.answer = ClaudeAnswer(row=row, at=at, is_final=True, error=error)
 
     def note_result(self, call: str | None) -> None:
-        """A tool returned, so the agent goes on."""
+        """A tool returned, so the agent continues."""
         self._go_on()
         self.calls = [other for other in self.calls if other != call]
 
@@ -117,7 +117,7 @@ class Turn(Struct, kw_only=True):
         self.answer = self.mark = None
 
     def has_answer(self) -> bool:
-        """Whether the agent has said its last word for now."""
+        """Whether the agent has finished its answer."""
         return not self.is_over and self.answer is not None and not self.calls
 
     def is_at_end(self, now: datetime | None) -> bool:

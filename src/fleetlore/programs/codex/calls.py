@@ -35,7 +35,7 @@ _script_header = re.compile(
 
 
 def read_input(tool: str, given: object) -> CallInput | None:
-    """What a call of one of Codex's tools does; `None` for a tool that is not its own."""
+    """The normalised call of a Codex tool; `None` for other tools."""
     fields = _fields_of(given)
     if tool in _PATCHES:
         return _read_patch(given if isinstance(given, str) and not fields else _patch_in(fields), fields)
@@ -55,7 +55,7 @@ def read_input(tool: str, given: object) -> CallInput | None:
 
 
 def read_output(given: CallInput, output: str, data: Mapping[str, Any]) -> CallOutput:
-    """The state of a command that goes on in the background, known by the id of its terminal session."""
+    """The state of a command that runs in the background, known by the id of its terminal session."""
     terminal, code = data.get("terminal"), data.get("exit_code")
     if output.startswith("Script "):
         return _read_script_output(given, output)
@@ -139,7 +139,7 @@ def _read_command(fields: Mapping[str, Any]) -> CallInput:
 
 
 def _quote_command(word: str) -> str:
-    """A word of an argument list as a shell would need it."""
+    """An argument, quoted for a shell if needed."""
     plain = word.replace("-", "").replace("_", "").replace("/", "").replace(".", "").replace("=", "").replace(":", "")
     return word if plain.isalnum() else "'" + word.replace("'", "'\\''") + "'"
 
@@ -157,8 +157,8 @@ def _edits_by_path(fields: Mapping[str, Any]) -> list[tuple[str, str | None, str
     """Changes as a map from path to change, as event rows have them."""
     edits: list[tuple[str, str | None, str]] = []
     for path, change in as_object(fields.get("changes")).items():
-        told = as_object(change)
-        inner = as_object(told.get("update")) or as_object(told.get("add")) or as_object(told.get("delete")) or told
+        fields = as_object(change)
+        inner = as_object(fields.get("update")) or as_object(fields.get("add")) or as_object(fields.get("delete")) or fields
         diff, content = inner.get("unified_diff"), inner.get("content")
         if isinstance(diff, str):
             edits += [(str(path), old, new) for old, new in _hunks_of(diff.splitlines())]

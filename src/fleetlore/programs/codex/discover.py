@@ -1,4 +1,4 @@
-"""Which rollouts of Codex belong together: a thread, its forks, and the threads of its sub-agents."""
+"""Finds rollouts of Codex that belong together: a thread, its forks, and the threads of its sub-agents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _THREAD = re.compile(rb'"(?:id|forked_from_id|parent_thread_id)"\s*:\s*"([0-9a-f
 
 def find_keys(head: bytes) -> Iterator[str]:
     """Keys that a rollout shares with those of its parent thread."""
-    # By a pattern: the first line may be longer than what was read of it.
+    # With a regular expression, because the first line may be truncated.
     metas = (line for line in head.split(b"\n") if b'"session_meta"' in line)
     yield from (f"thread:{found.decode()}" for meta in metas for found in _THREAD.findall(meta))

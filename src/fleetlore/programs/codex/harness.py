@@ -1,10 +1,9 @@
-"""Codex takes turns: `codex exec --json`, the prompt on stdin, its records on stdout, one thread over all turns of a goal.
+"""The harness of Codex: runs `codex exec --json` per turn, with the prompt on stdin and records on stdout. A goal has one thread.
 
-What the gate cannot do here: `codex exec` asks nobody. Its sandbox is the rule: commands write in the workspace and the system's folder
-for temporary files alone, and reach no network, unless the user's own config.toml says otherwise; whatever is within these bounds is
-done without a question, and what is beyond them fails. Names of tools in `allow` and `deny` have no meaning for it, and neither the
-gate nor a person is asked; `extras["ungated"]` says so where somebody wanted it. It has no limit of its own for money or tokens, either:
-it is stopped at the first record past the budget.
+`codex exec` cannot ask the gate for permission. Its sandbox is the limit: commands write only to the workspace and the system's
+temporary folder and have no network, unless the user's config.toml says otherwise; everything else fails without a question. Tool names
+in `allow` and `deny` have no effect; `extras["ungated"]` reports that if a goal sets them. Codex has no budget options for money or
+tokens either: it is stopped at the first record that exceeds the budget.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _TOKEN_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
 class RolloutFile:
-    """One thread's. The reader goes on where it stopped; what is not a record is passed over, as the import tells of it."""
+    """The rollout of one thread, read as it grows. Lines that are not records are skipped; the import reports them."""
 
     def __init__(self, path: Path) -> None:
         self.state = CodexReaderState()
@@ -51,7 +50,7 @@ class RolloutFile:
         self._path, self._offset = path, 0
 
     def read_new_lines(self) -> list[Event]:
-        """The events of the lines that came since."""
+        """The events of new lines."""
         events: list[Event] = []
         try:
             with self._path.open("rb") as file:
@@ -65,7 +64,7 @@ class RolloutFile:
         return events
 
     def flush_held(self) -> list[Event]:
-        """What was held back."""
+        """The held-back events."""
         return [*self.read_new_lines(), *self._reader.end()]
 
     def _parse_line(self, raw: bytes) -> list[Event]:
@@ -76,7 +75,7 @@ class RolloutFile:
 
 
 class RolloutFollower:
-    """Those of a turn's thread and of its sub-agents. What is older than `since` was told in its own time."""
+    """The rollouts of a turn's thread and its sub-agents. Records before `since` belong to earlier turns and are skipped."""
 
     def __init__(self, home: Path, *, since: datetime) -> None:
         self._home, self._since = home, since
@@ -85,10 +84,10 @@ class RolloutFollower:
         self._unread_events: list[Event] = []
         self.main_rollout: RolloutFile | None = None
         self.tokens = 0
-        """What was used since."""
+        """Tokens used since the last call."""
 
     def follow_thread(self, thread: object) -> bool:
-        """Begin to read a thread's as soon as there is one; answers whether there is. The first is the turn's own."""
+        """Start to read a thread's rollout if it exists; returns whether it does. The first one is the turn's own."""
         name = as_uuid(thread)
         if name is None or name in self._files_by_thread or len(self._files_by_thread) >= MAX_THREADS:
             return name in self._files_by_thread
@@ -103,14 +102,14 @@ class RolloutFollower:
         return True
 
     def read_new_events(self) -> list[Event]:
-        """What came since in all of them."""
+        """The new events of all rollouts."""
         for thread in sorted(self._missing_threads):
             self.follow_thread(thread)
         early, self._unread_events = self._unread_events, []
         return [*early, *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.read_new_lines())]
 
     def flush_held(self) -> list[Event]:
-        """What was held back."""
+        """The held-back events."""
         return [
             *self.read_new_events(),
             *self._filter_new_events(event for rollout in self._files_by_thread.values() for event in rollout.flush_held()),
@@ -122,15 +121,15 @@ class RolloutFollower:
         return new
 
 
-# --- What `codex exec --json` prints in a turn: how the turn stands, and events where no rollout tells them better.
+# --- Parses the output of `codex exec --json`: the state of the turn, and events if there is no rollout with more detail.
 
 MAX_HELD_EVENTS = 200
-"""Events of the stream that wait for a rollout to appear; then there is none."""
+"""Maximum number of stream events that are held back until a rollout appears."""
 _STATUS_PATTERN = re.compile(r"\bstatus:? ([45]\d\d)\b")
 
 
 class CodexOutputParser:
-    """Hears one turn."""
+    """Parses the output of one turn."""
 
     def __init__(self, order: Order, rollouts: RolloutFollower) -> None:
         self.report = TurnReport(session=order.session, model=order.model)
@@ -143,30 +142,30 @@ class CodexOutputParser:
         self._usage_before = _sum_tokens(main.state.meter.totals) if main else 0
 
     def parse_output(self, raw: bytes) -> Sequence[Event]:
-        """The events of one more record."""
+        """The events of a record."""
         record = parse_record(raw)
-        told = self._stream_reader.read(raw)
+        events = self._stream_reader.read(raw)
         self._apply_record(record)
-        return self._prefer_rollout_events(told)
+        return self._prefer_rollout_events(events)
 
     def flush_held(self) -> Sequence[Event]:
-        """What was held back."""
+        """The held-back events."""
         if not self._has_rollout():
             return [*self._held_events, *self._stream_reader.end()]
         events = self._rollouts.flush_held()
         self._apply_rollout_totals()
         return events
 
-    def _prefer_rollout_events(self, told: list[Event]) -> list[Event]:
-        """The rollout's events for the stream's, once there is one."""
+    def _prefer_rollout_events(self, events: list[Event]) -> list[Event]:
+        """The rollout's events instead of the stream's, once there is a rollout."""
         if self._has_rollout():
             self._held_events.clear()
             events = self._rollouts.read_new_events()
             self._apply_rollout_totals()
             return events
         if self._stopped_waiting:
-            return told
-        self._held_events += told
+            return events
+        self._held_events += events
         if len(self._held_events) <= MAX_HELD_EVENTS:
             return []
         self._stopped_waiting = True
@@ -208,14 +207,14 @@ class CodexOutputParser:
         for thread in threads if isinstance(threads, list) and self._has_rollout() else ():
             self._rollouts.follow_thread(thread)
 
-    def _apply_error(self, told: Record) -> None:
-        self.report.error = extract_text(told.get("message")) or "failed"
+    def _apply_error(self, error: Record) -> None:
+        self.report.error = extract_text(error.get("message")) or "failed"
         match = _STATUS_PATTERN.search(self.report.error)
         self.report.status = int(match[1]) if match else None
 
 
 def _sum_tokens(usage: CodexUsage | None) -> int:
-    """Tokens read and written; those from the cache are among the first."""
+    """Input and output tokens; cached ones are part of the input."""
     return 0 if usage is None else usage.input + usage.output
 
 
@@ -226,7 +225,7 @@ _TOOL_FEATURES = ("shell_tool", "unified_exec", "view_image", "multi_agent", "go
 
 
 class CodexHarness:
-    """The harness of Codex. `command` may bear arguments of its own; `keep` names variables that it needs besides, as for its provider."""
+    """The harness of Codex. `command` may contain arguments; `keep` names further environment variables to pass on."""
 
     name = "codex"
     has_sessions = True
@@ -244,7 +243,7 @@ class CodexHarness:
         self._sandbox, self._linger_seconds = sandbox, linger
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
-        """One turn. Its thread is named by Codex itself: `order.new_session` is not used."""
+        """Run one turn. Codex chooses the thread id: `order.new_session` is not used."""
         rollouts = RolloutFollower(self._find_codex_home(), since=clock.now())
         if order.session:
             await asyncio.to_thread(rollouts.follow_thread, order.session)

@@ -1,8 +1,8 @@
-"""Hooks of Codex: what it hands to `lore hook codex`, one JSON object a call, under the names of Claude Code's.
+"""Reads hook calls of Codex: one JSON object per call, passed to `lore hook codex`, with the names of Claude Code's hooks.
 
-What the rollout tells, too, has the rollout's id. What the rollout tells better is folded where the hook names one, for whoever stores
-hooks reads the rollout that they name: a session's start (the hook knows no branch), sub-agents (the hook does not say who launched
-them), and results whose hook does not say how the command ended.
+An event that the rollout has too gets the rollout's id, so that it is stored once. Calls that the rollout reports in more detail are
+skipped if the hook names a rollout, because the recorder also reads it: the session's start (the hook has no branch), sub-agents (the
+hook does not name the parent), and results without an exit code.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from fleetlore.programs.codex.tools import CallKey, make_call_event, make_call_k
 from fleetlore.programs.sessions import UNKNOWN_NAME, USER_ACTOR, HookCall, guess_task, make_unknown_hook_events, project_name
 
 IGNORED_HOOKS = frozenset(("PreCompact", "PostCompact", "PreModelRequest", "PostModelRequest"))
-"""Hooks of what the rollout tells with its numbers."""
+"""Hooks that the rollout reports with more detail."""
 _NEW_SESSION_SOURCES = frozenset(("startup", "clear"))
-"""How a session starts that was not there before."""
+"""Sources of SessionStart that mean a new session."""
 _COMMON_KEYS = frozenset(
     (
         "session_id",
@@ -51,11 +51,11 @@ _COMMON_KEYS = frozenset(
         "agent_type",
     )
 )
-"""What every hook repeats."""
+"""Fields that every hook repeats."""
 
 
 def read_hook(record: Record, *, id: str, at: datetime | None) -> list[Event]:
-    """The events of one call; none: it is folded. `id` and `at` are those that the call was given when it came."""
+    """The events of one call; none if it is skipped. `id` and `at` are its id and time of arrival."""
     root, helper = as_name(record.get("session_id")), as_name(record.get("agent_id"))
     thread = helper or root
     parent = thread_agent(root) if helper is not None and helper != root else None
@@ -101,10 +101,10 @@ def _read_call(hook: HookCall) -> list[Event]:
 
 
 def _read_result(hook: HookCall) -> list[Event]:
-    key, told = _find_call_key(hook), hook.record.get("tool_response")
+    key, response = _find_call_key(hook), hook.record.get("tool_response")
     if key is None:
         return []
-    output = _parse_tool_response(told)
+    output = _parse_tool_response(response)
     if output.exit_code is None and output.success is None and not output.failed and hook.has_transcript:
         return []
     return [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
@@ -116,8 +116,8 @@ def _read_failure(hook: HookCall) -> list[Event]:
     return [] if key is None else [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
 
 
-def _parse_tool_response(told: object) -> CodexCallOutput:
-    output, fields = parse_call_output(told), as_object(told)
+def _parse_tool_response(response: object) -> CodexCallOutput:
+    output, fields = parse_call_output(response), as_object(response)
     code = fields.get("exit_code")
     return output._replace(exit_code=code) if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else output
 
@@ -137,7 +137,7 @@ def _read_notification(hook: HookCall) -> list[Event]:
 
 def _read_stop(hook: HookCall) -> list[Event]:
     turn, words = hook.get_text("turn_id"), hook.get_text("last_assistant_message")
-    # A stop that other hooks sent on again ends the same turn once more.
+    # After another hook sent the agent back to work, a second Stop ends the same turn again.
     own = turn_ended_id(turn) if turn and hook.record.get("stop_hook_active") is not True else hook.own_id
     return [hook.scene.make_event("session.turn_ended", own, text=words)]
 
@@ -211,7 +211,7 @@ def _expect_recording(record: Mapping[str, Any]) -> str | None:
 
 
 def _find_agents(program: str, record: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
-    """Sub-agents have threads of their own."""
+    """Sub-agents have their own threads."""
     threads = [thread for key in (*SESSION_KEYS, "agent_id") if isinstance(thread := record.get(key), str)]
     return [(thread_agent(thread), thread) for thread in threads]
 

@@ -1,7 +1,7 @@
 """Shared by rollouts, streams and hooks of Codex: the acting agent, and ids that store each event once.
 
-An id follows from the record's own keys. Codex keeps the thread that it works in, the turn, the call and the response apart, and each
-of them has an id of its own; only where a model's provider counts its calls from one are thread and turn needed beside.
+An id is derived from the record's own keys. Threads, turns, calls and responses of Codex have their own ids; only if a model provider
+numbers its calls from one, the thread and the turn are part of the id.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ PROGRAM = "codex"
 
 
 _MIN_UNIQUE_CHARS = 20
-"""Ids that are at least so long were drawn by lot, and are the same nowhere else."""
+"""Ids of at least this length are random and globally unique."""
 
 
 class CallLocation(NamedTuple):
-    """Where a call was made, for those whose ids are not the same nowhere else."""
+    """Thread and turn of a call, for call ids that are not globally unique."""
 
     thread: str | None
     turn: str | None
 
 
 class CodexEventContext(sessions.EventContext):
-    """Who does it, in which thread, and when."""
+    """The acting agent, its thread and the time."""
 
     __slots__ = ()
     PROGRAM = PROGRAM
@@ -37,43 +37,43 @@ class CodexEventContext(sessions.EventContext):
 
 
 def thread_agent(thread: object) -> str | None:
-    """The agent that a thread is: its last eight digits, for the first eight of a UUIDv7 are a clock that moves once a minute."""
+    """The agent name of a thread: its last eight digits, because the first eight of a UUIDv7 change only once a minute."""
     name = as_name(thread)
     return None if name is None else f"{PROGRAM}/{name[-8:]}"
 
 
 def derive_codex_id(*parts: object) -> str:
-    """The id of what these parts name."""
+    """An id derived from these parts."""
     return derive_id(NAME, "\0".join(map(str, parts)).encode(errors="replace"))
 
 
 def session_started_id(thread: str) -> str:
-    """Of the start of a session."""
+    """The id of a session's start."""
     return derive_codex_id("session", thread)
 
 
 def subagent_launched_id(thread: str) -> str:
-    """Of the launch of a sub-agent, which has a thread of its own."""
+    """The id of a sub-agent's launch; it has its own thread."""
     return derive_codex_id("agent", thread, "launched")
 
 
 def prompt_id(turn: str, words: str, nth: int = 0) -> str:
-    """Of a prompt: the turn that it belongs to and what it says, both of which hooks and rollouts repeat."""
+    """The id of a prompt, from its turn and text, which hooks and rollouts both have."""
     return derive_codex_id("prompt", turn, words.strip(), nth)
 
 
 def turn_ended_id(turn: str) -> str:
-    """Of the end of a turn."""
+    """The id of a turn's end."""
     return derive_codex_id("turn", turn, "ended")
 
 
 def tool_called_id(place: CallLocation, call: str) -> str:
-    """Of a tool call."""
+    """The id of a tool call."""
     return derive_codex_id("tool", _make_unique_key(place, call), "called")
 
 
 def tool_outcome_id(place: CallLocation, call: str) -> str:
-    """Of what came of a tool call, whatever that was."""
+    """The id of a tool call's outcome: result, error or denial."""
     return derive_codex_id("tool", _make_unique_key(place, call), "outcome")
 
 
@@ -82,7 +82,7 @@ def _make_unique_key(place: CallLocation, key: str) -> str:
 
 
 def is_unique_id(key: str) -> bool:
-    """Whether an id was drawn by lot: some providers of models only count."""
+    """Whether an id is random; some model providers only count."""
     return len(key) >= _MIN_UNIQUE_CHARS
 
 
@@ -97,12 +97,12 @@ def uuid7_milliseconds(thread: object) -> int | None:
 
 
 def as_exit_code(value: object) -> int | None:
-    """The value if it can be how a program ended."""
+    """The value if it is a valid exit code."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
 
 
 def as_duration_ms(value: object) -> float | None:
-    """Milliseconds, of `{"secs", "nanos"}` or of a number of them."""
+    """Milliseconds, from `{"secs", "nanos"}` or a number."""
     if isinstance(value, dict):
         seconds, nanos = as_count(value.get("secs")), as_count(value.get("nanos")) or 0
         return None if seconds is None else round(seconds * 1000 + nanos / 1e6, 3)

@@ -1,6 +1,6 @@
 """Items of Codex: finished pieces of a turn, as its rollouts (`item_completed`, `…_end`) and its `exec --json` streams write them.
 
-An item tells richly what a call and its output tell plainly: how a command ended and how long it took, which files a patch changed.
+An item has more detail than a call and its output: exit code and duration of a command, files changed by a patch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REFUSED_STATUSES = frozenset(("declined", "denied", "rejected"))
 
 
 class CompletedCall(NamedTuple):
-    """A call and what came of it, as an item tells them."""
+    """A call and its outcome, from an item."""
 
     tool: str
     given: Any = None
@@ -34,7 +34,7 @@ class CompletedCall(NamedTuple):
 
 
 def parse_item_call(item_type: str, item: dict[str, Any]) -> CompletedCall | None:
-    """The work that an item of this type tells of; `None` where it tells of something else."""
+    """The call in an item of this type; `None` for other items."""
     read = _PARSER_BY_ITEM_TYPE.get(item_type)
     return None if read is None else read(item)
 
@@ -57,7 +57,7 @@ def _parse_command_item(item: dict[str, Any]) -> CompletedCall:
 
 
 def _strip_shell_wrapper(command: object) -> object:
-    """A command without the shell that the program runs it by."""
+    """A command without the shell that Codex wraps around it."""
     if isinstance(command, list):
         return command[2] if len(command) == 3 and command[1] in _SHELL_FLAGS else command
     shell, found, line = command.partition(" -lc ") if isinstance(command, str) else ("", "", "")
@@ -87,13 +87,13 @@ def _parse_mcp_item(item: dict[str, Any]) -> CompletedCall:
     asked = as_object(item.get("invocation")) or item
     server, tool = as_text(asked.get("server")), as_text(asked.get("tool")) or UNKNOWN_NAME
     result, error = item.get("result"), extract_text(item.get("error")) or extract_text(as_object(item.get("error")).get("message"))
-    told = as_object(result)
-    if isinstance(told.get("Err"), str):
-        error = told["Err"]
-    told = as_object(told.get("Ok")) or told
-    failed = bool(error) or told.get("isError") is True or told.get("is_error") is True
+    fields = as_object(result)
+    if isinstance(fields.get("Err"), str):
+        error = fields["Err"]
+    fields = as_object(fields.get("Ok")) or fields
+    failed = bool(error) or fields.get("isError") is True or fields.get("is_error") is True
     name = f"mcp__{server}__{tool}" if server else tool
-    return _apply_item_status(item, CompletedCall(name, asked.get("arguments"), error or extract_text(told or result), failed=failed))
+    return _apply_item_status(item, CompletedCall(name, asked.get("arguments"), error or extract_text(fields or result), failed=failed))
 
 
 def _parse_search_item(item: dict[str, Any]) -> CompletedCall:

@@ -1,4 +1,4 @@
-"""Who says what in a rollout of Codex: prompts, the model's answers with what they cost, and its thoughts."""
+"""Reads messages of a Codex rollout: prompts, model replies with their usage, and reasoning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleetlore.programs.sessions import USER_ACTOR, guess_task, shorten_text
 ITEM_CHANNEL, EVENT_CHANNEL, RESPONSE_CHANNEL = "item", "event", "response"
 """Channels that repeat the same text."""
 _REQUEST_HEADING = "## My request for Codex:"
-"""What stands between what an editor adds to a prompt and the prompt."""
+"""Heading between the context that an editor adds and the prompt itself."""
 _SUBAGENT_NOTICE_TAG = "subagent_notification"
 _NEW_TASK_HEADER, _PAYLOAD_HEADER = "Message Type: NEW_TASK", "Payload:\n"
 _INSTRUCTION_PREFIXES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
@@ -43,21 +43,21 @@ def read_message(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def _extract_message_text(content: object) -> str:
-    """What a message says, without the marks around its pictures."""
+    """The text of a message, without the tags around its images."""
     parts = content if isinstance(content, list) else [content]
     texts = [text for part in parts if (text := extract_text(part)) and not text.startswith(("<image", "</image"))]
     return "\n".join(texts)
 
 
 def _find_provenance(payload: Record) -> str | None:
-    """Who a message comes from, where that is stated."""
+    """The sender of a message, if stated."""
     parts = as_object(payload.get(PASSTHROUGH_KEY)).get("content_item_metadata")
     found = [as_text(as_object(as_object(part).get("provenance")).get("type")) for part in parts] if isinstance(parts, list) else []
     return USER_ACTOR if USER_ACTOR in found else next(iter(found), None)
 
 
 def is_injected_text(words: str) -> bool:
-    """Whether the program, and no person, says this: all of it stands in one element, or it is a project's instructions."""
+    """Whether the program, not a person, wrote this: one XML element, or a project's instructions."""
     return not words.strip() or words.lstrip().startswith(_INSTRUCTION_PREFIXES) or _find_enclosing_tag(words) is not None
 
 
@@ -71,10 +71,10 @@ def _make_subagent_return_events(mind: CodexReaderState, row: RolloutRow, words:
     """A sub-agent returned; its parent gets a message."""
     inner = words.strip().removeprefix(f"<{_SUBAGENT_NOTICE_TAG}>").removesuffix(f"</{_SUBAGENT_NOTICE_TAG}>")
     try:
-        told = as_object(msgspec.json.decode(inner.encode()))
+        fields = as_object(msgspec.json.decode(inner.encode()))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
-    status, thread = told.get("status"), as_text(told.get("agent_path"))
+    status, thread = fields.get("status"), as_text(fields.get("agent_path"))
     name, result = next(iter(status.items()), (None, None)) if isinstance(status, dict) else (as_text(status), None)
     data = {"status": name, "result": as_text(result)}
     child = thread_agent(thread)
@@ -83,17 +83,17 @@ def _make_subagent_return_events(mind: CodexReaderState, row: RolloutRow, words:
 
 
 def read_agent_message(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """One agent writes to another: a task for this one, or anything else. What is encrypted is left where it is."""
+    """A message between agents: a task for this one, or anything else. Encrypted text is not read."""
     head, _, words = extract_text(row.payload.get("content")).partition(_PAYLOAD_HEADER)
     author, recipient = row.get_text("author") or "", row.get_text("recipient") or ""
     if mind.parent is not None and _NEW_TASK_HEADER in head:
         return add_prompt(mind, row, RESPONSE_CHANNEL, words.strip() or recipient)
-    told = {"type": "agent_message", "author": author, "recipient": recipient, "message": words.strip() or f"{author} → {recipient}"}
-    return [make_other_event(row, "agent_message", told)]
+    fields = {"type": "agent_message", "author": author, "recipient": recipient, "message": words.strip() or f"{author} → {recipient}"}
+    return [make_other_event(row, "agent_message", fields)]
 
 
 def add_prompt(mind: CodexReaderState, row: RolloutRow, channel: str, words: str, images: int = 0) -> list[Event]:
-    """A person, or the agent that launched this one, says what is to be done."""
+    """A prompt, of a person or of the parent agent."""
     mind.waiting = None
     if not (words.strip() or images) or not mind.echo.is_new(channel, words):
         return []
@@ -114,17 +114,17 @@ def add_prompt(mind: CodexReaderState, row: RolloutRow, channel: str, words: str
         "correction": is_correction(asked, interrupted=mind.interrupted) or None,
     }
     cause = mind.prompt if mind.parent is not None else None
-    told = row.scene._replace(task=task).make_event(
+    prompt = row.scene._replace(task=task).make_event(
         "prompt.submitted", own, text=asked, data=data, actor=mind.parent or USER_ACTOR, cause=cause
     )
-    events = [*flush_reply_text(mind, row), *ended, told]
+    events = [*flush_reply_text(mind, row), *ended, prompt]
     mind.prompt, mind.cause, mind.prompted = own, own, turn
     mind.answering = mind.interrupted = mind.replied = mind.calls_first = False
     return events
 
 
 def flush_waiting_prompt(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """The prompt that no event came to confirm, now that it is being answered."""
+    """The prompt that no event confirmed, reported now because it is being answered."""
     held = mind.waiting
     if held is None:
         return []
@@ -143,7 +143,7 @@ def add_reply_text(mind: CodexReaderState, row: RolloutRow, channel: str, words:
 
 
 def end_answered_turn(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """The end of a turn that no record marks: the agent spoke, and called nothing after that."""
+    """The end of a turn that no record marks: the agent answered, and no call followed."""
     last, mind.answer = mind.answer, None
     if last is None or mind.marks_turns or mind.thread is None:
         return []
@@ -155,7 +155,7 @@ def end_answered_turn(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def begin_reply(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """The model is at it: what it answers is the newest outcome, else the prompt."""
+    """Note what the model answers: the newest tool outcome, else the prompt."""
     events = flush_waiting_prompt(mind, row)
     if not mind.answering:
         mind.answering, mind.asked = True, mind.cause
@@ -163,7 +163,7 @@ def begin_reply(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def make_thought_events(mind: CodexReaderState, row: RolloutRow, channel: str, parts: list[str]) -> list[Event]:
-    """The model thinks aloud, where the program lets it be read."""
+    """Readable reasoning of the model."""
     events = begin_reply(mind, row)
     for words in parts:
         if words.strip() and mind.echo.is_new(channel, words):
@@ -174,7 +174,7 @@ def make_thought_events(mind: CodexReaderState, row: RolloutRow, channel: str, p
 
 
 def read_reasoning(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """The reasoning of a response; what is encrypted is left where it is."""
+    """The reasoning of a response; encrypted text is not read."""
     parts = [part for key in ("summary", "content") if isinstance(part := row.payload.get(key), list)]
     return make_thought_events(mind, row, RESPONSE_CHANNEL, [extract_text(piece) for part in parts for piece in part])
 
@@ -194,8 +194,8 @@ def read_token_count(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def make_reply_event(mind: CodexReaderState, row: RolloutRow, counted: CountedResponse, *, source: str | None = None) -> Event:
-    """One answer of a model: what it said since the last, and what it took."""
-    said, usage = "\n\n".join(mind.said), counted.usage
+    """The event of one model reply: its text since the last one, and its usage."""
+    text, usage = "\n\n".join(mind.said), counted.usage
     response = counted.response if counted.response and is_unique_id(counted.response) else None
     own = derive_codex_id("reply", response) if response else derive_codex_id("reply", row.key, mind.model, *usage)
     data = {
@@ -203,11 +203,11 @@ def make_reply_event(mind: CodexReaderState, row: RolloutRow, counted: CountedRe
         "provider": mind.provider,
         **usage.to_event_data(),
         "message_id": counted.response,
-        "said": said or None,
+        "said": text or None,
         "source": source,
     }
     scene = row.scene._replace(at=counted.at or row.scene.at)
-    event = scene.make_event("model.replied", own, text=said, data=data, cause=mind.asked or mind.prompt)
+    event = scene.make_event("model.replied", own, text=text, data=data, cause=mind.asked or mind.prompt)
     mind.replied = True
     mind.said.clear()
     return event
@@ -217,12 +217,12 @@ def flush_reply_text(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """Make an event of reply text without token usage."""
     if not mind.said:
         return []
-    said = "\n\n".join(mind.said)
+    text = "\n\n".join(mind.said)
     scene = row.scene._replace(at=mind.said_at, agent=mind.agent, run=mind.thread, parent=mind.parent)
     mind.said.clear()
-    own = derive_codex_id("reply", mind.said_key, said)
+    own = derive_codex_id("reply", mind.said_key, text)
     return [
         scene.make_event(
-            "model.replied", own, text=said, data={"model": mind.model, "provider": mind.provider, "said": said}, cause=mind.asked
+            "model.replied", own, text=text, data={"model": mind.model, "provider": mind.provider, "said": text}, cause=mind.asked
         )
     ]

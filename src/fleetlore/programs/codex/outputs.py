@@ -1,4 +1,4 @@
-"""What tools of Codex were given and what they gave back, in the many shapes that its versions write."""
+"""Parses inputs and outputs of Codex's tools, in the shapes of its various versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleetlore.programs.codex.ids import as_exit_code
 from fleetlore.programs.sessions import MAX_KEPT_BYTES
 
 _HEADER_CHARS = 400
-"""What the program says before a command's own output stands in so many characters."""
+"""Characters in which Codex's header before a command's own output is searched."""
 _OUTPUT_MARK = "Output:\n"
 _HEADER_PREFIXES = ("Exit code: ", "Wall time: ", "Chunk ID: ", "Process ")
 _FAILURE_PREFIXES = (
@@ -46,37 +46,37 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 class CodexCallOutput(NamedTuple):
-    """What came back of a call."""
+    """The output of a call."""
 
     words: str
     exit_code: int | None = None
     seconds: float | None = None
     success: bool | None = None
     running: bool = False
-    """True where a command goes on in the background."""
+    """Whether the command still runs in the background."""
     terminal: str | None = None
-    """The id of the terminal session that it goes on in."""
+    """The id of its terminal session."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether a person broke it off."""
+        """Whether a person aborted it."""
         return _ABORTED_TEXT in self.words[:_HEADER_CHARS]
 
     @property
     def refused(self) -> bool:
-        """Whether it was not even tried."""
+        """Whether it was denied, not run."""
         return self.words.startswith(_REFUSAL_PREFIXES)
 
     @property
     def failed(self) -> bool:
-        """Whether it did not do what it was to do."""
+        """Whether it failed."""
         if self.exit_code is not None:
             return self.exit_code != 0
         return self.success is False or self.interrupted or self.words.startswith(_FAILURE_PREFIXES)
 
 
 def parse_call_input(arguments: object) -> Any:
-    """The input of a call: its arguments, where they are JSON, and of what is huge only the text."""
+    """The input of a call: its arguments if they are JSON; only the text if they are huge."""
     if not isinstance(arguments, str):
         return arguments
     if len(arguments) > MAX_KEPT_BYTES or not arguments.startswith(("{", "[")):
@@ -88,7 +88,7 @@ def parse_call_input(arguments: object) -> Any:
 
 
 def parse_call_output(value: object) -> CodexCallOutput:
-    """An output as any version has written it."""
+    """Parse the output of any version."""
     if isinstance(value, str):
         return _parse_json_output(value) if value.startswith('{"output":') else _parse_text_output(value)
     if isinstance(value, dict):
@@ -100,17 +100,17 @@ def parse_call_output(value: object) -> CodexCallOutput:
 
 def _parse_json_output(value: str) -> CodexCallOutput:
     try:
-        told = as_object(_decode_json(value.encode()))
+        fields = as_object(_decode_json(value.encode()))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return CodexCallOutput(value)
-    about, words = as_object(told.get("metadata")), told.get("output")
+    about, words = as_object(fields.get("metadata")), fields.get("output")
     if not isinstance(words, str):
         return CodexCallOutput(value)
     return CodexCallOutput(words, exit_code=as_exit_code(about.get("exit_code")), seconds=_as_float(about.get("duration_seconds")))
 
 
 def _parse_text_output(value: str) -> CodexCallOutput:
-    """`Exit code: 1`, `Wall time: 0.3 seconds`, `Process exited with code 1` and the like, then what the command wrote."""
+    """`Exit code: 1`, `Wall time: 0.3 seconds`, `Process exited with code 1` and similar lines, then the command's output."""
     head, found, _ = value[:_HEADER_CHARS].partition(_OUTPUT_MARK)
     if not value.startswith(_HEADER_PREFIXES):
         return CodexCallOutput(value)
@@ -136,7 +136,7 @@ def _strip_header_lines(value: str) -> str:
 
 
 def extract_text(value: object) -> str:
-    """The words of a message or a result: a string, or parts of which some have text."""
+    """The text of a message or a result: a string, or a list of parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

@@ -27,12 +27,12 @@ class Codex(Program):
     home_variable = "CODEX_HOME"
     recordings = ("sessions", "archived_sessions")
     side_files = r".*\.(?:de)?compress\.\d+\.\d+\.tmp"
-    """A rollout that is being compressed: Codex does that with those that nobody has used for a week."""
-    install_note = "When Codex next starts, it asks you to review new hooks: choose “Trust all and continue”, for it runs none before that."
+    """Rollouts during compression: Codex compresses those that were not used for a week."""
+    install_note = "When Codex next starts, it asks you to review new hooks: choose “Trust all and continue”; it runs no hooks before that."
     chooses_sessions = True
 
     def load_recording(self) -> Recording:
-        """Rollouts, and what `codex exec --json` prints."""
+        """Reads rollouts, and the output of `codex exec --json`."""
         from fleetlore.programs.codex.transcript import RECORDING
 
         return RECORDING
@@ -44,7 +44,7 @@ class Codex(Program):
         return find_keys(head)
 
     def load_hooks(self) -> ProgramHooks:
-        """What it hands to `lore hook codex`."""
+        """Reads its calls of `lore hook codex`."""
         from fleetlore.programs.codex.hooks import HOOKS
 
         return HOOKS
@@ -56,7 +56,7 @@ class Codex(Program):
         return settings.find_hook_file(self.find_home() if project is None else os.path.join(project, ".codex"))
 
     def load_harness(self) -> HarnessFactory:
-        """`codex exec`, one process a turn."""
+        """Runs `codex exec`, one process per turn."""
         from fleetlore.programs.codex.harness import CodexHarness
 
         def create(plan: Plan, environ: Mapping[str, str]) -> Harness:

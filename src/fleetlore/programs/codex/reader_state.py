@@ -1,4 +1,4 @@
-"""What a reader of Codex's records keeps in mind between two of them: all of it encodes to JSON."""
+"""The state of a reader of Codex's records between two records; it is stored as JSON."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MAX_ECHOES = 100
 MAX_INPUT_CHARS = 4096
 """Characters kept of each string of a call's input until its result comes; the start is enough to classify the call."""
 MAX_ECHO_CHARS = 200
-"""Words that begin alike so far are the same: pictures and the like may follow in one telling and not in another."""
+"""Characters that decide whether two texts are the same: one copy may have images after the text and another not."""
 
 
 class OpenCodexCall(Struct):
-    """A tool call whose result has not come yet."""
+    """A tool call without a result so far."""
 
     tool: str
     input: Any = None
     work: CompletedCall | None = None
     """What an item has already reported about the call."""
     id: str | None = None
-    """Of the event that told of it, where that follows from its place in a stream."""
+    """Id of its event, if that is derived from its place in a stream."""
     turn: str | None = None
 
 
@@ -39,12 +39,12 @@ class EchoFilter(Struct):
     heard: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def is_new(self, channel: str, words: str) -> bool:
-        """Whether no other channel has said this before; the same channel saying it again means it."""
+        """Whether no other channel reported this text before. A repeat in the same channel is a new text."""
         key = _digest_text(words)
-        heard = self.heard.setdefault(channel, {})
-        heard[key] = times = heard.get(key, 0) + 1
-        if len(heard) > MAX_ECHOES:
-            heard.pop(next(iter(heard)))
+        counts = self.heard.setdefault(channel, {})
+        counts[key] = times = counts.get(key, 0) + 1
+        if len(counts) > MAX_ECHOES:
+            counts.pop(next(iter(counts)))
         if times <= self.told.get(key, 0):
             return False
         self.told[key] = times
@@ -78,19 +78,19 @@ class HistoryReplay(Struct, kw_only=True):
     """A parent's history at the beginning of a rollout."""
 
     until: int | None = None
-    """The ordinal of the first record that is the thread's own, where that is stated."""
+    """The ordinal of the first record of the thread itself, if stated."""
     born: int | None = None
-    """When the thread began, in milliseconds since 1970."""
+    """When the thread started, in milliseconds since 1970."""
     last: int | None = None
     """When the record before was written."""
     sure: bool = False
-    """Whether there is one at all: the parent's own header was met, or times from before the thread."""
+    """Whether there is a replay: the parent's header was found, or times before the thread's start."""
     kept_times: bool = False
-    """Whether the copies bear the times of the originals."""
+    """Whether the copies have the times of the originals."""
 
 
 class CodexReaderState(Struct, kw_only=True):
-    """One source, as far as it was read."""
+    """The state of one source, as far as it was read."""
 
     thread: str | None = None
     agent: str | None = None
@@ -101,23 +101,23 @@ class CodexReaderState(Struct, kw_only=True):
     model: str | None = None
     turn: str | None = None
     prompt: str | None = None
-    """Id of the event that set it going."""
+    """Id of the event that started its turn."""
     prompted: str | None = None
-    """The turn that this was in."""
+    """The turn of that event."""
     cause: str | None = None
     """Id of the newest outcome, else of the prompt."""
     asked: str | None = None
-    """Id of what the answer that is being given answers."""
+    """Cause of the current reply."""
     answering: bool = False
     calls_first: bool = False
-    """Whether this version writes a response's calls down before what it took."""
+    """Whether this version writes a response's calls before its usage."""
     replied: bool = False
     """Whether the prompt was answered at all."""
     interrupted: bool = False
     context: int | None = None
     """How many tokens the last answer's context held."""
     n: int = 0
-    """How many records were read, for those that have no key at all."""
+    """Number of records read; part of the id of records without a key."""
     calls: dict[str, OpenCodexCall] = field(default_factory=dict)
     running: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
@@ -141,14 +141,14 @@ class CodexReaderState(Struct, kw_only=True):
 
 
 def open_call(mind: CodexReaderState, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None) -> None:
-    """Keep a call in mind until its result comes; of too many, the oldest is forgotten."""
+    """Keep a call until its result comes; the oldest are dropped."""
     if len(mind.calls) >= MAX_OPEN_CALLS:
         mind.calls.pop(next(iter(mind.calls)))
     mind.calls[call] = OpenCodexCall(tool, _truncate_input(given), id=id, turn=turn)
 
 
 def close_call(mind: CodexReaderState, call: str) -> OpenCodexCall | None:
-    """Take a call out of mind, but for its id."""
+    """Forget a call, except for its id."""
     mind.closed = [*mind.closed[-MAX_CLOSED_CALLS:], call]
     return mind.calls.pop(call, None)
 

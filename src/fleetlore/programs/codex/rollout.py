@@ -1,7 +1,7 @@
-"""Rollouts of Codex: `{"timestamp", "type", "payload"}` a line, and the flat lines of the oldest versions.
+"""Reads rollouts of Codex: lines of `{"timestamp", "type", "payload"}`, and the flat lines of the oldest versions.
 
-The program writes most things twice or thrice: as what the model said or was given (`response_item`), as an event for its screens
-(`event_msg`), and as a finished item. Each becomes one event, when it first occurs; `docs/dialects.md` says what becomes of which.
+Codex writes most things two or three times: as input or output of the model (`response_item`), as an event for its screens
+(`event_msg`), and as a finished item. Each becomes one event, at its first record; `docs/dialects.md` lists them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from fleetlore.programs.codex.reader_state import CodexReaderState, HistoryRepla
 from fleetlore.programs.codex.usage import find_model, note_response
 from fleetlore.programs.sessions import bound_record, guess_task, project_name
 
-# --- Which records of a rollout are a parent's: the rollout of a sub-agent or a fork may begin with a copy of the history that it inherits.
+# --- Records copied from a parent: the rollout of a sub-agent or a fork may start with a copy of its parent's history.
 
 REPLAY_GAP_MS = 1000
-"""As `ccusage` has it, which found copies written within 40 ms and first turns after 5 s and more."""
+"""As in `ccusage`, which found copies written within 40 ms, and first turns after 5 s or more."""
 
 
 def find_parent_thread(meta: Record) -> str | None:
@@ -42,14 +42,14 @@ def find_parent_thread(meta: Record) -> str | None:
 
 
 def find_spawn_data(meta: Record) -> dict[str, Any]:
-    """What is said of a sub-agent's launch."""
+    """The fields about a sub-agent's launch."""
     source = meta.get("source")
     launched = source.get("subagent") if isinstance(source, dict) else None
     return as_object(as_object(launched).get("thread_spawn"))
 
 
 def make_expected_replay(meta: Record, *, ordinal: object, at: datetime | None) -> HistoryReplay | None:
-    """The replay that a thread with this header may begin with."""
+    """The replay that a thread with this header may start with."""
     if as_text(meta.get("forked_from_id")) is None and find_parent_thread(meta) is None:
         return None
     first, base = as_count(ordinal), as_count(meta.get("forked_from_ordinal_exclusive"))
@@ -73,7 +73,7 @@ def is_inherited_record(mind: CodexReaderState, record: Record, payload: Record,
     if not inherited:
         mind.replay = None
         return False
-    # A doubtful copy costs nothing but its usage: what else it repeats has the ids of the originals.
+    # A wrong guess only drops usage: all other copies have the ids of the originals and are stored once.
     return replay.sure or replay.until is not None or payload.get("type") == "token_count" or record.get("type") == "token_usage_record"
 
 
@@ -106,17 +106,17 @@ def _to_milliseconds(at: datetime | None) -> int | None:
 
 
 class RolloutRow(NamedTuple):
-    """One record, and where it stands."""
+    """One record and its context."""
 
     record: Record
     payload: Record
     scene: CodexEventContext
     size: int
     key: str
-    """What stands for it where nothing in it does: its time, else its place."""
+    """A key for a record without an id: its time, else its place."""
 
     def get_text(self, key: str) -> str | None:
-        """The string under a key of the payload, if it says something."""
+        """The string under a key of the payload, if not empty."""
         return as_text(self.payload.get(key))
 
     def find_call_location(self, mind: CodexReaderState) -> CallLocation:
@@ -127,7 +127,7 @@ class RolloutRow(NamedTuple):
 
 
 PASSTHROUGH_KEY = "internal_chat_message_metadata_passthrough"
-"""Under which responses say what turn they belong to, and whose words they are."""
+"""Keys under which responses name their turn and author."""
 
 RowHandler = Callable[[CodexReaderState, RolloutRow], list[Event]]
 
@@ -147,7 +147,7 @@ IGNORED_ROW_TYPES = frozenset(
 
 
 def make_row(mind: CodexReaderState, record: Record, size: int) -> RolloutRow:
-    """A record, placed."""
+    """A record with its thread, turn and time."""
     mind.n += 1
     payload = as_object(record.get("payload"))
     stamp = record.get("timestamp")
@@ -157,7 +157,7 @@ def make_row(mind: CodexReaderState, record: Record, size: int) -> RolloutRow:
 
 
 def read_session(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """The header of a thread: the first is its own; later ones are its parent's, or say the same again."""
+    """The header of a thread: the first is its own; later ones are its parent's, or repetitions."""
     meta = row.payload
     thread = as_name(meta.get("id")) or as_name(meta.get("session_id"))
     if mind.thread is not None or thread is None:
@@ -208,20 +208,20 @@ def _make_launch_event(meta: Record, scene: CodexEventContext, launcher: str) ->
 
 
 def read_context(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """What the turn that begins is done with."""
+    """The model and settings of the turn that starts."""
     mind.model = find_model(row.payload) or mind.model
     mind.turn = row.get_text("turn_id") or mind.turn
     return []
 
 
 def read_usage_record(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """A response that has just come."""
+    """A response that has just arrived."""
     note_response(mind.meter, row.payload, row.scene.at)
     return []
 
 
 def read_unknown(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """A record from the future, with all that it says."""
+    """An event with all fields of a record of unknown type."""
     payload = row.payload or row.record
     return (
         [] if not payload else [make_other_event(row, as_text(payload.get("type")) or as_text(row.record.get("type")) or "record", payload)]
@@ -229,7 +229,7 @@ def read_unknown(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def make_other_event(row: RolloutRow, name: str, payload: Record) -> Event:
-    """Something that has no kind of ours."""
+    """An event of a kind of Codex's own."""
     words = next((text for key in ("message", "text", "reason", "status", "title", "name") if (text := as_text(payload.get(key)))), None)
     data = {key: value for key, value in bound_record(payload, row.size).items() if key != "type"}
     kind = f"{NAME}.{to_snake_case(name)}"

@@ -1,4 +1,4 @@
-"""`event_msg` and `response_item` of a rollout: which of them tell something, and who reads it."""
+"""Reads `event_msg` and `response_item` records of a rollout: which types become events, and the function for each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from fleetlore.programs.codex.tools import (
 from fleetlore.programs.codex.usage import count_compaction, find_model
 from fleetlore.programs.sessions import UNKNOWN_NAME
 
-# --- Calls in a rollout of Codex: made and answered in responses, told once more and better in items, or in items alone.
+# --- Tool calls: made and answered in responses, repeated with more detail in items, or in items only.
 
 _MCP_PREFIX = "mcp__"
 _SPAWN_TOOL = "spawn_agent"
@@ -86,7 +86,7 @@ def _find_call_input(payload: Record) -> Any:
 
 
 def read_result(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """What came of a call."""
+    """The outcome of a call."""
     call = row.get_text("call_id")
     if call is None or (call in mind.closed and call not in mind.calls):
         return []
@@ -97,15 +97,15 @@ def read_result(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     )
     if output.running:
         mind.running = [*mind.running[-MAX_RUNNING_CALLS:], call]
-    told = make_outcome_event(
+    outcome = make_outcome_event(
         row.scene, key, made.tool if made else UNKNOWN_NAME, made.input if made else None, output, made.work if made else None
     )
     mind.cause, mind.answering, mind.answer = key.outcome, False, None
-    return [told]
+    return [outcome]
 
 
 def read_completed_call(mind: CodexReaderState, row: RolloutRow, item_type: str, item: Record, channel: str) -> list[Event]:
-    """A call that was made, as an item tells it: for its result, of its end in the background, or all by itself."""
+    """A call reported by an item: details for its result, its end in the background, or the only record of it."""
     work, call = parse_item_call(item_type, item), as_text(item.get("call_id")) or as_text(item.get("id"))
     if work is None or (call is not None and call in mind.closed and call not in mind.running):
         return []
@@ -137,7 +137,7 @@ def _derive_call_key(row: RolloutRow, tool: str) -> CallKey:
 
 
 def read_subagent_launches(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
-    """Sub-agents that a call of the model set to work."""
+    """Sub-agents that a call launched."""
     if item.get("tool") not in (_SPAWN_TOOL, None):
         return []
     new = item.get("new_thread_id")
@@ -148,7 +148,7 @@ def read_subagent_launches(mind: CodexReaderState, row: RolloutRow, item: Record
 
 
 def read_subagent_activity(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
-    """A sub-agent was set to work, or came back."""
+    """A sub-agent was launched, or has returned."""
     thread, kind, own = as_name(item.get("agent_thread_id")), as_text(item.get("kind")), as_text(item.get("id"))
     if thread is None:
         return []
@@ -172,7 +172,7 @@ def _make_launch_event(mind: CodexReaderState, row: RolloutRow, thread: str, dat
 
 
 def make_waiting_events(mind: CodexReaderState, row: RolloutRow, why: str) -> list[Event]:
-    """A person is asked, and the thread stands still."""
+    """A person is asked for approval, and the thread waits."""
     call = row.get_text("call_id") or row.get_text("item_id")
     made = mind.calls.get(call) if call else None
     data = {"why": why, "tool": made.tool if made else None, "call_id": call}
@@ -228,7 +228,7 @@ IGNORED_EVENT_TYPES = frozenset(
         "image_generation_partial",
     )
 )
-"""Events that tell nothing that is not told elsewhere in the rollout."""
+"""Events that only repeat other records of the rollout."""
 _IGNORED_ITEM_TYPES = frozenset(("context_compaction", "hook_prompt", "plan", "sleep", "extension"))
 _IGNORED_RESPONSE_TYPES = frozenset(
     ("additional_tools", "ghost_snapshot", "compaction", "compaction_summary", "compaction_trigger", "context_compaction")
@@ -237,7 +237,7 @@ _SUMMARY_MARK = "use the information in this summary to assist with your own ana
 
 
 def read_event_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """An event that was made for the program's screens."""
+    """An event for the program's screens."""
     name = row.get_text("type")
     if name is None:
         return []
@@ -346,14 +346,14 @@ def _read_title(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def _read_item_completed(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """`item_completed`: a piece of the turn, whole."""
+    """`item_completed`: a finished part of the turn."""
     item = as_object(row.payload.get("item"))
     name = as_text(item.get("type"))
     return [] if name is None else read_item(mind, row, to_snake_case(name), item)
 
 
 def read_item(mind: CodexReaderState, row: RolloutRow, name: str, item: Record) -> list[Event]:
-    """An item, whatever it holds."""
+    """An item of any type."""
     if name in _MESSAGE_ITEM_HANDLERS:
         return _MESSAGE_ITEM_HANDLERS[name](mind, row, item)
     work = read_completed_call(mind, row, name, item, ITEM_CHANNEL)

@@ -1,4 +1,4 @@
-"""Codex's hooks file, and the hooks that we ask it to call."""
+"""Codex's hooks file, and the hooks that we install in it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOOK_EVENTS = (
     "Stop",
     "SessionEnd",
 )
-"""The hooks of Codex 0.166 that tell something."""
+"""The hooks of Codex 0.166 that we use."""
 
 SKIPPED_HOOKS = {
-    "PreModelRequest": "the rollout tells of every request, with what it used",
-    "PreCompact": "the rollout tells of it, with its numbers",
-    "PostCompact": "the rollout tells of it, with its numbers",
+    "PreModelRequest": "the rollout reports every request with its usage",
+    "PreCompact": "the rollout reports it with its numbers",
+    "PostCompact": "the rollout reports it with its numbers",
 }
-"""The others, and why: `codex exec` prints a line for every hook that it runs."""
+"""Hooks that are not installed → the reason; `codex exec` prints a line for every hook that it runs."""
 
 
 def find_hook_file(folder: str) -> HookFile:

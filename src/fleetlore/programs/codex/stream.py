@@ -1,7 +1,7 @@
-"""Streams of `codex exec --json`: threads, turns and items as they come, without times and without ids that hold beyond the stream.
+"""Reads streams of `codex exec --json`: threads, turns and items, without times, and with ids that are unique only in the stream.
 
-An id follows from the whole stream up to its record, so that reading it again tells nothing twice, and going on with the same thread
-in another stream does. The rollout of the same thread has more detail; prefer it.
+An event's id is derived from the whole stream up to its record, so that reading the stream again stores nothing twice, while a second
+stream of the same thread gives new events. The rollout of the same thread has more detail; prefer it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fleetlore.programs.codex.usage import CodexUsage, find_model, read_usage
 from fleetlore.programs.sessions import bound_record
 
 STREAM_SOURCE = "exec"
-"""What `model.replied` names as its source, so that it is not added to the figures of the rollout."""
+"""`source` of `model.replied` events from streams, so that their usage is not added to the rollout's."""
 
 
 class StreamRecord(NamedTuple):
@@ -40,7 +40,7 @@ class StreamRecord(NamedTuple):
     scene: CodexEventContext
     size: int
     own: str
-    """The id that follows from its place."""
+    """The id derived from its place."""
 
 
 def is_stream_record(record: Record) -> bool:
@@ -50,7 +50,7 @@ def is_stream_record(record: Record) -> bool:
 
 
 def read_stream_record(mind: CodexReaderState, record: Record, raw: bytes) -> list[Event]:
-    """The events of one more record."""
+    """The events of a record."""
     mind.chain = sha256(mind.chain.encode() + raw).hexdigest()[:32]
     scene = CodexEventContext(read_time(record.get("timestamp")), mind.agent, mind.thread)
     line = StreamRecord(record, scene, len(raw), derive_codex_id("stream", mind.chain))
@@ -132,32 +132,32 @@ def _make_thought_events(mind: CodexReaderState, line: StreamRecord, item: Recor
 
 
 def _read_turn_end(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
-    """The usage is the thread's, all turns together: what is new is this turn's."""
+    """The usage is the thread's total; the difference is this turn's."""
     totals = read_usage(line.record.get("usage"))
     usage = CodexUsage() if totals is None else totals.subtract_usage(mind.streamed).clamp_cached()
     mind.streamed = totals or mind.streamed
-    said = "\n\n".join(mind.said)
-    ended = line.scene.make_event("session.turn_ended", derive_codex_id(line.own, "ended"), text=said)
+    text = "\n\n".join(mind.said)
+    ended = line.scene.make_event("session.turn_ended", derive_codex_id(line.own, "ended"), text=text)
     if not usage.is_nonzero:
         return [*_flush_reply_text(mind, line), ended]
     mind.said.clear()
-    data = {"model": mind.model, **usage.to_event_data(), "said": said or None, "source": STREAM_SOURCE}
-    return [line.scene.make_event("model.replied", line.own, text=said, data=data, cause=mind.cause), ended]
+    data = {"model": mind.model, **usage.to_event_data(), "said": text or None, "source": STREAM_SOURCE}
+    return [line.scene.make_event("model.replied", line.own, text=text, data=data, cause=mind.cause), ended]
 
 
 def _flush_reply_text(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
-    """What was said before something else is done."""
-    said = "\n\n".join(mind.said)
+    """The event of reply text that comes before another item."""
+    text = "\n\n".join(mind.said)
     mind.said.clear()
-    data = {"model": mind.model, "said": said, "source": STREAM_SOURCE}
+    data = {"model": mind.model, "said": text, "source": STREAM_SOURCE}
     return (
-        [line.scene.make_event("model.replied", derive_codex_id(line.own, "said"), text=said, data=data, cause=mind.cause)] if said else []
+        [line.scene.make_event("model.replied", derive_codex_id(line.own, "said"), text=text, data=data, cause=mind.cause)] if text else []
     )
 
 
 def _read_failure(mind: CodexReaderState, line: StreamRecord) -> list[Event]:
-    told = line.record if line.record.get("type") == "error" else as_object(line.record.get("error"))
-    why = extract_text(told.get("message")) or "failed"
+    error = line.record if line.record.get("type") == "error" else as_object(line.record.get("error"))
+    why = extract_text(error.get("message")) or "failed"
     failed = line.scene.make_event("model.failed", line.own, text=why, data={"error": why, "model": mind.model}, cause=mind.cause)
     if line.record.get("type") == "error":
         return [failed] if mind.echo.is_new("error", why) else []
@@ -172,7 +172,7 @@ def _make_other_events(line: StreamRecord, name: str, record: Record) -> list[Ev
 
 
 def flush_stream(mind: CodexReaderState) -> list[Event]:
-    """What was said last, where no end of the turn came."""
+    """The last reply text, if the stream ended without the end of the turn."""
     scene = CodexEventContext(None, mind.agent, mind.thread)
     return _flush_reply_text(mind, StreamRecord({}, scene, 0, derive_codex_id("stream", mind.chain, "end"))) if mind.chain else []
 

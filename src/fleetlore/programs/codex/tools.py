@@ -1,4 +1,4 @@
-"""Tool calls of Codex and what came of them, told alike by rollouts, streams and hooks."""
+"""Makes events of Codex's tool calls and their outcomes, for rollouts, streams and hooks alike."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fleetlore.programs.codex.outputs import CodexCallOutput
 from fleetlore.programs.sessions import MAX_KEPT_BYTES, MAX_TEXT_CHARS, EventContext, end_of_long, shorten_text
 
 CODE_TOOL = "exec"
-"""The tool that runs a program of the model's own, which calls other tools in its turn: those tell the deeds."""
+"""The tool that runs code of the model, which calls other tools; those calls are reported instead."""
 _SUMMARY_KEYS = ("task_name", "message", "prompt", "path", "query", "url", "pattern", "chars", "explanation", "code", "target")
 _PATCH_PREFIX = "*** Begin Patch\n"
 
 
 class CallKey(NamedTuple):
-    """Which call it is: ids are taken from here."""
+    """The key of a call, from which ids are derived."""
 
     called: str
     outcome: str
     call: str | None = None
-    """The program's own id of it."""
+    """The program's own id of the call."""
 
 
 def make_call_key(place: CallLocation, call: str) -> CallKey:
@@ -36,12 +36,12 @@ def make_call_key(place: CallLocation, call: str) -> CallKey:
 
 
 def summarize_call(tool: str, given: object) -> str:
-    """A call in one line: the tool, and what it was asked to do."""
+    """A call in one line: the tool and its main argument."""
     command = extract_shell_command(given) if isinstance(given, dict) else None
     if isinstance(command, list):
         command = command[-1] if command[1:2] in (["-lc"], ["-c"]) else " ".join(command)
-    told = as_object(given)
-    words = shorten_text(command) or next((line for key in _SUMMARY_KEYS if (line := shorten_text(told.get(key)))), None)
+    fields = as_object(given)
+    words = shorten_text(command) or next((line for key in _SUMMARY_KEYS if (line := shorten_text(fields.get(key)))), None)
     if words is None and isinstance(given, str):
         words = shorten_text(given[:2000].removeprefix(_PATCH_PREFIX).removeprefix("*** "))
     flags = shown_flags(flags_of(tool, given), words or "")
@@ -66,7 +66,7 @@ def make_call_event(
 def make_outcome_event(
     scene: EventContext, key: CallKey, tool: str, given: object, output: CodexCallOutput, work: CompletedCall | None = None
 ) -> Event:
-    """What came of a call: its output, and what an item told of it before."""
+    """The event of a call's outcome, from its output and the details of an earlier item."""
     code = output.exit_code if work is None or work.exit_code is None else work.exit_code
     duration = None if output.seconds is None else output.seconds * 1000
     if work is not None and work.duration_ms is not None:
@@ -76,21 +76,21 @@ def make_outcome_event(
         data |= {"reason": output.words or None, "deed": _classify_codex_call(tool, given).name}
         return scene.make_event("tool.denied", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
     failed = output._replace(exit_code=code).failed or (work is not None and work.failed)
-    deed = _classify_codex_call(tool, given, output.words, failed=failed)
-    data |= {"exit_code": code, "duration_ms": duration, "deed": deed.name, "subject": deed.subject}
+    action = _classify_codex_call(tool, given, output.words, failed=failed)
+    data |= {"exit_code": code, "duration_ms": duration, "deed": action.name, "subject": action.subject}
     data |= {"output_end": end_of_long(output.words)}
     if failed:
         data |= {"output" if code is not None else "error": output.words or None, "interrupted": output.interrupted or None}
         why = shorten_text(output.words) or (f"exit code {code}" if code is not None else "failed")
         return scene.make_event("tool.failed", key.outcome, text=f"{summarize_call(tool, given)}: {why}", data=data, cause=key.called)
-    paths = list((work.paths if work else ()) or deed.paths)
+    paths = list((work.paths if work else ()) or action.paths)
     data |= {"output": output.words or None, "paths": paths or None, "running": output.running or None}
     data |= {"terminal": output.terminal}
     return scene.make_event("tool.returned", key.outcome, text=summarize_call(tool, given), data=data, cause=key.called)
 
 
 def make_completed_call_events(scene: EventContext, key: CallKey, work: CompletedCall, *, cause: str | None) -> list[Event]:
-    """A call and its outcome, where an item alone tells them."""
+    """A call and its outcome, if an item is their only record."""
     given = work.given if work.given is not None or not work.paths else {"changes": dict.fromkeys(work.paths, "")}
     called = make_call_event(scene, key, work.tool, given, cwd=work.cwd, cause=cause)
     return [called, make_outcome_event(scene, key, work.tool, given, CodexCallOutput(work.words), work)]
@@ -101,7 +101,7 @@ def _classify_codex_call(tool: str, given: object, output: object = None, *, fai
 
 
 def _bound_input(given: object) -> object:
-    """An input as it is, or as text that a log may cut, where it is huge."""
+    """The input; a huge one as text, which the log may truncate."""
     if not isinstance(given, dict | list):
         return given
     raw = msgspec.json.encode(given)

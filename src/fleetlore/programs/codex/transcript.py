@@ -1,4 +1,4 @@
-"""`codex`: what OpenAI's Codex CLI writes down: rollouts, `exec --json` streams and hooks, one JSON object a line, told by one reader."""
+"""Reads the records of OpenAI's Codex CLI: rollouts, `exec --json` streams and hooks, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _READER_BY_ROW_TYPE: Mapping[str, Callable[[CodexReaderState, RolloutRow], list[
 
 
 class CodexTranscriptReader:
-    """Reads one source of any of the three sorts, or of all of them."""
+    """Reads one source with records of any of the three formats."""
 
     def __init__(self, mind: CodexReaderState) -> None:
         self._state = mind
 
     def read(self, raw: bytes) -> list[Event]:
-        """The events of one more record."""
+        """The events of a record."""
         record = parse_record(raw)
         if "hook_event_name" in record:
             self._state.n += 1
@@ -56,23 +56,23 @@ class CodexTranscriptReader:
         return _read_row(self._state, make_row(self._state, record, len(raw)))
 
     def flush_complete(self) -> list[Event]:
-        """Nothing: words wait for their cost, which comes within the second, and prompts for the event that confirms them."""
+        """Nothing: reply text waits for its usage, which comes within a second, and prompts for the event that confirms them."""
         return []
 
     def end(self, now: datetime | None = None) -> list[Event]:
-        """The words and the prompt that waited for more, and the end of a turn that no record marks."""
+        """The held-back reply text and prompt, and the end of a turn that no record marks."""
         mind = self._state
         if mind.chain:
             return flush_stream(mind)
         row = RolloutRow({}, {}, CodexEventContext(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
         events = [*flush_waiting_prompt(mind, row), *flush_reply_text(mind, row)]
         at = mind.answer.at if mind.answer else None
-        # Until then the call that the words announce may still come.
+        # Until then the call that the text announces may still come.
         is_quiet = now is None or at is None or now - at >= QUIET
         return events + (end_answered_turn(mind, row) if is_quiet else [])
 
     def save(self) -> bytes:
-        """All that it keeps in mind."""
+        """The state, as JSON."""
         return msgspec.json.encode(self._state)
 
 
@@ -91,7 +91,7 @@ def _read_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
 
 
 def _apply_inherited_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """A parent's record: it was told there; only what the thread goes on with is kept."""
+    """A record copied from the parent: reported there; only the state that the thread continues with is kept."""
     if row.record.get("type") == "turn_context":
         mind.model = find_model(row.payload) or mind.model
     elif row.payload.get("type") == "token_count":
@@ -100,7 +100,7 @@ def _apply_inherited_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]
 
 
 def _read_flat_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
-    """A line of the oldest form: a header without a type, then the items of responses, bare."""
+    """A line of the oldest format: a header without a type, then response items without an envelope."""
     record: Record = row.record
     mind.flat = mind.flat or mind.thread is None
     if "type" in record:
@@ -116,4 +116,4 @@ def _open_reader(state: bytes | None) -> RecordReader:
 
 
 RECORDING = Recording(name=NAME, open=_open_reader)
-"""The recordings of Codex."""
+"""Reads the recordings of Codex."""

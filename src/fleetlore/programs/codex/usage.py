@@ -1,7 +1,7 @@
-"""Counting tokens in rollouts of Codex as `ccusage` does: each response once, however often its numbers are repeated.
+"""Counts tokens in rollouts of Codex like `ccusage`: each response once, however often its numbers are repeated.
 
-A rollout states the thread's totals and the last response's usage again and again. A response is new where the totals have moved on; then
-its own usage counts, else what the totals have grown by. `input_tokens` holds what came from the cache, `output_tokens` the reasoning.
+A rollout repeats the thread's totals and the last response's usage. A response is new if the totals have changed; its own usage counts,
+or else the growth of the totals. `input_tokens` includes cached tokens, `output_tokens` includes reasoning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REASONING_KEYS = ("reasoning_output_tokens", "reasoning_tokens")
 
 
 class CodexUsage(NamedTuple):
-    """What a response, or all of a thread's, took."""
+    """Tokens of a response, or of a whole thread."""
 
     input: int = 0
     cached: int = 0
@@ -36,22 +36,22 @@ class CodexUsage(NamedTuple):
         return any(self[:5])
 
     def clamp_cached(self) -> CodexUsage:
-        """The same, with no more from the cache than was read."""
+        """The same, with cached tokens limited to the input."""
         cached = min(self.cached, self.input)
         return self._replace(cached=cached, written=min(self.written, self.input - cached))
 
     def subtract_usage(self, before: CodexUsage | None) -> CodexUsage:
-        """What was used between two totals; nothing is ever given back."""
+        """The difference of two totals, never negative."""
         return CodexUsage(*(max(now - then, 0) for now, then in zip(self, before or CodexUsage(), strict=True)))
 
     def to_event_data(self) -> dict[str, int]:
-        """As `model.replied` has it."""
-        told = {"input": self.input - self.cached - self.written, "output": self.output, "cache_read": self.cached}
-        return told | ({"cache_write": self.written} if self.written else {}) | ({"reasoning": self.reasoning} if self.reasoning else {})
+        """The fields of `model.replied`."""
+        fields = {"input": self.input - self.cached - self.written, "output": self.output, "cache_read": self.cached}
+        return fields | ({"cache_write": self.written} if self.written else {}) | ({"reasoning": self.reasoning} if self.reasoning else {})
 
 
 class NotedResponse(Struct, kw_only=True):
-    """A response that was noted down when it came; the totals follow."""
+    """A response that was recorded when it arrived; the totals follow."""
 
     response: str
     usage: CodexUsage
@@ -60,7 +60,7 @@ class NotedResponse(Struct, kw_only=True):
 
 
 class UsageMeter(Struct, kw_only=True):
-    """How much of a thread's usage was counted already."""
+    """The usage of a thread that was already counted."""
 
     totals: CodexUsage | None = None
     noted: NotedResponse | None = None
@@ -72,11 +72,11 @@ class CountedResponse(NamedTuple):
     usage: CodexUsage
     response: str | None = None
     at: datetime | None = None
-    """When it came, where that was noted before the totals were."""
+    """When it arrived, if recorded before the totals."""
 
 
 def read_usage(value: object) -> CodexUsage | None:
-    """The numbers of a usage in any of their spellings; `None` where there are none."""
+    """The numbers of a usage record in any spelling; `None` if there are none."""
     if not isinstance(value, dict):
         return None
     given, output, reasoning = _first_number(value, _INPUT_KEYS), _first_number(value, _OUTPUT_KEYS), _first_number(value, _REASONING_KEYS)
@@ -114,7 +114,7 @@ def count_response(meter: UsageMeter, info: dict[str, Any]) -> CountedResponse |
 
 
 def note_response(meter: UsageMeter, payload: dict[str, Any], at: datetime | None) -> None:
-    """Keep a `token_usage_record` in mind: it says which response the next totals are about."""
+    """Remember a `token_usage_record`: it names the response of the next totals."""
     response, usage = as_text(payload.get("response_id")), read_usage(payload.get("usage"))
     if response is not None and usage is not None:
         totals = read_usage(payload.get("thread_token_usage"))
@@ -122,7 +122,7 @@ def note_response(meter: UsageMeter, payload: dict[str, Any], at: datetime | Non
 
 
 def count_compaction(meter: UsageMeter, response: str | None) -> CountedResponse | None:
-    """The response that summed a context up, where no totals will tell of it."""
+    """The response of a compaction, which totals do not include."""
     noted = meter.noted
     if noted is None or noted.response != response or not noted.usage.is_nonzero:
         return None
@@ -131,7 +131,7 @@ def count_compaction(meter: UsageMeter, response: str | None) -> CountedResponse
 
 
 def find_model(*places: dict[str, Any]) -> str | None:
-    """The model that a record names, wherever it does."""
+    """The model named in a record, under any of its keys."""
     for place in places:
         for value in (place.get("model"), place.get("model_name"), as_object(place.get("metadata")).get("model")):
             if isinstance(value, str) and value.strip():

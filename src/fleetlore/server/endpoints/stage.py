@@ -52,7 +52,7 @@ def _current_turn(context: AppContext, run: str) -> int | None:
         found = snapshot.states["stage"].runs.get(run)
         turn, is_over = (None, False) if found is None else (found.turn, found.finish is not None)
     if is_over or (found is None and _has_events(context.log, run, ["run.finished"])):
-        raise Problem(409, "this run is over, and nobody hears a visitor any more; `lore stage run` begins another")
+        raise Problem(409, "this run has ended and takes no more messages; start another with `lore stage run`")
     if found is None and not _has_events(context.log, run):
         raise Problem(404, "there is no such run on this log; `GET /api/stage` lists those there are")
     return turn

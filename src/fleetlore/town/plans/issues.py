@@ -205,7 +205,7 @@ def parse_issues(text: str, source: str = "the issues", *, title: str = "", done
     """Build a plan from JSON text, one value or one per line. `done` names finished issues, such as `#12`. Raises `InvalidPlan`."""
     if len(text.encode(errors="replace")) > MAX_PLAN_BYTES:
         raise InvalidPlan(
-            [f"{source}: over {MAX_PLAN_BYTES // 1024**2} MiB; take fewer issues, or only their number, title, body and labels"]
+            [f"{source}: over {MAX_PLAN_BYTES // 1024**2} MiB; use fewer issues, or only their number, title, body and labels"]
         )
     return build_plan_from_issues(_decode_json_values(text, source), source, title=title, done=done)
 
@@ -232,9 +232,9 @@ def build_plan_from_issues(
     all_issues = _keep_newest(_collect_issues(document, values), left_out)
     issues = _keep_open_issues(all_issues, left_out)
     if not issues and not document.errors:
-        document.add_error((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
+        document.add_error((), "it contains no open issue" + "".join(f"; {each}" for each in left_out[:3]))
     if len(issues) > MAX_ITEMS:
-        document.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
+        document.add_error((), f"{len(issues)} issues; at most {MAX_ITEMS} are allowed: split them into several missions")
         document.raise_if_invalid()
     resolver = _DependencyResolver(issues, all_issues, done)
     items = [_build_item(document, issue, resolver, left_out) for issue in issues]
@@ -291,7 +291,7 @@ def _parse_issue(value: Any, delivery: Mapping[str, Any]) -> Issue | str:
     number, title = value.get("number"), value.get("title")
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**12:
         keys = ", ".join(excerpt(key) for key in list(value)[:6]) or "nothing"
-        return f"an issue has no number: it tells {keys}; hand in issues as the forge tells them"
+        return f"an issue has no number, only {keys}; pass issues as the forge's API returns them"
     if not isinstance(title, str) or not title.strip():
         return f"#{number} has no title"
     address = next((url for key in ("html_url", "url") if _ISSUE_URL.fullmatch(url := _text_of(value.get(key)))), "")
@@ -348,7 +348,7 @@ def _keep_newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
             repeated[issue.key] = None
         if issue.key not in newest or issue.updated_at >= newest[issue.key].updated_at:
             newest[issue.key] = issue
-    left_out += [f"#{number} is there several times; what was told last is taken" for _, number in repeated]
+    left_out += [f"#{number} appears several times; the last version is used" for _, number in repeated]
     return list(newest.values())
 
 
@@ -404,7 +404,7 @@ def _build_item(document: Document, issue: Issue, resolver: _DependencyResolver,
             dependencies.append(resolver.resolve_reference(reference, issue))
         except LookupError:
             name = excerpt(str(reference))
-            document.add_error((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
+            document.add_error((id,), f"waits for {name}, which is not among the open issues; add it, or name it with --done")
     if len(issue.body.encode()) > resolver.max_body_bytes:
         left_out.append(f"the end of {excerpt(id)}, which is longer than {resolver.max_body_bytes:,} bytes")
     return PlannedItem(

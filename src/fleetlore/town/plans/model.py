@@ -61,11 +61,11 @@ class MissionPlan(Struct, frozen=True, kw_only=True):
 
 PLAN = DocumentType(
     suffixes=(".toml",),
-    wrong_suffix="a plan is written in a file that ends in .toml, issues are in one that ends in .json or .jsonl",
-    not_a_table='a plan is a table; begin with title = "…"',
+    wrong_suffix="a plan must end in .toml, and issues in .json or .jsonl",
+    not_a_table='a plan is a table; start with title = "…"',
     error=InvalidPlan,
     max_bytes=MAX_PLAN_BYTES,
-    too_large="let the items name files that tell the rest",
+    too_large="put details into files, and name them in the items",
 )
 
 
@@ -80,7 +80,7 @@ def slugify_title(text: str) -> str:
 def check_name(document: Document, path: KeyPath, name: str, label: str) -> None:
     """Report a name that is empty, too long or has control characters."""
     if not name.strip() or not is_name(name):
-        document.add_error(path, f"{excerpt(name)!r} cannot be {label}: 1 to 200 bytes, and no control characters")
+        document.add_error(path, f"{excerpt(name)!r} is not valid as {label}: use 1 to 200 bytes without control characters")
 
 
 def check_total_size(document: Document, items: Iterable[PlannedItem]) -> None:
@@ -89,7 +89,7 @@ def check_total_size(document: Document, items: Iterable[PlannedItem]) -> None:
     if size > MAX_ITEMS_BYTES:
         limit = f"{MAX_ITEMS_BYTES // 1024} KiB"
         document.add_error(
-            ("items",), f"come to {size // 1024:,} KiB, and at most {limit} are told at once: make several missions, or use fewer words"
+            ("items",), f"are {size // 1024:,} KiB together; at most {limit} fit into one append: split the mission, or shorten the texts"
         )
 
 
@@ -98,7 +98,7 @@ def check_dependencies(document: Document, items: Sequence[tuple[KeyPath, Planne
     places: dict[str, KeyPath] = {}
     for path, item in items:
         if item.id in places:
-            document.add_error((*path, "id"), f"{excerpt(item.id)!r} is there twice; give each item an id of its own")
+            document.add_error((*path, "id"), f"{excerpt(item.id)!r} appears twice; give each item its own id")
         places.setdefault(item.id, path)
     for path, item in items:
         for index, dependency in enumerate(item.depends_on):
@@ -107,13 +107,15 @@ def check_dependencies(document: Document, items: Sequence[tuple[KeyPath, Planne
                     (*path, "depends_on", index), f"there is no item {excerpt(dependency)!r}{_suggest_item(dependency, places)}"
                 )
     for cycle in find_cycles({item.id: [each for each in item.depends_on if each in places] for _, item in items}):
-        document.add_error(places[cycle[0]], f"waits for itself: {' → '.join(map(excerpt, (*cycle, cycle[0])))}; take one of these away")
+        document.add_error(
+            places[cycle[0]], f"waits for itself: {' → '.join(map(excerpt, (*cycle, cycle[0])))}; remove one of these dependencies"
+        )
 
 
 def _suggest_item(name: str, known: Iterable[str]) -> str:
     names_by_casefold = {each.casefold(): each for each in known}
     match = names_by_casefold.get(name.casefold())
-    return f"; did you mean {excerpt(match)!r}?" if match else "; add it, or take the dependency away"
+    return f"; did you mean {excerpt(match)!r}?" if match else "; add it, or remove the dependency"
 
 
 def find_cycles(needs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:

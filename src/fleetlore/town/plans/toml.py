@@ -71,7 +71,7 @@ def build_plan(document: Document) -> MissionPlan:
     root = document.root
     header = _PlanHeader(**document.convert_fields((), root, _PlanHeader))
     if not header.title.strip():
-        document.add_error(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
+        document.add_error(("title",) if "title" in root else (), 'title is missing; add title = "…"')
     _check_text_size(document, ("title",), header.title, MAX_TITLE_BYTES)
     if header.id:
         check_name(document, ("id",), header.id, "an id")
@@ -92,20 +92,20 @@ def build_plan(document: Document) -> MissionPlan:
 
 def _parse_items(document: Document, tables: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
     if not tables:
-        document.add_error((), "there are no items; write [[items]] with an id and a title for each piece of work")
+        document.add_error((), "there are no items; add [[items]] with an id and a title for each")
     if len(tables) > MAX_ITEMS:
-        document.add_error(("items",), f"{len(tables)} items; at most {MAX_ITEMS} are taken: make several missions of them")
+        document.add_error(("items",), f"{len(tables)} items; at most {MAX_ITEMS} are allowed: split the mission")
     return [(("items", index), _parse_item(document, ("items", index), table)) for index, table in enumerate(tables[:MAX_ITEMS])]
 
 
 def _parse_item(document: Document, path: KeyPath, table: Any) -> PlannedItem:
     item = _PlanItem(**document.convert_fields(path, table, _PlanItem))
     if not item.id:
-        document.add_error(path, "id is missing; other items name it by that")
+        document.add_error(path, "id is missing; other items refer to it by its id")
     else:
         check_name(document, (*path, "id"), item.id, "an id")
     if item.role and item.roles:
-        document.add_error((*path, "role"), "role and roles are the same; write one of them")
+        document.add_error((*path, "role"), "role and roles mean the same; use one of them")
     type = _TYPE_BY_ALIAS.get(re.sub(r"[\s_-]", "", item.type.lower()))
     if type is None:
         document.add_error((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
@@ -131,7 +131,7 @@ def _parse_item(document: Document, path: KeyPath, table: Any) -> PlannedItem:
 def _check_text_size(document: Document, path: KeyPath, text: str, max_bytes: int) -> None:
     """Report a text that the log would truncate."""
     if (size := len(text.encode(errors="replace"))) > max_bytes:
-        document.add_error(path, f"{size:,} bytes; at most {max_bytes:,} are kept: name a file that tells the rest")
+        document.add_error(path, f"{size:,} bytes; at most {max_bytes:,} are stored: put the rest into a file, and name it")
 
 
 def _unique_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Plays the agents of the town: each writes down what its task is about; whoever reviews sends one thing back once."""
+"""Plays the agents of the demo's town: workers write a page for their task; the reviewer rejects one page once."""
 
 import json
 import os
@@ -15,27 +15,27 @@ WORK = {
     "bell": "Rings once a minute while the fog is thicker than half a mile.",
     "drill": "Three ships came in after dark, one of them in fog. None asked for the way.",
 }
-"""What is written about each item of the mission."""
+"""Item of the mission → text of its page."""
 COMPLAINT = "The breakwater's light does not say how far it is seen. Say so."
 
 
 def say(words: str, tokens: int) -> None:
-    """Report what is done and used so far, and think for a while."""
+    """Report progress and tokens, then wait."""
     sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000}) + "\n")
     sys.stdout.flush()
     time.sleep(float(os.environ["DEMO_PACE"]))
 
 
 def work(item: str, prompt: str) -> None:
-    """Write it down, and commit that."""
-    say("I read what is wanted, and what there is.", 1900)
+    """Write the page of an item, and commit it."""
+    say("Reading the task and the existing pages.", 1900)
     page = Path("lights", f"{item}.md")
     page.parent.mkdir(exist_ok=True)
-    text = WORK.get(item, "It is seen to.")
+    text = WORK.get(item, "Done.")
     if COMPLAINT in prompt:
         text = f"{text[:-1]}, seen for five miles."
     page.write_text(f"{text}\n")
-    say(f"{page} is written; I read it once more.", 4200)
+    say(f"{page} is written; reading it once more.", 4200)
     name = os.environ["LORE_AGENT"]
     who = ("-c", f"user.name={name}", "-c", f"user.email={name}@example.org")
     subprocess.run(["git", "add", str(page)], capture_output=True, check=False)
@@ -44,12 +44,12 @@ def work(item: str, prompt: str) -> None:
 
 
 def review(item: str, prompt: str) -> None:
-    """Only the breakwater's light is sent back, and only once."""
-    say("I read what was done.", 2300)
+    """Reject the breakwater's page once; approve everything else."""
+    say("Reading the change.", 2300)
     if item == "breakwater" and "five miles" not in prompt:
         say(f"REJECTED: {COMPLAINT}", 3100)
     else:
-        say("APPROVED: It says what a captain has to know.", 3100)
+        say("APPROVED: The page is complete.", 3100)
 
 
 def take_turn(prompt: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether the tide table is right."""
+"""Check the tide table; exit code 1 if a time is wrong."""
 
 import runpy
 import sys

@@ -1,4 +1,4 @@
-"""Plays an agent that first guesses, and then reads what the check says."""
+"""Plays an agent that guesses first, and then uses the output of the check."""
 
 import json
 import os
@@ -12,26 +12,26 @@ TABLE = Path("tide.py")
 
 
 def say(words: str, tokens: int) -> None:
-    """Report what is done and used so far, and think for a while."""
+    """Report progress and tokens, then wait."""
     sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000}) + "\n")
     sys.stdout.flush()
     time.sleep(float(os.environ["DEMO_PACE"]))
 
 
 def write_step(minutes: int) -> None:
-    """Have high water come so much later each day."""
+    """Set how many minutes later high water comes each day."""
     TABLE.write_text(re.sub(r"(?m)^MINUTES_LATER = .*", f"MINUTES_LATER = {minutes}", TABLE.read_text()))
 
 
 def take_turn(prompt: str) -> None:
-    """A guess, and then what the check said."""
-    told = re.findall(r"day 2: .*not at (\d\d):(\d\d)", prompt)
-    if not told:
+    """Guess in the first turn; use the check's output after that."""
+    expected = re.findall(r"day 2: .*not at (\d\d):(\d\d)", prompt)
+    if not expected:
         say("I read tide.py: high water is at the same time every day.", 2100)
         write_step(40)
         say("I let the tide come a little later each day.", 4800)
         return
-    hour, minute = map(int, told[-1])
+    hour, minute = map(int, expected[-1])
     say(f"The second day's high water is at {hour:02}:{minute:02}, says the check.", 5200)
     write_step(hour * 60 + minute - 6 * 60)
     say("So it comes 50 minutes later each day. I look at the third day, too.", 6900)
