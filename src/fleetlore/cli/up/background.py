@@ -71,7 +71,7 @@ def _make_notify_job(settings: Settings, context: AppContext, url: str) -> Backg
         rules_of(settings),
         naming=naming,
         url=url,
-        costs=house.view_cache.costs,
+        costs=context.view_cache.costs,
         on_trouble=lambda trouble: terminal.err(f"lore: {trouble}"),
     )
     return notifier.run
