@@ -175,7 +175,7 @@ def test_a_wish_that_cannot_be_is_refused_with_a_reason_and_nothing_is_stored(to
 def test_an_agent_that_nobody_runs_stops_and_comes_back_by_the_fact_itself(town: Lore) -> None:
     town("town", "spawn", "ada")
     assert town("town", "kill", "ada").lines == ["ada is stopped; it was not running"]
-    assert "`lore town restart` brings it back" in town("town", "interrupt", "ada", code=2).err
+    assert "restart it with `lore town restart`" in town("town", "interrupt", "ada", code=2).err
     town("town", "restart", "ada", code=0)
     assert towns.folded(town).agents["ada"].state == "cold"
 

@@ -20,8 +20,8 @@ from tests.goal.scripted import goal
     [
         ({"harness": "mind"}, 'needs a `mind`, such as mind = "anthropic:'),
         ({"harness": "command"}, r"needs a `command`, such as command = \["),
-        ({"harness": "codex", "memory": Memory(enabled=True)}, r"\[memory\] needs a mind"),
-        ({"harness": "codex", "judged": True}, "say which with `judge`"),
+        ({"harness": "codex", "memory": Memory(enabled=True)}, r"\[memory\] needs a model"),
+        ({"harness": "codex", "judged": True}, "name it with `judge`"),
     ],
     ids=["mind", "command", "memory", "judge"],
 )

@@ -51,7 +51,7 @@ def test_the_key_of_every_thread_is_a_scope(served: Served) -> None:
     for thread in threads:
         assert served.get("/api/brief", scope=thread["key"]).status == 200
     assert [one["session"] for one in served.view("story", scope="task:PAY-12")["story"]["paragraphs"]] == [RUN]
-    assert served.view("story", scope="agent:ada")["story"]["paragraphs"] == []
+    assert [one["thread"] for one in served.view("story", scope="agent:ada")["story"]["paragraphs"]] == ["mission:launch"]
 
 
 @pytest.mark.parametrize("name", ["shop", "shop@main: Fix the parser", "0b5e1111", RUN])

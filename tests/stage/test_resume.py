@@ -223,7 +223,7 @@ async def test_a_conductor_that_finds_another_at_work_stops() -> None:
             return {"text": f"line {len(mind.asked)}"}
 
         mind = CallbackModel(meddle)
-        with pytest.raises(LogError, match="another process is playing r just now"):
+        with pytest.raises(LogError, match="another process is playing r now"):
             await run_scenario(log, scenario(turns=3), models={"ada": mind})
 
 
@@ -238,5 +238,5 @@ async def test_a_question_that_another_process_answered_meanwhile_stops_the_one_
             return stored
 
         log.append = answered_at_once  # type: ignore[method-assign]  # what a second process does between two steps of ours
-        with pytest.raises(LogError, match="another process is playing r just now"):
+        with pytest.raises(LogError, match="another process is playing r now"):
             await run_scenario(log, scenario(turns=3))
