@@ -185,7 +185,7 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterator[str]:
         yield "pushed"
     elif delivered.commits:
         yield "committed, not pushed"
-    work = [file for file in record.files if not _is_note(file.path)]
+    work = [file for file in record.files if not _is_note(file.path)] or record.files
     changed = f"{name_files(work)} changed" if work else ""
     if list_uncommitted(record, state):
         if delivered.commits:

@@ -26,7 +26,7 @@ _active = re.compile(
 _passive = re.compile(
     rf".{{3,100}}?\b(?:is|are|was|were|has been|have been|now)(?: now| all| also| successfully| been| fully| being)* {_CHANGED}\b"
     r"|.{3,100}?\b(?:now|no longer) (?!(?:pass|clean|green|complete|ready|running)\w*)[a-z]+"
-    r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b"
+    r"|.{3,80} (?:is|are|works?) [^.]{3,60} now\b|.{8,120} now$"
     r"|.{8,100} [—–-] (?:complete|done|implemented|fixed)\b",
     re.IGNORECASE,
 )
