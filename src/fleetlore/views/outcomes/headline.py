@@ -206,9 +206,8 @@ def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     """Files of the session's repository that were edited after its last commit. A later push or commit command may have taken them in."""
     if not (state.branch or any(call.kind == "command" and "git " in call.what for call in state.calls)):
         return []
-    last = max((commit.step for commit in state.commits), default=0)
+    last = max((made.step for made in (*state.commits, *state.pushes)), default=0)
     if last:
-        last = max([last, *(push.step for push in state.pushes)])
         last = max([last, *(tried.step for tried in state.attempts if tried.act in ("commit", "push") and not tried.failed)])
     folder = f"{state.cwd.rstrip('/')}/" if state.cwd else ""
     edits = [edit for edit in state.edits if edit.step > last and (edit.covered or not last)]

@@ -129,15 +129,27 @@ _CLAUSE_END = re.compile(r" [-–—] |[;:](?= )|\.(?= )|, (?:and|but|so|because
 _ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*$)")
 
 
-def short_request(text: str, most: int) -> str:
-    """A request for work as a headline of at most so many words, such as "Round the total to cents"; empty for anything else."""
-    sentence = first_sentence(text)
+def is_order(text: str) -> bool:
+    """Whether a request asks for work, not for an answer."""
+    return _is_order(_drop_courtesy(first_sentence(text)))
+
+
+def _is_order(sentence: str) -> bool:
+    return sentence.partition(" ")[0].lower() in _WORK_VERBS or _NEED.match(sentence) is not None
+
+
+def _drop_courtesy(sentence: str) -> str:
     for _ in range(4):
         if not (found := _POLITE.match(sentence)):
             break
         sentence = sentence[found.end() :]
-    is_work = sentence.partition(" ")[0].lower() in _WORK_VERBS or _NEED.match(sentence) is not None
-    if not is_work or len(sentence.split()) < LEAST_REQUEST:
+    return sentence
+
+
+def short_request(text: str, most: int) -> str:
+    """A request for work as a headline of at most so many words, such as "Round the total to cents"; empty for anything else."""
+    sentence = _drop_courtesy(first_sentence(text))
+    if not _is_order(sentence) or len(sentence.split()) < LEAST_REQUEST:
         return ""
     clause = _CLAUSE_BREAK.split(sentence, maxsplit=1)[0]
     short = cut_words((clause if len(clause.split()) >= LEAST_REQUEST else sentence).rstrip("?.! "), most)
