@@ -338,7 +338,7 @@ class BriefWriter:
         states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
         has_result = bool(one.result) and not one.result.startswith(ASKED)
         values = {
-            "title": name_result(one, self._limits.title + 30 * has_result),
+            "title": name_result(one, self._limits.title + 60 * has_result),
             "report": "" if has_result else quote_inside(find_report(one, self._limits.title + 20)),
             "files": name_files(files),
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",

@@ -206,13 +206,21 @@ def list_uncommitted(record: Outcome, state: SessionState) -> list[str]:
     """Files of the session's repository that were edited after its last commit. A later push or commit command may have taken them in."""
     if not (state.branch or any(call.kind == "command" and "git " in call.what for call in state.calls)):
         return []
-    last = max((made.step for made in (*state.commits, *state.pushes)), default=0)
+    last = max((*(commit.step for commit in state.commits), *(push.step for push in state.pushes)), default=0)
     if last:
         last = max([last, *(tried.step for tried in state.attempts if tried.act in ("commit", "push") and not tried.failed)])
     folder = f"{state.cwd.rstrip('/')}/" if state.cwd else ""
     edits = [edit for edit in state.edits if edit.step > last and (edit.covered or not last)]
-    paths = (edit.path.removeprefix(folder) for edit in edits)
+    discarded = [flag for flag in state.flags if flag.executed and flag.what.startswith("uncommitted changes discarded")]
+    kept = [edit.path for edit in edits if not any(flag.step > edit.step and _ends_with(flag.what, edit.path) for flag in discarded)]
+    paths = (path.removeprefix(folder) for path in kept)
     return list(dict.fromkeys(path for path in paths if not _is_note(path) and not _absolute.match(path)))
+
+
+def _ends_with(command: str, path: str) -> bool:
+    """Whether the last word of a command names the file, by its whole path or the end of it."""
+    name = command.rpartition(" ")[2]
+    return "." in name and (path == name or path.endswith(f"/{name}"))
 
 
 def describe_results(record: Outcome) -> Iterable[str]:
