@@ -76,6 +76,13 @@ _system_block = re.compile(
     r"<(system[_-]instructions?|system[_-]reminder|environment_context|user_instructions)\b[^>]{0,200}>.*?(?:</\1>|\Z)", re.DOTALL
 )
 """What a program adds to a prompt."""
+_ASKS = re.compile(
+    r"(?:(?:so|and|but|then|now|ok|okay),? )?(?:(?:can|could|would|will) (?:you|we)\b|please\b"
+    r"|i(?:['’]d| would)? (?:want|need|like) you to\b)",
+    re.IGNORECASE,
+)
+LONGEST_CHAT = 600
+"""Characters of a prompt that is not a document."""
 _request_heading = re.compile(r"^## My request for [^\n:]{1,40}:", re.MULTILINE)
 """Comes after the context that an editor adds to a prompt."""
 LEAST_REQUEST = 4
@@ -104,8 +111,17 @@ def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
             elif is_answer and is_weak(sentence):
                 weak = weak or sentence
             else:
-                return shorten(_close(sentence), limit)
+                asks = "" if is_answer or len(text) > LONGEST_CHAT else _find_asking(text, sentence)
+                return shorten(_close(asks or sentence), limit)
     return shorten(_close(weak or fallback), limit)
+
+
+def _find_asking(text: str, first: str) -> str:
+    """The sentence of a short prompt that asks for something, if its first one only tells what the person saw."""
+    if _ASKS.match(first) or first.endswith("?") or _is_order(_drop_courtesy(first)):
+        return ""
+    sentences = (sentence for line in _lines(text) for sentence in _sentences(line))
+    return next((sentence for sentence in sentences if _ASKS.match(sentence) and not is_lead_in(sentence)), "")
 
 
 _POLITE = re.compile(
