@@ -273,8 +273,6 @@ class BriefWriter:
         yield from self._name_some("answered", [one for one in quiet if one not in ordered], "questions", "question")
         yield from self._name_some("unchanged", ordered)
         yield from self._name_some("taken_over", self._taken_over)
-        working = [one for one in self._quiet() if one.status == "running" and not self._went_on(one) and not one.waiting_for]
-        yield from self._name_some("working", working)
 
     def list_closed_tasks(self) -> Iterator[BriefLine]:
         """Tasks that were closed and pull requests that were merged; those closed without work only as numbers."""
@@ -325,12 +323,14 @@ class BriefWriter:
     # --- in progress
 
     def list_unfinished(self) -> Iterator[BriefLine]:
-        """Sessions with changes that are not committed."""
+        """Sessions with changes that are not committed; then those that still run."""
         shown, rest = self._changed[-self._limits.in_progress :], self._changed[: -self._limits.in_progress]
         yield from map(self._describe_changed, reversed(shown))
         if rest:
             values = {"sessions": count_things(len(rest), "more session"), "cost": format_usd(_sum_usd(rest))}
             yield self._line("delivered", "more_changed", values, rest)
+        working = [one for one in self._quiet() if one.status == "running" and not self._went_on(one) and not one.waiting_for]
+        yield from self._name_some("working", working)
 
     def _describe_changed(self, one: Outcome, *, is_alone: bool = False) -> BriefLine:
         """A session with changes that are not committed; `is_alone`: no heading says so."""
