@@ -93,7 +93,7 @@ def test_which_sessions(told: Lore, arguments: list[str], expected: list[str]) -
 def test_a_list_for_people(told: Lore) -> None:
     lines = told("sessions", "--all", code=0).lines
     assert lines[2].split()[:4] == ["2026-11-14", "22:52", "11111111", "finished"]
-    assert lines[3].strip() == "The parser accepts tabs now; tests passed; not committed"
+    assert lines[3].strip() == "The parser accepts tabs now; pushed; tests passed"
 
 
 @pytest.mark.parametrize("name", ["dr-2", "task:dr-2"])

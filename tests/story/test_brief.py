@@ -92,12 +92,12 @@ def test_the_title_of_a_session_is_preferred_to_what_was_asked() -> None:
 def test_plans_and_temporary_files_are_no_changes() -> None:
     brief = brief_of(with_changes(1, "/home/mira/.claude/plans/p.md", "/tmp/x.py"))
     assert brief.in_progress == []
-    assert texts(brief.delivered) == ['1 question answered, nothing changed: "Fix the parser"']
+    assert texts(brief.delivered) == ['1 session ended without a changed file: "Fix the parser"']
 
 
 def test_sessions_that_only_answered_share_a_line() -> None:
     brief = brief_of(*(make_outcome(number, asked=f"Question {number}") for number in range(1, 6)))
-    assert texts(brief.delivered) == ['5 questions answered, nothing changed: "Question 5", "Question 4", "Question 3" and 2 more']
+    assert texts(brief.delivered) == ['5 questions answered, no files edited: "Question 5", "Question 4", "Question 3" and 2 more']
 
 
 def test_a_session_that_went_on_after_the_period_neither_runs_nor_waits() -> None:
@@ -160,7 +160,7 @@ def test_what_has_no_fix_comes_before_what_was_fixed() -> None:
         troubles=[trouble("Lint failed (2 issues): src/a.py:3:1: unused", resolved=True), trouble("Push failed: rejected")]
     )
     assert texts(brief_of(session).went_wrong) == [
-        "Push failed: rejected: no later success recorded",
+        "Push failed: rejected: not seen to work again",
         "Lint failed (2 issues): a.py:3: unused: fixed later",
     ]
 
@@ -193,7 +193,7 @@ def test_the_worst_comes_first_and_there_are_at_most_seven_lines() -> None:
 
 def test_small_flags_of_many_sessions_share_a_line() -> None:
     sessions = [with_commit(number, flags=[flag("check_disabled", f"lint finding suppressed: {number}.py")] * 2) for number in range(1, 5)]
-    assert texts(brief_of(*sessions).check_this) == ["Lint finding suppressed: 4.py; 8 such in 4 sessions"]
+    assert texts(brief_of(*sessions).check_this) == ["Lint finding suppressed: 4.py; 8 of this kind in 4 sessions"]
 
 
 def test_a_flag_that_was_not_executed_is_said_to_be_tried() -> None:
@@ -346,8 +346,8 @@ def test_failures_of_one_kind_with_the_same_cause_are_one_line() -> None:
     other = with_commit(4, troubles=[trouble("Tests failed: 2 failed")])
     lines = [line.text for line in brief_of(*sessions, other).went_wrong]
     assert lines == [
-        "Commit refused 3 times: dialyzer: no local return in line 1: no later success recorded; 3 such in 3 sessions",
-        "Tests failed: 2 failed: no later success recorded",
+        "Commit refused 3 times: dialyzer: no local return in line 1: not seen to work again; 3 such in 3 sessions",
+        "Tests failed: 2 failed: not seen to work again",
     ]
 
 
@@ -362,3 +362,33 @@ def test_many_sessions_that_wait_for_a_permission_are_one_line() -> None:
     (line,) = brief_of(*waiting).needs_you
     assert line.text.startswith("4 sessions wait for a permission: ")
     assert len(line.sessions) == 4
+
+
+def test_changes_that_a_later_session_committed_are_not_listed_as_uncommitted() -> None:
+    first = with_changes(1, "parser.py", folder="/src/shop")
+    later = with_commit(2, files=with_changes(2, "parser.py", "cart.py").files, folder="/src/shop")
+    for one in (first, later):
+        for file in one.files:
+            file.last_at = one.ended
+    brief = brief_of(first, later)
+    assert not brief.in_progress
+    assert '1 session whose changes a later session took over and committed: "Fix the parser"' in texts(brief.delivered)
+    later.folder = "/src/other"
+    assert len(brief_of(first, later).in_progress) == 1
+
+
+def test_the_same_flag_in_several_sessions_is_one_line_and_only_equal_flags_are_counted() -> None:
+    secret = flag("secret_exposed", "file with secrets read: /src/shop/.env")
+    brief = brief_of(with_commit(1, flags=[secret]), with_commit(2, flags=[secret]))
+    assert texts(brief.check_this) == ["File with secrets read: .env, in 2 sessions"]
+    two = [flag("unpinned_download", "npx alint@latest"), flag("unpinned_download", "npx blint@latest")]
+    assert texts(brief_of(with_commit(1, flags=two)).check_this) == ["Npx alint@latest; 1 more of this kind"]
+
+
+def test_a_session_is_named_by_what_came_of_it() -> None:
+    changed = with_changes(1, result="Tabs are accepted by the parser now")
+    assert texts(brief_of(changed).in_progress) == ["Tabs are accepted by the parser now; parser.py changed ($1.50)"]
+    stopped = make_outcome(2, status="interrupted", result="Asked: Fix the parser")
+    assert texts(brief_of(stopped).went_wrong) == ['1 session stopped before the end, no files edited: "Fix the parser"']
+    waiting = make_outcome(3, waiting_for="permission")
+    assert not brief_of(waiting).delivered

@@ -85,7 +85,7 @@ def test_troubles_corrections_helpers_flags_claims_and_questions() -> None:
     )
     for sentence in (
         "1 helper took part (reviewer).",
-        "Push failed: rejected; no later success is recorded. Tests failed 4 times: boom; fixed later.",
+        "Push failed: rejected; it was not seen to work again. Tests failed 4 times: boom; fixed later.",
         'Mira corrected the agent: "no, use the other table".',
         "To check: git push --force: git push -f.",
         "Tried, but not run: git push --force: git push -f.",

@@ -152,3 +152,9 @@ def test_whatever_is_stored_folds(rows: list[tuple[str, dict[str, Any], int]]) -
     found = make_task_outcome(state)
     assert found is None or found.at == max(one.at for one in state.steps if one.at <= found.at)
     assert [one.at for one in state.steps] == sorted(one.at for one in state.steps)
+
+
+def test_issues_of_different_repositories_are_different_tasks() -> None:
+    shop, web = (Event(kind="work.task_created", task="#1", mission=mission) for mission in ("acme/shop", "acme/web"))
+    assert [task_outcomes.name_task(event) for event in (shop, web)] == ["acme/shop#1", "acme/web#1"]
+    assert task_outcomes.name_task(Event(kind="work.task_created", task="sh-1", mission="acme/shop")) == "sh-1"

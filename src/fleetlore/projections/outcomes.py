@@ -220,8 +220,9 @@ def _fold_all(
 def _fold_tasks(log: BlockingRecorder, wanted: OutcomeQuery) -> dict[str, TaskState]:
     tasks: dict[str, TaskState] = {}
     for event in log.read(kinds=sorted(task_outcomes.KINDS)):
-        if event.task is not None and (wanted.upto is None or (event.position or "") <= wanted.upto):
-            task_outcomes.apply(tasks.setdefault(event.task, task_outcomes.begin(event.task)), event)
+        task = task_outcomes.name_task(event)
+        if task is not None and (wanted.upto is None or (event.position or "") <= wanted.upto):
+            task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin(task)), event)
     return tasks
 
 
@@ -241,7 +242,7 @@ def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) 
         if kind == "agent" and event.agent != name:
             continue
         runs.update(() if event.run is None else (event.run,))
-        tasks.update(() if event.task is None else (event.task,))
+        tasks.update(() if (task := task_outcomes.name_task(event)) is None else (task,))
     return wanted._replace(runs=frozenset(runs), tasks=frozenset(tasks))
 
 
@@ -338,7 +339,7 @@ def _fold_chunk(
 
 def _fold_tasks_of_chunk(events: Sequence[Event], store: ProjectionStore) -> dict[str, TaskState] | None:
     """The tasks that these events belong to, with the events in them; `None` if the store cannot be read."""
-    said = [(event.task, event) for event in events if event.task is not None and event.kind in task_outcomes.KINDS]
+    said = [(task, event) for event in events if event.kind in task_outcomes.KINDS and (task := task_outcomes.name_task(event)) is not None]
     if not said:
         return {}
     tasks: dict[str, TaskState] | None = store.run_read(lambda connection: _tasks_of(connection, {task for task, _ in said}), None)

@@ -1,4 +1,4 @@
-"""The brief: what a period delivered, what is in progress, what went wrong, what to check, who needs you, and the bill.
+"""The brief: what a period delivered, what is not committed, what went wrong, what to check, who needs you, and the bill.
 
 `make_brief` decides what is said, from the outcome records of sessions and tasks; `brief_formats` writes it as text, Markdown,
 HTML or for a chat. Every line names its sessions and its source events.
@@ -24,6 +24,7 @@ from fleetlore.story.titles import (
     name_agent,
     name_files,
     name_repo,
+    name_result,
     name_topic,
     quote_inside,
     shorten_paths,
@@ -31,7 +32,9 @@ from fleetlore.story.titles import (
     title_delivery,
 )
 from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.outcomes.headline import ASKED
 from fleetlore.views.outcomes.record import CHECKS, JudgedClaim, Outcome, RiskFlag, Trouble
+from fleetlore.views.outcomes.words import is_order
 from fleetlore.views.task_outcomes import TaskOutcome, TaskResult
 
 GIVEN_OFTEN = 3
@@ -201,8 +204,10 @@ class BriefWriter:
         self._has_people = len({self._name_person(one) for one in sessions}) > 1
         repos = Counter(name_repo(one) for one in sessions).most_common(1)
         self._main_repo = repos[0][0] if repos and repos[0][1] >= MAIN_REPO * len(sessions) else None
-        self._landed = [one for one in sessions if one.delivered.commits or one.delivered.pull_requests]
-        self._changed = [one for one in sessions if one not in self._landed and list_work_files(one.files)]
+        self._landed = [one for one in sessions if one.delivered.commits or one.delivered.pull_requests or one.delivered.pushed]
+        changed = [one for one in sessions if one not in self._landed and list_work_files(one.files)]
+        self._taken_over = [one for one in changed if any(takes_over(later, one) for later in self._landed)]
+        self._changed = [one for one in changed if one not in self._taken_over]
 
     # --- delivered
 
@@ -231,10 +236,10 @@ class BriefWriter:
         """One line: what came of the session. `beside` is what else is on record about it."""
         if one in self._landed:
             return self._describe_landed(one)
-        if one in self._changed:
+        if one in self._changed or one in self._taken_over:
             return self._describe_changed(one, is_alone=True)
         phrases = load_phrases("story")["headline"]
-        answer = shorten_text(shorten_paths(one.delivered.answer), self._limits.cause)
+        answer = shorten_text(one.delivered.answer, self._limits.cause)
         refuted = any(claim.verdict == "contradicted" and claim.text in one.delivered.answer for claim in one.claims)
         values = {
             "title": name_topic(one, self._limits.title),
@@ -262,9 +267,12 @@ class BriefWriter:
         return BriefLine(text=text, sessions=[one.session], evidence=evidence[:MOST_EVIDENCE])
 
     def list_answers(self) -> Iterator[BriefLine]:
-        """Finished sessions that changed nothing, in one line."""
-        answered = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer]
-        yield from self._name_some("answered", answered, "questions", "question")
+        """Finished sessions without a change: questions in one line, work that was ordered in another."""
+        quiet = [one for one in self._quiet() if one.status == "finished" and one.delivered.answer and not one.waiting_for]
+        ordered = [one for one in quiet if is_order(one.asked)]
+        yield from self._name_some("answered", [one for one in quiet if one not in ordered], "questions", "question")
+        yield from self._name_some("unchanged", ordered)
+        yield from self._name_some("taken_over", self._taken_over)
 
     def list_closed_tasks(self) -> Iterator[BriefLine]:
         """Tasks that were closed and pull requests that were merged; those closed without work only as numbers."""
@@ -315,23 +323,23 @@ class BriefWriter:
     # --- in progress
 
     def list_unfinished(self) -> Iterator[BriefLine]:
-        """Sessions with changes that are not committed; then those that are still running or were stopped."""
+        """Sessions with changes that are not committed; then those that still run."""
         shown, rest = self._changed[-self._limits.in_progress :], self._changed[: -self._limits.in_progress]
         yield from map(self._describe_changed, reversed(shown))
         if rest:
             values = {"sessions": count_things(len(rest), "more session"), "cost": format_usd(_sum_usd(rest))}
             yield self._line("delivered", "more_changed", values, rest)
-        quiet = list(self._quiet())
-        yield from self._name_some("working", [one for one in quiet if one.status == "running" and not self._went_on(one)])
-        yield from self._name_some("stopped", [one for one in quiet if one.status == "interrupted"])
+        working = [one for one in self._quiet() if one.status == "running" and not self._went_on(one) and not one.waiting_for]
+        yield from self._name_some("working", working)
 
     def _describe_changed(self, one: Outcome, *, is_alone: bool = False) -> BriefLine:
         """A session with changes that are not committed; `is_alone`: no heading says so."""
         files = list_work_files(one.files)
         states = [*([self._phrases["delivered"]["not_committed"]] if is_alone else []), *self._describe_state(one)]
+        has_result = bool(one.result) and not one.result.startswith(ASKED)
         values = {
-            "title": name_topic(one, self._limits.title),
-            "report": quote_inside(find_report(one, self._limits.title + 20)),
+            "title": name_result(one, self._limits.title + 60 * has_result),
+            "report": "" if has_result else quote_inside(find_report(one, self._limits.title + 20)),
             "files": name_files(files),
             "discarded": self._phrases["delivered"]["discarded"] if has_discarded(one) else "",
             "state": "; ".join(states),
@@ -343,7 +351,8 @@ class BriefWriter:
 
     def _quiet(self) -> Iterator[Outcome]:
         """Sessions that changed nothing."""
-        return (one for one in self._sessions if one not in self._landed and one not in self._changed)
+        changed = (*self._landed, *self._changed, *self._taken_over)
+        return (one for one in self._sessions if one not in changed)
 
     def _name_some(self, phrase: str, found: Sequence[Outcome], key: str = "sessions", thing: str = "session") -> Iterator[BriefLine]:
         if not found:
@@ -361,8 +370,10 @@ class BriefWriter:
         phrases = self._phrases["delivered"]
         for request in one.delivered.pull_requests:
             yield fill_phrase(phrases["pull_request" if request.number else "pull_request_url"], {"number": request.number})
-        if one.delivered.commits and not one.delivered.pull_requests:
+        if not one.delivered.pull_requests and (one.delivered.commits or one.delivered.pushed):
             yield phrases["pushed" if one.delivered.pushed else "not_pushed"]
+        if one in self._taken_over:
+            yield phrases["committed_later"]
         if self._went_on(one):
             yield phrases["continued"]
         elif one.status in ("running", "interrupted", "failed"):
@@ -373,6 +384,7 @@ class BriefWriter:
             names = [CHECK_NAMES[kind] for kind in CHECKS if getattr(one.checks, kind).result == result]
             if names:
                 yield self._fill("delivered", phrase, {"names": join_words(names)})
+        yield from (part for part in one.headline.split("; ") if part == "CI failed")
 
     # --- went wrong
 
@@ -399,6 +411,7 @@ class BriefWriter:
             values = {"problems": count_things(len(others), "more problem" if long else "problem"), "kinds": ", ".join(named)}
             evidence = [source for _, trouble in others for source in trouble.evidence]
             yield self._line("went_wrong", "fixed", values, [one for one, _ in others], evidence)
+        yield from self._name_some("stopped", [one for one in self._quiet() if one.status == "interrupted" and not one.waiting_for])
 
     def _describe_failed(self, one: Outcome) -> BriefLine:
         error = ERROR_OF_OUTCOME.search(one.outcome)
@@ -487,34 +500,48 @@ class BriefWriter:
         return self._line("check_this", claim.verdict, values, [one], claim.evidence)
 
     def _describe_flags(self) -> Iterator[tuple[int, BriefLine]]:
-        """Flags of one kind in a session are one line; from the third session on, those of all sessions are."""
-        groups: dict[tuple[str, bool], list[tuple[Outcome, list[RiskFlag]]]] = {}
+        """Flags of one kind in a session are one line; so are equal ones of several sessions, and small ones of three or more."""
+        groups: dict[tuple[str, ...], list[tuple[Outcome, list[RiskFlag]]]] = {}
+        kinds = Counter(key for one in self._sessions for key in {(flag.flag, flag.executed) for flag in one.flags})
         for one in reversed(self._sessions):
             for flags in group_flags(one.flags):
-                groups.setdefault((flags[0].flag, flags[0].executed), []).append((one, flags))
+                first = flags[0]
+                is_small = first.flag not in SERIOUS and kinds[first.flag, first.executed] > 2
+                key = (
+                    (first.flag, str(first.executed)) if is_small else (first.flag, str(first.executed), name_repo(one), _flag_name(first))
+                )
+                groups.setdefault(key, []).append((one, flags))
         for found in groups.values():
             first = found[0][1][0]
             rank = rank_flag(first)
-            if len(found) <= 2 or first.flag in SERIOUS:
-                yield from ((rank, self._describe_flag(one, flags)) for one, flags in found)
+            if len(found) == 1:
+                yield rank, self._describe_flag(*found[0])
                 continue
             people = _unique(name for one, _ in found if (name := self._name_person(one)))
+            is_same = all(_flag_name(flag) == _flag_name(first) for _, flags in found for flag in flags)
             values = {
-                "what": self._name_flag(first),
+                "what": self._name_flag(first, is_short=True),
                 "count": sum(len(flags) for _, flags in found),
                 "sessions": count_things(len(found), "session"),
                 "who": join_words(people) if self._has_people and len(people) <= 3 else "",
             }
+            phrase = ("same" if is_same else "like") + ("" if first.executed else "_attempted")
             evidence = [source for _, flags in found for source in flags[0].evidence]
-            yield rank, self._line("check_this", "like", values, [one for one, _ in found], evidence)
+            yield rank, self._line("check_this", phrase, values, [one for one, _ in found], evidence)
 
     def _describe_flag(self, one: Outcome, flags: Sequence[RiskFlag]) -> BriefLine:
-        values = {"what": self._name_flag(flags[0]), "times": len(flags) if len(flags) > 1 else "", "who": self._describe_who(one)}
+        same = sum(flag.what == flags[0].what for flag in flags)
+        values = {
+            "what": self._name_flag(flags[0]),
+            "times": same if same > 1 else "",
+            "others": len(flags) - same or "",
+            "who": self._describe_who(one),
+        }
         evidence = [source for flag in flags for source in flag.evidence]
         return self._line("check_this", "flag" if flags[0].executed else "attempted", values, [one], evidence)
 
-    def _name_flag(self, flag: RiskFlag) -> str:
-        what = shorten_text(flag.what, self._limits.cause)
+    def _name_flag(self, flag: RiskFlag, *, is_short: bool = False) -> str:
+        what = shorten_text(_flag_name(flag) if is_short else flag.what, self._limits.cause)
         return what[:1].upper() + what[1:]
 
     # --- needs you, bill
@@ -533,7 +560,7 @@ class BriefWriter:
         for one in waiting[: self._limits.waiting]:
             phrase = "question" if one.waiting_for == "person" else "permission"
             question = shorten_text(one.question or "", self._limits.cause)
-            values = {"title": name_topic(one, self._limits.title - 10), "question": question, "who": self._describe_who(one)}
+            values = {"title": name_result(one, self._limits.title - 10), "question": question, "who": self._describe_who(one)}
             yield self._line("needs_you", phrase, values, [one], one.evidence.get("question", one.evidence.get("status", ())))
         if rest := waiting[self._limits.waiting :]:
             yield self._line("needs_you", "more", {"sessions": count_things(len(rest), "more session")}, rest)
@@ -655,6 +682,20 @@ def rank_flag(flag: RiskFlag) -> int:
     """The worst have the lowest rank."""
     rank = FLAG_ORDER.index(flag.flag) if flag.flag in FLAG_ORDER else len(FLAG_ORDER)
     return rank + (_FLAGS if flag.executed else _NOT_RUN)
+
+
+def takes_over(later: Outcome, one: Outcome) -> bool:
+    """Whether a later session edited all files of this one and committed them: then nothing of it is left to commit."""
+    own = {file.path: file.last_at for file in list_work_files(one.files)}
+    theirs = {file.path: file.last_at for file in later.files}
+    if not later.delivered.commits or not own or (later.folder, later.repo) != (one.folder, one.repo):
+        return False
+    return all((at := theirs.get(path)) is not None and edited is not None and at >= edited for path, edited in own.items())
+
+
+def _flag_name(flag: RiskFlag) -> str:
+    """What was done, without the folders of paths."""
+    return shorten_paths(flag.what)
 
 
 def _sum_usd(sessions: Iterable[Outcome]) -> float | None:

@@ -30,13 +30,16 @@ def write_text(brief: Brief) -> str:
     """Plain text for a terminal. Lines to act on end with the short id of their session, for `lore show`."""
     wrapper = TextWrapper(WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     lines = [brief.title, ""]
+    has_ids = False
     for name, heading, items in _list_sections(brief):
         lines.append(heading)
         for item in items:
             session = f"  [{item.sessions[0][:8]}]" if name in ACTIONABLE and len(item.sessions) == 1 else ""
+            has_ids = has_ids or bool(session)
             lines += wrapper.wrap(clean_text(item.text) + session)
         lines.append("")
-    return "\n".join([*lines, brief.bill.text]) + "\n"
+    ids = [load_phrases("brief")["bill"]["ids"]] if has_ids else []
+    return "\n".join([*lines, brief.bill.text, *ids]) + "\n"
 
 
 def write_markdown(brief: Brief) -> str:

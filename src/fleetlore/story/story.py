@@ -321,7 +321,9 @@ class _ParagraphWriter:
     def _tell_risks(self, one: Outcome) -> Iterator[StorySentence]:
         groups = sorted(group_flags(one.flags), key=lambda flags: rank_flag(flags[0]))
         for flags in groups[: self._limits.items]:
-            values = {"what": shorten_text(flags[0].what, self._limits.quote).rstrip("."), "times": len(flags) if len(flags) > 1 else ""}
+            same = sum(flag.what == flags[0].what for flag in flags)
+            what = shorten_text(flags[0].what, self._limits.quote).rstrip(".")
+            values = {"what": what, "times": same if same > 1 else "", "others": len(flags) - same or ""}
             yield self._sentence("check_this", "flag" if flags[0].executed else "attempted", values, _cite_flags(flags))
         if rest := [flag for flags in groups[self._limits.items :] for flag in flags]:
             yield self._sentence("check_this", "flags_more", {"flags": count_things(len(rest), "risk flag")}, _cite_flags(rest))

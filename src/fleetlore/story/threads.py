@@ -19,6 +19,7 @@ from fleetlore.events.visibility import READER, can_see
 from fleetlore.views.event_text import EventRank, event_rank
 from fleetlore.views.outcomes import session
 from fleetlore.views.outcomes.facts import Source
+from fleetlore.views.task_outcomes import name_task
 from fleetlore.views.threads import TOWN_THREAD, goal_and_run_keys, thread_key
 
 MOST_KEPT = 2
@@ -160,10 +161,13 @@ class ThreadBook:
         is_of_session = event.run in self._sessions or (event.run is not None and event.parent is not None)
         if event.run is not None and event.kind in RECORDED and is_of_session:
             return
-        if event.task is not None:
+        task = name_task(event)
+        if task is not None:
             for owner in goal_and_run_keys(event):
-                self._bound[owner] = f"task:{event.task}"
+                self._bound[owner] = f"task:{task}"
         key = thread_key(event, self._bound)
+        if task is not None and key == f"task:{event.task}":
+            key = f"task:{task}"
         if event.run in self._sessions:
             self.beside_sessions.setdefault(event.run or "", ThreadDigest(key=f"run:{event.run}")).add(event)
             if key == f"run:{event.run}":

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from fleetlore.story.phrases import count_things
+from fleetlore.views.outcomes.headline import ASKED, choose_commit
 from fleetlore.views.outcomes.record import ChangedFile, Outcome
 
 _polite = re.compile(
@@ -15,7 +16,7 @@ _polite = re.compile(
 )
 _command = re.compile(r"^/[\w:.-]+\s+")
 _url = re.compile(r"\(?https?://\S+")
-_path = re.compile(r"(?:[\w.@~-]*/)+([\w.@-]+\.\w+)(?=[:\s,;)]|$)")
+_path = re.compile(r"(?:[\w.@~-]*/)+([\w.@-]*\.\w+)(?=[:\s,;)]|$)")
 _column = re.compile(r"(\.\w+:\d+):\d+\b")
 _generated_agent = re.compile(r"[\w.-]+[/:]?[0-9a-f]{6,}(?:-[0-9a-f-]+)?|[0-9a-f-]{8,}")
 _report = re.compile(
@@ -69,28 +70,34 @@ def name_topic(one: Outcome, longest: int) -> str:
     return shorten_text(one.title, longest).rstrip(".") if one.title else name_request(one, longest)
 
 
+def name_result(one: Outcome, longest: int) -> str:
+    """What came of the session, as its headline says; what it is about if nothing is known to have come of it."""
+    if one.result and not one.result.startswith(ASKED):
+        return shorten_text(one.result, longest).rstrip(".")
+    return name_topic(one, longest)
+
+
 def title_delivery(one: Outcome, longest: int) -> str:
     """What a session with commits or pull requests delivered."""
+    if one.result:
+        return name_result(one, longest)
     delivered = one.delivered
     titled = [request.title for request in delivered.pull_requests if request.title]
     if titled:
         return shorten_text(titled[-1], longest).rstrip(".")
-    subjects = [commit.subject for commit in delivered.commits if not commit.subject.startswith("Merge ")]
-    subjects = [subject for subject in subjects if subject] or [name_topic(one, longest)]
+    named = choose_commit(delivered.commits)
     more = len(delivered.commits) - 1
-    return shorten_text(subjects[0], longest).rstrip(".") + (f" (+{count_things(more, 'commit')})" if more > 0 else "")
+    subject = shorten_text(named.subject, longest).rstrip(".") if named is not None else name_topic(one, longest)
+    return subject + (f" (+{count_things(more, 'commit')})" if more > 0 else "")
 
 
 def find_report(one: Outcome, longest: int) -> str:
-    """The agent's own sentence about what it changed, if it can be understood alone and no claim in it is contradicted."""
-    refuted = [claim.text for claim in one.claims if claim.verdict == "contradicted"]
-    for text in (one.delivered.answer, one.headline.partition("; ")[0]):
-        plain = shorten_paths(text)
-        if any(claim in text or text in claim for claim in refuted):
-            continue
-        if len(plain) <= longest and len(plain.split()) >= LEAST_REPORT_WORDS and _report.search(plain) and not _no_report.search(plain):
-            return plain.rstrip(".")
-    return ""
+    """The agent's own sentence about what it changed, word for word, if it can be understood alone and is not contradicted."""
+    text = one.delivered.answer.rstrip(".")
+    if any(claim.verdict == "contradicted" and (claim.text in text or text in claim.text) for claim in one.claims):
+        return ""
+    is_clear = len(text.split()) >= LEAST_REPORT_WORDS and _report.search(text) and not _no_report.search(text)
+    return text if len(text) <= longest and is_clear else ""
 
 
 def list_work_files(files: Sequence[ChangedFile]) -> list[ChangedFile]:

@@ -55,6 +55,8 @@ class SessionStatus(Struct, kw_only=True, omit_defaults=True):
     """The question at the end of the last answer, or the one that the program shows."""
     is_announced: bool = False
     """The last answer only says what the agent does next: the recording was cut off."""
+    is_refused: bool = False
+    """The last call was refused for lack of a permission, and nothing was done after it."""
     answer_head: str = ""
     """The beginning of the turn's answer."""
     open_calls: dict[str, str] = field(default_factory=dict)
@@ -81,7 +83,7 @@ def decide(state: SessionStatus, now: datetime) -> SessionView:
         case "ended" if state.is_announced:
             return SessionView("running") if age < RECENT and not state.closed_at else SessionView("interrupted")
         case "ended":
-            return SessionView("finished", "person" if state.question else None, state.question)
+            return SessionView("finished", "person" if state.question else "permission" if state.is_refused else None, state.question)
         case "none":
             return SessionView("running") if age < RECENT and not state.closed_at else SessionView("finished")
     if state.closed_at is not None:
@@ -169,7 +171,7 @@ def _ask(state: SessionStatus, event: Event, at: datetime) -> None:
         state.text, state.answer_head = "", ""
         state.open_calls.clear()
     state.turn, state.turn_at = "running", at
-    state.waiting, state.error, state.question, state.is_announced = "", "", "", False
+    state.waiting, state.error, state.question, state.is_announced, state.is_refused = "", "", "", False, False
 
 
 def _reply(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -204,6 +206,17 @@ def _go_on(state: SessionStatus, event: Event, at: datetime) -> None:
     # The hook that asks for a permission is faster than the transcript of the call.
     if state.waiting and (state.waiting_at is None or at > state.waiting_at):
         state.waiting, state.question = "", ""
+
+
+def _refuse(state: SessionStatus, event: Event, at: datetime) -> None:
+    """A call that the program does not allow. What a person or a hook refuses is decided already."""
+    _go_on(state, event, at)
+    state.is_refused = not event.data.get("by")
+
+
+def _return(state: SessionStatus, event: Event, at: datetime) -> None:
+    _go_on(state, event, at)
+    state.is_refused = False
 
 
 def _end_turn(state: SessionStatus, event: Event, at: datetime) -> None:
@@ -280,9 +293,9 @@ _TURNS: Mapping[str, Callable[[SessionStatus, Event, datetime], None]] = {
     "model.replied": _reply,
     "model.failed": _fail,
     "tool.called": _go_on,
-    "tool.returned": _go_on,
+    "tool.returned": _return,
     "tool.failed": _go_on,
-    "tool.denied": _go_on,
+    "tool.denied": _refuse,
     "session.turn_ended": _end_turn,
     "session.waiting": _wait,
     "session.ended": _close,

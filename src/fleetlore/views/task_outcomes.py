@@ -21,7 +21,7 @@ from fleetlore.views.event_text import EPOCH
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.words import first_sentence, shorten
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 MOST_STEPS = 60
 LONGEST_TITLE = 200
@@ -93,6 +93,12 @@ class TaskOutcome(Struct, kw_only=True):
     at: datetime
     """When it was closed or reopened, else when somebody last did something about it."""
     evidence: list[Source] = field(default_factory=list)
+
+
+def name_task(event: Event) -> str | None:
+    """The task of an event. The number of a forge's issue says nothing without its repository: `acme/shop#7`."""
+    mission = event.mission or ""
+    return f"{mission}{event.task}" if event.task is not None and event.task.startswith("#") and "/" in mission else event.task
 
 
 def begin(task: str) -> TaskState:

@@ -210,11 +210,18 @@ def test_an_end_that_repeats_the_answer_is_not_another_answer(script: Script) ->
 @pytest.mark.parametrize(
     ("asked", "answers", "headline"),
     [
-        ("Can you round the total of the cart to cents?", ["Fixed a typo."], "Round the total of the cart to cents; not committed"),
+        ("Can you round the total of the cart to cents?", ["Done."],
+         "Asked: Round the total of the cart to cents; cart.py changed, not committed"),
         ("why is it slow?", ["Now when you run `shop list`:\n\n    total", "The cart is cached per customer now."],
          "The cart is cached per customer now; not committed"),
-        ("look at the cart", ["Done.\n\n- **Cache (#6)** - added one"], "Edited cart.py; not committed"),
-        ("Plan: Round the total - and everything else", ["All tests pass."], "Round the total - and everything else; not committed"),
+        ("look at the cart", ["All 12 tests pass.\n\n- `cart.py`: Added a cache for the totals"],
+         "Added a cache for the totals; not committed"),
+        ("fix it", ["With the cache: 12 ms. I've removed the second query of the cart."],
+         "Removed the second query of the cart; not committed"),
+        ("Implement the following plan:\n\n# Plan: Round the total to cents\n\nIt is wrong.", ["Changed one line of the cart."],
+         "Round the total to cents; not committed"),
+        ("fix it", ["The cart is rounded when an order is changed.", "Should the cart be changed now?"],
+         "Asked: Fix it; cart.py changed, not committed"),
     ],
 )  # fmt: skip
 def test_the_headline_without_a_commit(script: Script, asked: str, answers: list[str], headline: str) -> None:
@@ -227,11 +234,73 @@ def test_the_headline_without_a_commit(script: Script, asked: str, answers: list
     assert script.outcome().headline == headline
 
 
+def test_the_headline_names_the_most_telling_commit_and_its_state(script: Script) -> None:
+    script.ask("Round the total")
+    script.edit()
+    script.run("git commit -am 'chore: tidy'", "[main 1234567] chore: tidy\n 1 file changed")
+    script.run("git commit -am 'Round the total'", "[main 1234568] Round the total\n 1 file changed")
+    script.say("Done.")
+    assert script.outcome().headline == "Round the total (+1 commit); committed, not pushed"
+    script.edit()
+    script.say("Changed one more.")
+    assert script.outcome().headline.endswith("committed, not pushed; later edits not committed")
+
+
+def test_files_outside_of_a_repository_are_not_said_to_be_uncommitted(script: Script) -> None:
+    script.ask("Set up the editor")
+    script.edit("/Users/mira/.config/editor.toml")
+    script.say("Added the new theme to the editor.")
+    assert script.outcome().headline == "Added the new theme to the editor; editor.toml changed"
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        ("Está pronto. Pode aprovar as edições?", "person"),
+        ("Everything runs. Ready to start whenever you say go.", "person"),
+        ("Two ways are possible. Let me know which one you prefer.", "person"),
+        ("The cart is rounded. Can I help you with anything else?", None),
+        ("The cart is rounded. Let me know if something is wrong.", None),
+    ],
+)
+def test_an_answer_that_asks_for_a_decision_waits_for_the_person(script: Script, said: str, waits: str | None) -> None:
+    script.ask("Round the total")
+    script.say(said)
+    assert script.outcome().waiting_for == waits
+
+
+def test_a_call_that_was_not_permitted_waits_for_a_permission_unless_work_went_on(script: Script) -> None:
+    script.ask("Round the total")
+    script.call("Edit", {"file_path": "cart.py"}, "Permission to write is needed", kind="tool.denied")
+    script.say("The cart cannot be written.")
+    outcome = script.outcome()
+    assert outcome.waiting_for == "permission"
+    assert outcome.headline.endswith("nothing changed; waits for your permission")
+    script.ask("Go on")
+    script.call("Edit", {"file_path": "cart.py"}, "Permission to write is needed", kind="tool.denied")
+    script.edit()
+    script.say("The cart is rounded now.")
+    assert script.outcome().waiting_for is None
+
+
+def test_a_call_that_the_person_refused_waits_for_nobody(script: Script) -> None:
+    script.ask("Round the total")
+    script.call("Edit", {"file_path": "cart.py"}, "Not this file", kind="tool.denied", by="user")
+    script.say("The cart is left as it was.")
+    assert script.outcome().waiting_for is None
+
+
+def test_instructions_of_a_program_are_not_the_request(script: Script) -> None:
+    script.ask("<system_instruction>\nYou are working inside an app.\n</system_instruction>\n\nRound the total of the cart.")
+    script.say("Done.")
+    assert script.outcome().asked == "Round the total of the cart."
+
+
 def test_a_headline_is_short(script: Script) -> None:
     script.ask("why?")
     script.edit()
     script.say("The cart, " + "which is long and winding, " * 20 + "is cached.")
-    assert len(script.outcome().headline.split()) <= 18
+    assert len(script.outcome().headline.split()) <= 25
 
 
 def test_nothing_edited(script: Script) -> None:
@@ -239,7 +308,7 @@ def test_nothing_edited(script: Script) -> None:
     script.say("The cache is cold after each deployment.")
     outcome = script.outcome()
     assert outcome.checks.tests.result == "no_edit"
-    assert outcome.headline == "The cache is cold after each deployment"
+    assert outcome.headline == "The cache is cold after each deployment; nothing changed"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleetlore.views.outcomes.result_words import find_change
 from fleetlore.views.outcomes.words import first_sentence, is_announcement, last_question
 
 
@@ -81,3 +82,35 @@ def test_hostile_text_takes_little_time() -> None:
         first_sentence(text, is_answer=True)
         last_question(text)
         is_announcement(text)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("Just noticed these two jobs failing. Can you open a draft PR fixing them?", "Can you open a draft PR fixing them?"),
+        ("Fix the parser. Can you also add a test?", "Fix the parser."),
+        ("Why is the cart slow? Please look at the log.", "Why is the cart slow?"),
+        ("The cart is slow.", "The cart is slow."),
+        ("<system_instruction>You are working inside an app.</system_instruction>\nFix the parser.", "Fix the parser."),
+        ("You are the cache agent. You work in shop/. Add a cache to the cart.", "Add a cache to the cart."),
+    ],
+)
+def test_a_request_is_the_sentence_that_asks(prompt: str, expected: str) -> None:
+    assert first_sentence(prompt) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Done. The fix adds a check of the line length in `chunks.go`.", "Adds a check of the line length in chunks.go"),
+        ("All 104 tests pass. The selected pairs are now forwarded to the agents.", "The selected pairs are now forwarded to the agents"),
+        ("Here is what I did:\n\n- **Config** - Removed the old folder of the service", "Removed the old folder of the service"),
+        ("Good, the script looks clean.", ""),
+        ("With telemetry: ~135ms (100ms is the timeout)", ""),
+        ("Should the folder be removed?", ""),
+        ("Triggers when a pull request is merged.", ""),
+        ("I would have removed the folder of the service.", ""),
+    ],
+)
+def test_the_sentence_that_reports_a_change(answer: str, expected: str) -> None:
+    assert find_change(answer, 20) == expected

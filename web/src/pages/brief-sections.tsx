@@ -9,7 +9,7 @@ type SectionName = "delivered" | "in_progress" | "went_wrong" | "check_this" | "
 
 export const SECTIONS: readonly (readonly [SectionName, string])[] = [
   ["delivered", "Delivered"],
-  ["in_progress", "In progress, not committed"],
+  ["in_progress", "Changed, not committed"],
   ["went_wrong", "Went wrong"],
   ["check_this", "Check this"],
   ["needs_you", "Needs you"],

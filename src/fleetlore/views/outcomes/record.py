@@ -18,18 +18,12 @@ from fleetlore.views.outcomes.claims import ClaimFacts, judge_claims
 from fleetlore.views.outcomes.corrections import find_corrections
 from fleetlore.views.outcomes.facts import Answer, CheckRun, Prompt, Source
 from fleetlore.views.outcomes.facts import Trouble as TroubleFact
-from fleetlore.views.outcomes.file_edits import agent_folder
 from fleetlore.views.outcomes.flags import find_loops
+from fleetlore.views.outcomes.headline import describe_results
+from fleetlore.views.outcomes.headline import write_headline as write_headline
 from fleetlore.views.outcomes.session import SessionState, Statement, make_statement
 from fleetlore.views.outcomes.troubles import find_package, find_troubles
-from fleetlore.views.outcomes.words import (
-    complete_sentence,
-    cut_words,
-    first_sentence,
-    is_weak,
-    short_request,
-    shorten,
-)
+from fleetlore.views.outcomes.words import first_sentence, is_weak, shorten
 from fleetlore.views.patterns.model import Finding
 from fleetlore.views.patterns.session_rules import find_session_patterns
 from fleetlore.views.session_status import EPOCH, Status, WaitingFor
@@ -39,10 +33,6 @@ CHECKS: tuple[Literal["tests", "lint", "types", "build"], ...] = ("tests", "lint
 
 MOST_EVIDENCE = 5
 LONGEST_SUBJECT = 200
-LONGEST_HEADLINE = 18
-"""Words, with the check results."""
-LEAST_OF_WORK = 10
-"""Words of a headline that are left for the work itself."""
 SHORT_REQUEST = 8
 """Words of a first prompt that may be small talk."""
 
@@ -187,6 +177,8 @@ class Outcome(Struct, kw_only=True):
     files: list[ChangedFile]
     helpers: list[Helper]
     evidence: dict[str, Evidence]
+    result: str = ""
+    """What came of it: the headline without the closing state."""
     folder: str = ""
     """The folder that the session works in; paths of `files` are relative to it."""
     patterns: list[Finding] = field(default_factory=list)
@@ -464,57 +456,6 @@ def _repo_of_worktree(parts: Sequence[str]) -> str:
 
 # --- one sentence
 
-_NAMES = {"tests": "tests", "lint": "lint", "types": "type check", "build": "build"}
-
-
-def write_headline(record: Outcome, state: SessionState) -> str:
-    """The title of a pull request or the subject of a commit, else the work and its state; with the check results."""
-    delivered = record.delivered
-    subjects = [commit.subject for commit in delivered.commits if not commit.subject.startswith("Merge ")]
-    results = list(_describe_results(record))
-    if delivered.pull_requests and delivered.pull_requests[-1].title:
-        text = delivered.pull_requests[-1].title
-    elif subjects:
-        more = len(delivered.commits) - 1
-        text = subjects[0] + (f" (+{more} commit{'s' if more > 1 else ''})" if more else "")
-    else:
-        if record.files and not delivered.commits:
-            results.append("not committed")
-        if record.status in ("interrupted", "failed"):
-            results.append("stopped before the end" if record.status == "interrupted" else "failed")
-        text = _describe_work(record, state, max(LEAST_OF_WORK, LONGEST_HEADLINE - sum(len(result.split()) for result in results)))
-    return "; ".join(part for part in (text.rstrip("."), *results) if part)
-
-
-def _describe_work(record: Outcome, state: SessionState, most: int) -> str:
-    """The work in at most so many words: its title or the request for it, else the answer to the last edits."""
-    request = find_request(state)
-    asked = record.title or (short_request(request.text, most) if request is not None else "")
-    if asked:
-        return asked
-    edited = {call.turn for call in state.calls if call.kind == "edit" and call.state == "ok" and not _is_note(call.what)}
-    answers = [answer for answer in reversed(state.answers[-50:]) if not edited or answer.turn in edited]
-    report = next((sentence for answer in answers if (sentence := complete_sentence(answer.text, most))), "")
-    if report or (files := _name_files(record.files)):
-        return report or files
-    fallback = find_report(state)
-    return cut_words(first_sentence(fallback.text, is_answer=True) if fallback is not None else record.asked, most)
-
-
-_file_name = re.compile(r"[\w.@+-]{1,60}")
-
-
-def _is_note(path: str) -> bool:
-    """Whether a file is the agent's own: a plan or a memory."""
-    return agent_folder.search(path) is not None
-
-
-def _name_files(files: Sequence[ChangedFile]) -> str:
-    names = list(dict.fromkeys(file.path.rpartition("/")[2] for file in files if not _is_note(file.path)))
-    names = [name for name in names if _file_name.fullmatch(name)]
-    shown = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more files"]
-    return f"Edited {_join(shown)}" if names else ""
-
 
 def find_report(state: SessionState) -> Answer | None:
     """The answer that says best what was done: of the last turn with edits if it has content, else of the last turn with content."""
@@ -523,18 +464,9 @@ def find_report(state: SessionState) -> Answer | None:
     return next((answer for answer in answers if answer.turn in edited), answers[0] if answers else None)
 
 
-def _describe_results(record: Outcome) -> Iterable[str]:
-    passed = [_NAMES[kind] for kind in CHECKS if getattr(record.checks, kind).result == "pass"]
-    failed = [_NAMES[kind] for kind in CHECKS if getattr(record.checks, kind).result == "fail"]
-    if passed:
-        yield f"{_join(passed)} passed"
-    if failed:
-        yield f"{_join(failed)} failed"
-
-
 def write_outcome(record: Outcome, state: SessionState) -> str:
     """One sentence: what was delivered, the check results, what is left open."""
-    parts = [*_describe_delivery(record, state), *_describe_results(record)]
+    parts = [*_describe_delivery(record, state), *describe_results(record)]
     if any(edit.covered for edit in state.edits) and record.checks.tests.result == "not_run":
         parts.append("tests not run after the last edit")
     match record.status:
@@ -567,7 +499,3 @@ def _describe_delivery(record: Outcome, state: SessionState) -> Iterable[str]:
             yield "pushed"
     for request in delivered.pull_requests:
         yield f"opened pull request {'#' + request.number if request.number else request.url}".strip()
-
-
-def _join(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

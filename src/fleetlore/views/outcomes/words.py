@@ -70,6 +70,19 @@ _EMPTY_CLAIM = re.compile(
     re.IGNORECASE,
 )
 """A sentence that says only that checks pass or that something is done, not what."""
+_ROLE = re.compile(r"you(?:['’]re| are| work| have access| will be)\b|your (?:role|job|name|task) is\b", re.IGNORECASE)
+"""The beginning of instructions for an agent: who it is, not what it is to do."""
+_system_block = re.compile(
+    r"<(system[_-]instructions?|system[_-]reminder|environment_context|user_instructions)\b[^>]{0,200}>.*?(?:</\1>|\Z)", re.DOTALL
+)
+"""What a program adds to a prompt."""
+_ASKS = re.compile(
+    r"(?:(?:so|and|but|then|now|ok|okay),? )?(?:(?:can|could|would|will) (?:you|we)\b|please\b"
+    r"|i(?:['’]d| would)? (?:want|need|like) you to\b)",
+    re.IGNORECASE,
+)
+LONGEST_CHAT = 600
+"""Characters of a prompt that is not a document."""
 _request_heading = re.compile(r"^## My request for [^\n:]{1,40}:", re.MULTILINE)
 """Comes after the context that an editor adds to a prompt."""
 LEAST_REQUEST = 4
@@ -90,16 +103,25 @@ def first_sentence(text: str, *, is_answer: bool = False, limit: int = LONGEST_S
 @lru_cache(maxsize=128)  # a record asks several times for the same text
 def _find_first_sentence(text: str, is_answer: bool, limit: int) -> str:
     fallback, weak = "", ""
-    text = _request_heading.split(text)[-1]
+    text = _request_heading.split(_system_block.sub("\n", text) if not is_answer else text)[-1]
     for line in _lines(text, headings=not is_answer):
         for sentence in _sentences(line):
-            if is_lead_in(sentence):
+            if is_lead_in(sentence) or (not is_answer and _ROLE.match(sentence)):
                 fallback = fallback or sentence
             elif is_answer and is_weak(sentence):
                 weak = weak or sentence
             else:
-                return shorten(_close(sentence), limit)
+                asks = "" if is_answer or len(text) > LONGEST_CHAT else _find_asking(text, sentence)
+                return shorten(_close(asks or sentence), limit)
     return shorten(_close(weak or fallback), limit)
+
+
+def _find_asking(text: str, first: str) -> str:
+    """The sentence of a short prompt that asks for something, if its first one only tells what the person saw."""
+    if _ASKS.match(first) or first.endswith("?") or _is_order(_drop_courtesy(first)):
+        return ""
+    sentences = (sentence for line in _lines(text) for sentence in _sentences(line))
+    return next((sentence for sentence in sentences if _ASKS.match(sentence) and not is_lead_in(sentence)), "")
 
 
 _POLITE = re.compile(
@@ -119,45 +141,46 @@ _WORK_VERBS = word_set(
 )
 _NEED = re.compile(r"(?:we |i )?(?:need|want) an? ", re.IGNORECASE)
 _CLAUSE_BREAK = re.compile(r" [-–—] |; |: (?=[A-Z])")
-_NO_SUBJECT = re.compile(
-    r"(?:this|that|it|they|these|those|you|if|when|now when|here|there|both|the (?:changes?|edits?|file|reviewer|fix|update|plan|answer))\b"
-    r"|.{0,80}\b(?:should|would|could|will|might|may|can|let me|i'?ll)\b",
-    re.IGNORECASE,
-)
-"""A sentence that says nothing without the one before it, or that is not about what was done."""
 _CLAUSE_END = re.compile(r" [-–—] |[;:](?= )|\.(?= )|, (?:and|but|so|because|which|where|then) | \(|, ")
 _ITEM = re.compile(r"^\s*(?:[-*+•|>]|\d{1,3}[.)]|#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*$)")
 
 
-def short_request(text: str, most: int) -> str:
-    """A request for work as a headline of at most so many words, such as "Round the total to cents"; empty for anything else."""
-    sentence = first_sentence(text)
+def is_order(text: str) -> bool:
+    """Whether a request asks for work, not for an answer."""
+    return _is_order(_drop_courtesy(first_sentence(text)))
+
+
+def _is_order(sentence: str) -> bool:
+    return sentence.partition(" ")[0].lower() in _WORK_VERBS or _NEED.match(sentence) is not None
+
+
+def _drop_courtesy(sentence: str) -> str:
     for _ in range(4):
         if not (found := _POLITE.match(sentence)):
             break
         sentence = sentence[found.end() :]
-    is_work = sentence.partition(" ")[0].lower() in _WORK_VERBS or _NEED.match(sentence) is not None
-    if not is_work or len(sentence.split()) < LEAST_REQUEST:
+    return sentence
+
+
+def short_request(text: str, most: int) -> str:
+    """A request for work as a headline of at most so many words, such as "Round the total to cents"; empty for anything else."""
+    sentence = _drop_courtesy(first_sentence(text))
+    if not _is_order(sentence) or len(sentence.split()) < LEAST_REQUEST:
         return ""
     clause = _CLAUSE_BREAK.split(sentence, maxsplit=1)[0]
     short = cut_words((clause if len(clause.split()) >= LEAST_REQUEST else sentence).rstrip("?.! "), most)
     return short[:1].upper() + short[1:]
 
 
-def complete_sentence(text: str, most: int) -> str:
-    """The first sentence of an answer that says what was done and is complete, in at most so many words; empty if there is none.
+def list_sentences(text: str, *, items: bool = False) -> Iterator[str]:
+    """The sentences of a text without code: those of its prose, or of its lists and headings."""
+    wanted = "\n".join(line if _is_kept(line, items) else "" for line in text[:LONGEST_LOOK].splitlines())
+    for line in _lines(wanted, headings=items, fenced=False):
+        yield from _sentences(line)
 
-    List items, headings and sentences that lead over to code or a list are passed over.
-    """
-    prose = "\n".join("" if _ITEM.match(line) else line for line in text[:LONGEST_LOOK].splitlines())
-    for line in _lines(prose, headings=False, fenced=False):
-        for sentence in _sentences(line):
-            is_open = sentence.rstrip("\"'”) ").endswith((":", "…", ",")) or len(sentence.split()) < LEAST_REQUEST
-            is_empty = is_lead_in(sentence) or is_weak(sentence) or _NO_SUBJECT.match(sentence) is not None
-            short = cut_words(sentence.rstrip(". "), most)
-            if not is_open and not is_empty and not short.endswith(("?", "…")):
-                return short
-    return ""
+
+def _is_kept(line: str, items: bool) -> bool:
+    return line.lstrip().startswith(("```", "~~~")) or (_ITEM.match(line) is not None) == items
 
 
 def cut_words(sentence: str, most: int) -> str:
@@ -223,15 +246,17 @@ def is_announcement(text: str) -> bool:
 
 
 def last_question(text: str) -> str:
-    """The question that an answer ends with; empty if it does not ask anything at its end."""
+    """What an answer asks the person at its end: a question in any language, or a request to decide; empty if nothing."""
     lines = list(_lines(text[-3000:]))
     if not lines:
         return ""
     for line in reversed(lines[-12:]):
         sentences = list(_sentences(line))
         for sentence in reversed(sentences):
-            if sentence.endswith("?") and _is_for_person(sentence):
+            if sentence.endswith(("?", "？")) and _is_for_person(sentence):
                 return shorten(sentence, 400)
+        if sentences and _decide.search(sentences[-1]):
+            return shorten(sentences[-1], 400)
         if not _is_option(line):
             return ""
     return ""
@@ -240,11 +265,22 @@ def last_question(text: str) -> str:
 _asks_person = re.compile(
     r"\b(?:you|your|i|we|me|should|shall|ready|which|what|how|any|or|proceed|ok(?:ay)?|want|prefer|does|is|are)\b", re.IGNORECASE
 )
+_english = re.compile(r"\b(?:the|to|of|and|this|that|it|with|for|in|on|be|do)\b", re.IGNORECASE)
+_polite_end = re.compile(r"\banything else\b|\bany (?:other|more|further) (?:questions|changes|help)\b", re.IGNORECASE)
+"""A question that only closes an answer."""
+_decide = re.compile(
+    r"\b(?:let me know (?:which|what|whether|how you|when you)|please (?:approve|confirm|choose|decide|grant|tell me|let me know which)"
+    r"|whenever you say|when(?:ever)? you give the go|(?:awaiting|waiting for) your|tell me (?:which|whether)"
+    r"|i need your (?:approval|permission|decision|confirmation))\b",
+    re.IGNORECASE,
+)
 _option = re.compile(r"(?:[A-Z0-9][.)]|Option\b)")
 
 
 def _is_for_person(sentence: str) -> bool:
-    return _asks_person.search(sentence[:1000]) is not None
+    if _polite_end.search(sentence[:1000]):
+        return False
+    return _asks_person.search(sentence[:1000]) is not None or not _english.search(sentence[:1000])
 
 
 def _is_option(line: str) -> bool:
