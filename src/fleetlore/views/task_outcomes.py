@@ -17,11 +17,11 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.event_text import EPOCH
+from fleetlore.views.event_text import EPOCH, event_rank
 from fleetlore.views.outcomes.facts import Source
 from fleetlore.views.outcomes.words import first_sentence, shorten
 
-VERSION = 3
+VERSION = 4
 """Raised with every change of the state's shape or rules: stored states of another version are folded again."""
 MOST_STEPS = 60
 LONGEST_TITLE = 200
@@ -56,6 +56,8 @@ class TaskStep(Struct, frozen=True):
     source: Source
     agent: str = ""
     text: str = ""
+    place: tuple[str, int, str] = ("", 0, "")
+    """Source, line and tie-breaker: orders steps of the same time, whichever was imported first."""
 
 
 class TaskState(Struct, kw_only=True):
@@ -123,10 +125,12 @@ def apply(state: TaskState, event: Event) -> TaskState:
     state.ended = at if state.ended is None else max(state.ended, at)
     if step is not None:
         kind, agent, text = step
-        found = TaskStep(at, kind, Source(event.id or "", event.id or ""), agent[:200], text[:LONGEST_REASON])
+        (_, origin, line), tie_breaker = event_rank(event)
+        source = Source(event.id or "", event.id or "")
+        found = TaskStep(at, kind, source, agent[:200], text[:LONGEST_REASON], (origin, line, tie_breaker))
         state.steps.append(found)
-        if len(state.steps) > 1 and state.steps[-2].at > at:
-            state.steps.sort(key=lambda one: one.at)
+        if len(state.steps) > 1 and state.steps[-2].at >= at:
+            state.steps.sort(key=lambda one: (one.at, one.place))
         del state.steps[: max(0, len(state.steps) - MOST_STEPS)]
     return state
 
