@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import NamedTuple
 from zlib import compress, decompress
 from zlib import error as NotCompressed
@@ -35,6 +36,8 @@ from fleetlore.views.patterns import session_rules
 from fleetlore.views.session_status import EPOCH, is_settled
 from fleetlore.views.task_outcomes import TaskOutcome, TaskState, make_task_outcome
 
+MOST_PAST = 500
+"""With more sessions or tasks in a period, a question about the past reads the whole log."""
 CHUNK = 5000
 """Events that are folded between two writes."""
 _LEAST_EFFORT = 1
@@ -167,7 +170,7 @@ def read_period(
     progress: ProgressCallback | None = None,
 ) -> PeriodOutcomes:
     """What sessions did and what happened to tasks between `since` and `until`: nothing before or after that, nor its costs."""
-    inside = wanted._replace(clip=True)
+    inside = _narrow_past(log, store, costs, wanted._replace(clip=True))
     found = list_outcomes(log, now=now, costs=costs, wanted=inside, store=store, progress=progress)
     return PeriodOutcomes([_decode_record(raw) for raw in found], list_tasks(log, costs=costs, wanted=inside, store=store))
 
@@ -198,6 +201,22 @@ def list_sessions(
         return find_outcomes(log, now=now or clock.now(), costs=Costs(), wanted=wanted, store=store)
 
 
+def _narrow_past(log: BlockingRecorder, store: ProjectionStore | None, costs: Costs, wanted: OutcomeQuery) -> OutcomeQuery:
+    """A question about the past, limited to the sessions and tasks that can concern it.
+
+    What was active in a period as of a position has a row today that touches the period. So only its events need to be read.
+    """
+    if store is None or wanted.upto is None or wanted.since is None or not update(log, store, costs):
+        return wanted
+    found = store.run_read(lambda connection: _select_names(connection, wanted), None)
+    if found is None or max(map(len, found)) > MOST_PAST:
+        return wanted
+    runs, tasks = found
+    return wanted._replace(
+        runs=runs if wanted.runs is None else wanted.runs & runs, tasks=tasks if wanted.tasks is None else wanted.tasks & tasks
+    )
+
+
 def _fold_all(
     log: BlockingRecorder, now: datetime, costs: Costs, wanted: OutcomeQuery, progress: ProgressCallback | None
 ) -> Iterator[bytes]:
@@ -219,17 +238,32 @@ def _fold_all(
 
 def _fold_tasks(log: BlockingRecorder, wanted: OutcomeQuery) -> dict[str, TaskState]:
     tasks: dict[str, TaskState] = {}
-    for event in log.read(kinds=sorted(task_outcomes.KINDS)):
+    for event in _read_task_events(log, wanted):
         task = task_outcomes.name_task(event)
-        if task is not None and (wanted.upto is None or (event.position or "") <= wanted.upto):
+        if (
+            task is not None
+            and (wanted.tasks is None or task in wanted.tasks)
+            and (wanted.upto is None or (event.position or "") <= wanted.upto)
+        ):
             task_outcomes.apply(tasks.setdefault(task, task_outcomes.begin(task)), event)
     return tasks
 
 
+def _read_task_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
+    """The events of tasks, or only of those that are asked for if they are few."""
+    kinds = sorted(task_outcomes.KINDS)
+    if wanted.tasks is None or len(wanted.tasks) > MOST_PAST:
+        return log.read(kinds=kinds)
+    # The task of a forge is named with its repository, but stored as `#7`.
+    stored = {f"#{name.rpartition('#')[2]}" if "/" in name.rpartition("#")[0] else name for name in wanted.tasks}
+    return chain.from_iterable(log.read(f"task:{name}", kinds=kinds) for name in sorted(stored))
+
+
 def _read_events(log: BlockingRecorder, wanted: OutcomeQuery) -> Iterator[Event]:
-    """The events of the log, or of one session if only that is asked for."""
-    runs = wanted.runs
-    return log.read(f"run:{next(iter(runs))}" if runs is not None and len(runs) == 1 else TOWN)
+    """The events of the log, or of the sessions that are asked for if they are few."""
+    if wanted.runs is None or len(wanted.runs) > (1 if wanted.upto is None else MOST_PAST):
+        return log.read(TOWN)
+    return chain.from_iterable(log.read(f"run:{run}") for run in sorted(wanted.runs))
 
 
 def select_scope(log: BlockingRecorder, scope: str, wanted: OutcomeQuery = ALL) -> OutcomeQuery:
@@ -415,6 +449,13 @@ def _select_tasks(connection: apsw.Connection, wanted: OutcomeQuery) -> list[Tas
         return [_decode_task(packed) for task in sorted(wanted.tasks) for (packed,) in ask(connection, sql, (*values, task))]
     sql = f"SELECT state FROM tasks WHERE {where} ORDER BY ended DESC, task DESC LIMIT ?"
     return [_decode_task(packed) for (packed,) in ask(connection, sql, (*values, -1 if wanted.limit is None else wanted.limit))]
+
+
+def _select_names(connection: apsw.Connection, wanted: OutcomeQuery) -> tuple[frozenset[str], frozenset[str]]:
+    """The sessions and the tasks whose rows touch the period."""
+    where, values = _where(wanted)
+    runs = frozenset(run for (run,) in ask(connection, f"SELECT run FROM sessions WHERE {where}", values))
+    return runs, frozenset(task for (task,) in ask(connection, f"SELECT task FROM tasks WHERE {where}", values))
 
 
 def _select_times(connection: apsw.Connection, wanted: OutcomeQuery) -> list[datetime]:

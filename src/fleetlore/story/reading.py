@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, tzinfo
 from itertools import chain, islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN
+from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import Chronology, EventOrder, event_order
 from fleetlore.projections.newest_events import read_newest
@@ -119,9 +119,11 @@ class PeriodEvents:
         until: datetime | None = None,
         *,
         first: EventOrder | None = None,
+        upto: Position | None = None,
     ) -> None:
-        """`first`: without events before this one, in the order of time."""
+        """`first`: without events before this one, in the order of time. `upto`: only what was stored up to this position."""
         self._log, self._index, self._scope, self._since, self._until, self._first = log, index, scope, since, until, first
+        self._upto = upto
 
     def read(self) -> Iterator[Event]:
         """The events in the order of the log."""
@@ -133,7 +135,8 @@ class PeriodEvents:
 
     def _holds(self, event: Event) -> bool:
         at = event_stamp(event)[0]
-        return (self._until is None or at < self._until) and (self._first is None or event_order(event) >= self._first)
+        is_known = self._upto is None or (event.position or "") <= self._upto
+        return is_known and (self._until is None or at < self._until) and (self._first is None or event_order(event) >= self._first)
 
     def read_in_order(self) -> Iterator[Event]:
         """The events in the order of time, whatever the order in which they were stored."""
@@ -156,23 +159,12 @@ def find_first_of_newest(log: BlockingRecorder, index: TimeIndex, scope: Selecti
 
 def find_newest_event(log: BlockingRecorder, index: TimeIndex, scope: Selection, now: datetime) -> datetime | None:
     """The time of the newest event outside of sessions that is more than a sign of life; one in the future does not count."""
-    return newest_time_of(read_newest(log, newest_blocks(index), scope, limit=NEWEST_SEEN), now)
-
-
-def newest_time_of(events: Iterable[Event], now: datetime) -> datetime | None:
-    """The newest time of events that are more than a sign of life; one in the future does not count."""
-    times = (event_stamp(event)[0] for event in events if is_news(event))
+    found = read_newest(log, newest_blocks(index), scope, limit=NEWEST_SEEN)
+    times = (event_stamp(event)[0] for event in found if is_news(event))
     return max((at for at in times if at <= now + timedelta(days=1)), default=None)
 
 
-class EventSource(Protocol):
-    """Events of a period."""
-
-    def read(self) -> Iterator[Event]:
-        """The events in the order of the log."""
-
-
-def read_book(events: EventSource, found: ReadPeriod, index: TimeIndex, zone: tzinfo) -> ThreadBook:
+def read_book(events: PeriodEvents, found: ReadPeriod, index: TimeIndex, zone: tzinfo) -> ThreadBook:
     """What happened outside of the sessions of a period, by thread."""
     since, until = found.since or index.first, found.until or index.newest
     book = ThreadBook((one.session for one in found.sessions), zone, since, until)

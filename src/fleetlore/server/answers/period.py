@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import Any
 
 from msgspec.structs import replace
 
 from fleetlore.errors import Invalid
-from fleetlore.events.envelope import Event
 from fleetlore.log.base import TOWN, Position
-from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import event_order
 from fleetlore.projections.outcomes import OutcomeQuery, select_scope
-from fleetlore.projections.thread_events import Selection, read_selection, select
+from fleetlore.projections.thread_events import select
 from fleetlore.server.queries import BriefQuery, PeriodQuery, StoryQuery, parse_time_zone
 from fleetlore.server.types.common import Days, PeriodBrief, PeriodStory
 from fleetlore.server.view_cache import ViewCache
 from fleetlore.story import brief_formats, story_formats
 from fleetlore.story.brief import bounds_of_day
 from fleetlore.story.event_story import tell_events
-from fleetlore.story.reading import EventSource, PeriodEvents, ReadPeriod, brief_of, find_newest_event, newest_time_of, read_book, story_of
-from fleetlore.story.story import Story
-from fleetlore.views.event_text import event_stamp
+from fleetlore.story.reading import PeriodEvents, ReadPeriod, brief_of, find_newest_event, read_book, story_of
+from fleetlore.story.threads import is_news
 
+MOST_DAYS_BACK = 30
+"""How many days with sessions or tasks are looked at for the newest one as of a position."""
 MOST_FULL_EVENTS = 2000
 """Events that `detail=full` describes: the last of the period."""
 MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
@@ -36,9 +34,16 @@ MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; c
 def make_brief(view_cache: ViewCache, query: BriefQuery, position: Position | None) -> PeriodBrief:
     """The brief, and the days before and after it."""
     wanted, zone = read_query(view_cache, query, position)
-    brief = brief_of(view_cache.read_period(wanted, zone), zone)
-    times = view_cache.list_active_times(wanted._replace(since=None, until=None))
-    return PeriodBrief(**_read_head(view_cache, position), brief=brief, days=find_days(times, brief.since, brief.until, zone))
+    with view_cache.snapshot(position, ("calendar",)) as snapshot:
+        head, at = snapshot.head_fields(), snapshot.now
+    times = view_cache.list_active_times(wanted._replace(since=None, until=None, upto=None))
+    if position is None:
+        period = view_cache.read_period(wanted, zone)
+    else:
+        times = [time for time in times if time <= at]
+        period = _read_past(view_cache, wanted, zone, at, times, lambda period: False)
+    brief = brief_of(period, zone)
+    return PeriodBrief(**head, brief=brief, days=find_days(times, brief.since, brief.until, zone))
 
 
 def make_story(view_cache: ViewCache, query: StoryQuery, position: Position | None) -> PeriodStory:
@@ -48,46 +53,53 @@ def make_story(view_cache: ViewCache, query: StoryQuery, position: Position | No
     with view_cache.snapshot(position, ("calendar", "names", "threads")) as snapshot:
         head, naming, now = snapshot.head_fields(), snapshot.naming, snapshot.now
         selection, index = select(scope, snapshot.states["threads"]), copy.deepcopy(snapshot.states["calendar"])
-    past = None if position is None else _PastEvents(view_cache.log, selection, position)
-    newest = None
-    if wanted.since is None and wanted.until is None:
-        newest = find_newest_event(view_cache.log, index, selection, now) if past is None else past.find_newest(now)
-    period = view_cache.read_period(wanted, zone, newest)
-    events: EventSource = PeriodEvents(view_cache.log, index, selection, period.since, period.until)
-    if past is not None:
-        events = past.within(period)
+
+    def open_events(period: ReadPeriod) -> PeriodEvents:
+        return PeriodEvents(view_cache.log, index, selection, period.since, period.until, upto=position)
+
+    if position is None:
+        is_open = wanted.since is None and wanted.until is None
+        newest = find_newest_event(view_cache.log, index, selection, now) if is_open else None
+        period = view_cache.read_period(wanted, zone, newest)
+    else:
+        times = [at for at in view_cache.list_active_times(wanted._replace(since=None, until=None, upto=None)) if at <= now]
+        period = _read_past(view_cache, wanted, zone, now, times, lambda period: any(map(is_news, open_events(period).read())))
     if query.detail == "full":
-        found = sorted(deque(events.read(), MOST_FULL_EVENTS), key=event_order)
+        found = sorted(deque(open_events(period).read(), MOST_FULL_EVENTS), key=event_order)
         paragraphs = list(tell_events(found, zone=zone, name_of=naming.agent))
         story = replace(story_of(period, zone), paragraphs=paragraphs)
     else:
-        story = story_of(period, zone, book=read_book(events, period, index, zone), detail=query.detail, name_of=naming.agent)
-    return PeriodStory(**head, story=_limit(story, query.limit))
+        book = read_book(open_events(period), period, index, zone)
+        story = story_of(period, zone, book=book, detail=query.detail, name_of=naming.agent)
+    return PeriodStory(**head, story=replace(story, paragraphs=story.paragraphs[-query.limit :]))
 
 
-def _limit(story: Story, most: int) -> Story:
-    return replace(story, paragraphs=story.paragraphs[-most:])
+def _read_past(
+    view_cache: ViewCache,
+    wanted: OutcomeQuery,
+    zone: tzinfo,
+    at: datetime,
+    times: Sequence[datetime],
+    has_more: Callable[[ReadPeriod], bool],
+) -> ReadPeriod:
+    """The records as of a position. Without a period: of the newest day then, with a session, a task or something else (`has_more`).
 
-
-class _PastEvents:
-    """The events of a scope up to a position, read whole: questions about the past are rare."""
-
-    def __init__(self, log: BlockingRecorder, scope: Selection, position: Position, period: ReadPeriod | None = None) -> None:
-        self._log, self._scope, self._position, self._period = log, scope, position, period
-
-    def within(self, period: ReadPeriod) -> _PastEvents:
-        return _PastEvents(self._log, self._scope, self._position, period)
-
-    def read(self) -> Iterator[Event]:
-        for event in read_selection(self._log, self._scope):
-            at = event_stamp(event)[0]
-            since, until = (None, None) if self._period is None else (self._period.since, self._period.until)
-            is_within = (since is None or at >= since) and (until is None or at < until)
-            if is_within and (event.position or "") <= self._position:
-                yield event
-
-    def find_newest(self, now: datetime) -> datetime | None:
-        return newest_time_of(self.read(), now)
+    `at` is the time of the position, `times` are those of sessions and tasks up to then.
+    """
+    if wanted.since is not None or wanted.until is not None:
+        return view_cache.read_period(wanted, zone)
+    newest: datetime | None = at
+    first: ReadPeriod | None = None
+    for _ in range(MOST_DAYS_BACK):
+        if newest is None:
+            break
+        since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        period = view_cache.read_period(wanted._replace(since=since, until=until), zone)
+        first = first or period
+        if period.sessions or period.tasks or has_more(period):
+            return period
+        newest = max((time for time in times if time < since), default=None)
+    return first or view_cache.read_period(wanted, zone)
 
 
 def write_brief(answer: PeriodBrief, format: str) -> str:
@@ -151,8 +163,3 @@ def _date_in(at: datetime | None, zone: tzinfo) -> date | None:
         return None if at is None else at.astimezone(zone).date()
     except OverflowError:  # at the ends of the calendar
         return at.date() if at is not None else None
-
-
-def _read_head(view_cache: ViewCache, position: Position | None) -> dict[str, Any]:
-    with view_cache.snapshot(position, ("calendar",)) as snapshot:
-        return snapshot.head_fields()
