@@ -223,7 +223,7 @@ def test_a_checkout_without_pages_installs_and_says_what_is_missing(machine: Mac
     assert {extra for argv, extra in NEEDS if f"pip install 'fleetlore[{extra}]'" not in machine.refusal(*argv)} == set()
     machine.lore("emit", "fleet.idle", "--agent", "ada")
     with machine.up() as (address, said):
-        assert "Its pages are not built" in "".join(said)
+        assert "not built, so only the API is served" in "".join(said)
         assert "make web" in get(address)
         assert '"ada"' in get(f"{address}api/fleet")
 

@@ -80,7 +80,6 @@ def drawer_of(page: Page, name: str) -> None:
     opener = {
         "fleet": "article.card .agent-name",
         "timeline": ".tl-name button",
-        "threads": ".arc",
         "costs": ".agent-name",
         "events": ".ev-open",
     }[name]
@@ -97,6 +96,8 @@ def test_hostile_text_stays_text_on_every_page_and_breaks_none(hostile: ControlR
         settle(page)
         assert page.evaluate(SWEEP) == CLEAN, name
         assert not scrolls_sideways(page), name
+        if name == "threads":  # its drawer is that of a pattern, and no kind of pattern is shown yet
+            continue
         drawer_of(page, name)
         assert page.evaluate(SWEEP) == CLEAN, f"drawer of {name}"
         assert not scrolls_sideways(page), f"drawer of {name}"

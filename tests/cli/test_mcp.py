@@ -154,7 +154,7 @@ def test_to_write_needs_a_name(lore: Lore, fleet: str) -> None:
     refused = lore("mcp", "--log", fleet, "--write")
     assert (refused.code, refused.raw) == (2, b"")
     assert "--agent NAME, or set FLEETLORE_AGENT" in refused.err
-    assert "is no name" in lore("mcp", "--log", fleet, "--agent", "a\nb", code=2).err
+    assert "is not a valid name" in lore("mcp", "--log", fleet, "--agent", "a\nb", code=2).err
 
 
 def test_the_users_own_log_may_still_be_empty_and_another_that_is_missing_is_noticed(lore: Lore) -> None:

@@ -93,7 +93,10 @@ def _read_past(
     for _ in range(MOST_DAYS_BACK):
         if newest is None:
             break
-        since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        try:
+            since, until = bounds_of_day(newest.astimezone(zone).date(), zone)
+        except OverflowError:  # stored with a time at the end of the calendar
+            break
         period = view_cache.read_period(wanted._replace(since=since, until=until), zone)
         first = first or period
         if period.sessions or period.tasks or has_more(period):
