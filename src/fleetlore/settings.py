@@ -670,7 +670,7 @@ class Settings(NamedTuple):
             default="none",
             merge=add_up_by_name,
             read_environment=_hook_secrets_in_environment,
-            # Whoever knows such a secret can write to the log.
+            # Anybody who knows such a secret can write to the log.
             project=ProjectRule("no", refusal="[hooks]: secrets do not belong into a project's file; write them into {user_file}"),
             show=lambda value: ", ".join(value) or "no secrets",
             to_json=lambda value: dict.fromkeys(value, "[redacted]"),
@@ -814,7 +814,7 @@ def _parse_file(path: str) -> Content:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); let yourself read it, or move it away") from error
     except (ValueError, RecursionError) as error:  # not only a TOMLDecodeError: of a number with too many digits, too
-        raise ConfigError(f"{path}: not TOML: {error}; mend it, or move it away") from error
+        raise ConfigError(f"{path}: not TOML: {error}; fix it, or move it away") from error
 
 
 def _keep_allowed_log(layer: SettingsLayer) -> None:

@@ -424,7 +424,7 @@ class Journal(JournalRules[State]):
             self._flush_task = self._loop.create_task(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
-        with suppress(Exception):  # whoever waits for the next flush gets the error
+        with suppress(Exception):  # the next flush repeats the append and raises the error
             await self.flush()
 
     async def flush(self) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Work that is not broken off in its midst: whoever is cancelled while it goes on waits for its end, and is cancelled then."""
+"""Work that must not be interrupted: a caller that is cancelled meanwhile waits for its end and is cancelled then."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _T = TypeVar("_T")
 
 
 async def run_uncancelled(work: Coroutine[Any, Any, _T]) -> _T:
-    """What comes of it. A thread that writes cannot be called off: letting go of its locks meanwhile would let others in."""
+    """Return its result. A thread that writes cannot be cancelled, and releasing its locks meanwhile would let others in."""
     task = asyncio.ensure_future(work)
     try:
         await wait_uncancelled(task)
     except asyncio.CancelledError:
-        task.exception()  # known, and of less weight
+        task.exception()  # retrieved, so that asyncio does not log it
         raise
     return task.result()
 

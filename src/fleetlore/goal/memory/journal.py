@@ -1,7 +1,7 @@
 """Applies several changes to a memory folder as one: all of them, or none.
 
 New files are written under temporary names, and old ones are copied. Then a journal records what is about to change,
-names are changed, which needs no disk space, and the journal is deleted. Whoever finds a journal undoes its changes
+names are changed, which needs no disk space, and the journal is deleted. The next writer that finds a journal undoes its changes
 file by file, except for files that others have changed since. So a crash before the journal has changed nothing,
 and a crash after it is undone by the next writer.
 
